@@ -2,7 +2,7 @@
 
 Rules: one after the other on the same machine in the same run, each with one worker on a processor of its own;
 the load comes from another processor and never leaves the machine. The processes that definitions run in are beside
-the load: what is compared is what the hub itself takes. README.md says how to read what comes out.
+the load: the comparison shows the cost of the hub itself. README.md explains the output.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ INLINE, ISOLATED, FASTMCP = "patchbay inline", "patchbay isolated", f"FastMCP {v
 SDK, BARE = f"Python SDK {version('mcp')}", f"bare Flask {version('flask')}"
 
 ISOLATIONS = {INLINE: "inline", ISOLATED: "process"}
-"""What the hub's setting is called for each."""
+"""The value of the hub's setting for each contender."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Contender:
 
 @contextmanager
 def hub(isolation: str, folder: Path, prefix: Sequence[str], options: Sequence[str] = ()) -> Iterator[Running]:
-    """This hub, with the definition of the benchmark dropped in."""
+    """Run this hub with the definition of the benchmark."""
     definitions = sorted(one for one in DEFINITIONS.iterdir() if one.is_file())
     with running_hub(folder / "hub", definitions, prefix, ["--isolation", isolation, *options]) as found:
         yield Running(found.endpoint("bench"), found.pid)

@@ -172,7 +172,7 @@ class Writer:
 
 
 def check(folder: Path, told: Told) -> list[str]:
-    """What is wrong with the database after a kill: damage, and what was acknowledged and is not there."""
+    """Return the faults of the database after a kill: damage, and acknowledged data that is missing."""
     connection = sqlite3.connect(folder / "data" / DATABASE_FILE)
     try:
         [(verdict,)] = connection.execute("PRAGMA integrity_check(1)").fetchall()

@@ -24,7 +24,7 @@ CLIENT = {"name": "bench", "version": "1"}
 SESSION = "2025-11-25"
 MODERN = "2026-07-28"
 PLAIN = "no MCP"
-"""What the bare view is asked: the same body, no session, no further headers."""
+"""The request to the bare view: the same body, without a session and further headers."""
 
 
 @dataclass(frozen=True)

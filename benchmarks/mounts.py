@@ -1,7 +1,7 @@
 """What a mount adds to a call: the same call to a server directly and through a hub that mounts it, in turn.
 
 Rules: one caller, one kept-alive connection each, loopback HTTP; direct and mounted calls alternate, so that whatever
-else the machine does befalls both; what is compared are medians.
+else the machine does befalls both; the results are medians.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Browser:
         return Opened(cold, statistics.median(self._get(path)[0] for _ in range(WARM)), size)
 
     def json(self, path: str) -> object:
-        """What a page is made from."""
+        """The data of a page."""
         self._connection.request("GET", path, headers={"Accept": "application/json"})
         return json.loads(self._connection.getresponse().read())
 

@@ -37,7 +37,7 @@ def hosts(pid: int) -> set[int]:
 
 
 def move(pids: Set[int], processor: int) -> None:
-    """Put processes on a processor; what they start later is there too."""
+    """Bind processes to a processor; their later children run there too."""
     for pid in pids:
         try:
             os.sched_setaffinity(pid, {processor})

@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.protections [CALLS] [ROUNDS]
 
 Time is user and system time of this process and of all that it began, as user and system time of a whole hub is
-counted in `processes.py`. What starting costs is measured by itself and taken off. Both ways are measured in turns,
+counted in `processes.py`. The cost of starting is measured separately and subtracted. Both ways are measured in turns,
 so that a machine that is busy with other work is so for both; the median of the rounds counts.
 """
 

@@ -46,7 +46,7 @@ def rates(found: Rates, connections: int) -> Table:
 
 
 def delays(found: Delays) -> Table:
-    """How long what a tool yields is on its way."""
+    """The time from a tool's yield to the client."""
     shown = _table("from a yield to its first byte at the client", "server")
     for heading in ("revision", "p50 ms", "p99 ms", "to FastMCP"):
         shown.add_column(heading, justify="right")

@@ -114,7 +114,7 @@ def words(question: str) -> list[str]:
 
 
 def reciprocal_rank(found: Sequence[str], answers: Sequence[str]) -> float:
-    """1 divided by the place of the first right document; 0 where there is none."""
+    """Return 1 divided by the rank of the first right document; 0 without one."""
     return next((1 / place for place, path in enumerate(found[:DEEPEST_RANK], 1) if path in answers), 0.0)
 
 

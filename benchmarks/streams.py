@@ -1,4 +1,4 @@
-"""Streams: how soon what a tool yields is at the client, and what many open streams cost everybody else."""
+"""Streams: the time from a tool's yield to the client, and the cost of many open streams for other calls."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Patchbay: a hub that makes an MCP endpoint out of anything plugged in.
 
-What this module exports is the contract for authors: a definition imports from `patchbay` and from nowhere below it.
-These names stay, because a stored definition is served as it was written for as long as its CID is asked for.
-docs/definitions.md describes each of them.
+This module exports the contract for authors: a definition imports from `patchbay` and from no module below it.
+These names stay importable, because the hub runs a pinned definition exactly as it was stored. docs/definitions.md
+describes each name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 STARTED = time.monotonic()
-"""When this process, or the one it was forked from, loaded the program: a `time.monotonic()` moment."""
+"""The `time.monotonic()` time at which this process, or the process that it was forked from, loaded the program."""
 
 EXPORTS = {
     "BadPath": "patchbay.documents.errors",
@@ -46,7 +46,7 @@ EXPORTS = {
     "jane": "patchbay.documents.jane",
     "run": "patchbay.processes.program",
 }
-"""What authors may import beside `__version__` and `STARTED`, and the module that has it; loaded when it is used."""
+"""Name -> the module that defines it, for the names that authors may import. Each module loads at the first use."""
 
 
 def __getattr__(name: str) -> Any:

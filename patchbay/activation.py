@@ -1,11 +1,10 @@
-"""What a tool is (a Handler), and how one run of it is made trustworthy.
+"""Handlers, which run tools, and `activate`, which runs one call of a handler.
 
-A handler is naive: it yields events, returns or raises. `activate` alone adds the one ending,
-the deadline and the cancellation. A handler that waits has to say Pause now and then (a quarter
-of a second after the start, then at least every two seconds), so that both can be noticed.
+A handler only yields events, returns or raises. `activate` alone adds the single ending, the deadline and the
+cancellation. A handler that waits yields a Pause a quarter of a second after the start and then at least every two
+seconds, so that `activate` can check the deadline and the cancellation.
 
 Grammar: (Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause)*  (Done | Failed)
-Sources: DESIGN sections 1 and 6; REQUIREMENTS SUB-C6, T12.5, X-15, X-19.
 """
 
 from __future__ import annotations
@@ -33,96 +32,99 @@ from patchbay.events import Done, Event, Failed, Pause, Progress
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.25
-"""Seconds of silence after which a handler says Pause for the first time: the moment to choose a stream."""
+"""Seconds without an event after which a handler yields its first Pause. The transport then chooses a stream."""
 
 NEXT_PAUSE = 2.0
-"""Seconds of silence between later Pauses."""
+"""Seconds without an event between later Pauses."""
 
 
 class Stopping(PatchbayError):
-    """The hub ends, and the call has had the time that was left to it."""
+    """The hub stops, and the call did not end within the time for running calls."""
 
 
 WIRED = (MissingCapability, ProtocolError, ResourceNotFound, Stopping, WrongArguments)
-"""Failures that may be a JSON-RPC error instead of a result; a missing resource only where one is read."""
+"""Failures that may become a JSON-RPC error instead of a result; ResourceNotFound only in answers to resources/read."""
 
 
 class Memory(MutableMapping[str, Any]):
-    """JSON values under string keys, kept in the store. What a call does at once, all other calls see at once."""
+    """JSON values under string keys, in the store. Each change is atomic for all other calls."""
 
     @abstractmethod
     def starting(self, prefix: str) -> list[str]:
-        """The keys that begin with a text, sorted; their values are not read."""
+        """Return the keys that begin with `prefix`, sorted, without reading their values."""
 
     @abstractmethod
     def several(self, keys: Iterable[str]) -> dict[str, Any]:
-        """The values of those keys that are there."""
+        """Return the values of the given keys that exist."""
 
     @abstractmethod
     def swap(self, changes: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-        """Set all these keys (None takes one away) if each expected one still has its value (None: is not there).
+        """Set all keys in `changes` (None removes a key) if each key in `expected` still has its value (None: absent).
 
-        False, and nothing is changed, when one has another. Whoever reads, computes and swaps again until it works
-        never loses what another call did meanwhile. Raises ToolFailed for what JSON cannot say.
+        Returns False and changes nothing when a value differs. To avoid a lost update, read, compute and call `swap`
+        again until it returns True. Raises ToolFailed for a value without a JSON form.
         """
 
 
 class Closing(Protocol):
-    """What lasts longer than a call: it is closed when the hub ends."""
+    """An object that outlives a call. The hub closes it when the hub stops."""
 
     def close(self) -> None: ...
 
 
 class Hub(Protocol):
-    """What a running tool may ask of the hub it runs in."""
+    """The services of the hub for a running tool."""
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
-        """One MCP resource content (`uri`, `mimeType`, `text` or `blob`). Raises ResourceNotFound, ToolFailed."""
+        """Return a resource's content (`uri`, `mimeType`, `text` or `blob`). Raises ResourceNotFound, ToolFailed."""
         ...
 
     def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
-        """A tool result (`content`, `structuredContent`, `isError`) of another server's tool."""
+        """Call a tool of another server; return its result (`content`, `structuredContent`, `isError`)."""
         ...
 
     def configured(self, kind: str) -> dict[str, str]:
-        """The texts of all `variables`, or the definitions of all `servers` that are switched on, by name."""
+        """Return by name the texts of all `variables`, or the definitions of all enabled `servers`."""
         ...
 
     def changed(self, server: str, kind: str) -> None:
-        """Say that a server's `tools`, `resources` or `prompts` may have changed: its transforms run again."""
+        """Report that a server's `tools`, `resources` or `prompts` may have changed: its transforms run again."""
         ...
 
     def updated(self, server: str, uri: str) -> None:
-        """Say that the content of a resource changed."""
+        """Report that the content of a resource changed."""
         ...
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
-        """Run a function of the calling definition by itself: nobody waits for it. Raises ToolFailed."""
+        """Run a function of the calling definition in the background. Raises ToolFailed."""
         ...
 
     def state(self, server: str) -> Memory:
-        """A server's own small memory."""
+        """Return the key-value state of a server."""
         ...
 
     def over(self) -> bool:
-        """Whether the hub ends and has no more time for what still runs."""
+        """Whether the hub stops and the time for running calls is over."""
         ...
 
     def folder(self, server: str) -> Path:
-        """The folder for files of a server's own; it need not be there yet."""
+        """Return the folder for the files of a server. The folder may not exist yet."""
         ...
 
     def kept(self, server: str, make: Callable[[], Closing]) -> Any:
-        """What `make` gave the first time this server asked in this process; closed when the hub ends."""
+        """Return the object that `make` creates at the first call for this server in this process.
+
+        The hub closes the object when the hub stops.
+        """
         ...
 
 
 class Cancelled(ToolFailed):
-    """The caller no longer wants the answer."""
+    """The caller cancelled the call."""
 
 
 class CancelFlag:
-    """Set once, from any thread; whoever waits for it wakes up."""
+    """A flag that any thread can set once, with a reason. Setting it wakes the threads that wait for it."""
 
     __slots__ = ("_event", "reason")
 
@@ -139,7 +141,7 @@ class CancelFlag:
         return self.reason is not None
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds; whether it is set."""
+        """Wait up to `timeout` seconds for the flag; return whether it is set."""
         if self._event is None:
             self._event = threading.Event()
             if self.reason is not None:
@@ -149,11 +151,11 @@ class CancelFlag:
 
 @dataclass(slots=True)
 class Call:
-    """One request to run something: target, arguments, limits, and who asks.
+    """One request to run a target: its arguments, its limits, and the caller.
 
-    `target` is the descriptor's own (`{"function": "main"}`, `{"argv": [...]}`); `deadline` is a
-    `time.monotonic()` moment; `capabilities` is the ClientCapabilities object of the caller;
-    `depth` counts how many tools called each other to get here.
+    `target` comes from the descriptor (`{"function": "main"}`, `{"argv": [...]}`); `deadline` is a `time.monotonic()`
+    time; `capabilities` is the ClientCapabilities object of the caller; `chain` names the tools that called each other
+    up to this call.
     """
 
     server: str
@@ -170,7 +172,7 @@ class Call:
     cancelled: CancelFlag = field(default_factory=CancelFlag)
 
     def left(self) -> float:
-        """Seconds until the deadline, never negative."""
+        """Return the seconds until the deadline, never negative."""
         return max(0.0, self.deadline - time.monotonic())
 
 
@@ -179,12 +181,12 @@ Handler = Callable[[Call], Events]
 
 
 def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
-    """Run a handler: its events, then exactly one Done or Failed.
+    """Run a handler: yield its events, then exactly one Done or Failed.
 
-    An answer sent in reply to an Ask reaches the handler. Closing this generator cancels the call.
-    `mask` hides the message of an exception that the tool did not mean for the caller.
+    Send the answers to an Ask into this generator; the handler receives them. Closing this generator cancels the call.
+    `mask` hides the message of every exception that is not a PatchbayError.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     events = handler(call)
     answer: Any = None
     highest = float("-inf")
@@ -199,13 +201,13 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
                 if event.progress <= highest:
                     continue
                 highest = event.progress
-            silent = kind is Pause
-            if silent:
-                _check(call, begun)
+            is_pause = kind is Pause
+            if is_pause:
+                _check_limits(call, started)
             answer = yield event
-            if not silent:
-                # Only now, so that what the tool had to say when its time was over is kept.
-                _check(call, begun)
+            if not is_pause:
+                # Check after the yield, so that the last event before the deadline still reaches the caller.
+                _check_limits(call, started)
     except StopIteration:
         yield Done()
     except GeneratorExit:
@@ -222,24 +224,24 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
         events.close()
 
 
-def _check(call: Call, begun: float) -> None:
+def _check_limits(call: Call, started: float) -> None:
     if call.cancelled:
         raise Cancelled(f"cancelled: {call.cancelled.reason}")
     now = time.monotonic()
     if now >= call.deadline:
-        raise TimedOut(f"timed out after {now - begun:.1f} s")
+        raise TimedOut(f"timed out after {now - started:.1f} s")
     if call.hub is not None and call.hub.over():
-        raise Stopping(f"the hub is stopping; the call was given up after {now - begun:.1f} s")
+        raise Stopping(f"the hub is stopping; the call was given up after {now - started:.1f} s")
 
 
 def described(problem: BaseException) -> str:
-    """An exception as its type and message, never its trace (T5.5)."""
+    """Return the type and the message of an exception, without its traceback."""
     text = message_of(problem)
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
 def message_of(problem: BaseException) -> str:
-    """What an exception says; nothing for one of an author's own that fails to say it."""
+    """Return the message of an exception; an empty string when its own `__str__` fails."""
     try:
         return str(problem)
     except Exception:
@@ -247,7 +249,7 @@ def message_of(problem: BaseException) -> str:
 
 
 def pauses(call: Call) -> Generator[float, None, None]:
-    """How long a waiting handler may stay silent each time: seconds, shortened by the deadline."""
+    """Yield the seconds that a waiting handler may wait before its next Pause; the deadline shortens them."""
     wait = FIRST_PAUSE
     while True:
         yield max(0.001, min(wait, call.left()))

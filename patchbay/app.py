@@ -1,6 +1,6 @@
-"""The composition: assembles the hub, registers the blueprints.
+"""The Flask application: assembles the hub and registers the blueprints.
 
-Decides nothing. `create_app` is what Granian loads in each worker and what the tests call.
+This module holds no logic of its own. Granian calls `create_app` in each worker, and so do the tests.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.callers import LOCAL
 from patchbay.protocol.inspection import InspectedServers
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
+from patchbay.topics import ENDING
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
-from patchbay.web.api.openapi import give_json_addresses, openapi_blueprint
+from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
-from patchbay.web.error_answers import register_failures
+from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
-from patchbay.web.page_security import secure
+from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
-from patchbay.web.pages.search import finding_blueprint
+from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
@@ -45,9 +45,9 @@ from patchbay.wire.rooms.sockets import add_room_sockets
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
-    """The hub as a WSGI application. Raises ConfigError or MissingBlob for settings or a boot image that are wrong.
+    """Return the hub as a WSGI application. Raises ConfigError or MissingBlob for wrong settings or boot images.
 
-    `hosts` are the processes that Python definitions run in, where several hubs are to share them.
+    `hosts` is a pool of processes for Python definitions that several hubs share; None makes a pool for this hub.
     """
     settings = settings or Settings.load()
     check_exposure(settings)
@@ -64,8 +64,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions["site"] = site
     app.extensions["guests"] = guests
-    secure(app, settings)
-    register_failures(app, site)
+    add_security(app, settings)
+    register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
     app.register_blueprint(operator_blueprint(site))
     app.register_blueprint(mcp_pages_blueprint(site))
@@ -75,7 +75,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
-    app.register_blueprint(finding_blueprint(site))
+    app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
@@ -83,7 +83,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(metrics_blueprint(dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
     app.register_blueprint(openapi_blueprint())
-    give_json_addresses(app)
+    add_json_addresses(app)
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
     rooms = dispatcher.desk.rooms

@@ -1,6 +1,7 @@
-"""Arguments checked against a tool's schema by jsonschema-rs: linear-time patterns, no reference is ever fetched.
+"""Checks arguments against a tool's schema with jsonschema-rs: patterns take linear time, references are not fetched.
 
-What a value has to be is said with its place; X-2 decides how the caller hears of it.
+Each problem names its place in the arguments and the expected value. The protocol revision of the caller decides
+whether the problems become a JSON-RPC error or a result with `isError`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import orjson
 from patchbay.errors import ConfigError
 
 MAX_REPORTED_PROBLEMS = 10
-"""How many problems of one value are told at once."""
+"""Limit on the problems that one check reports."""
 
 
 def _refuse(uri: str) -> Any:
@@ -28,7 +29,7 @@ def _validator(schema: bytes) -> Any:
 
 
 def validator(schema: Mapping[str, Any]) -> Any:
-    """The compiled validator of a JSON Schema. Raises ConfigError when it is none."""
+    """Return the compiled validator of a JSON Schema. Raises ConfigError for an invalid schema."""
     try:
         return _validator(orjson.dumps(schema))
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as problem:
@@ -36,7 +37,7 @@ def validator(schema: Mapping[str, Any]) -> Any:
 
 
 def problems(checker: Any, value: Any) -> list[dict[str, str]]:
-    """What is wrong with a value: `{path, message}` for each problem, at most ten; an empty list when it fits."""
+    """Return `{path, message}` for each problem of a value, at most MAX_REPORTED_PROBLEMS; an empty list if it fits."""
     if checker.is_valid(value):
         return []
     found = []
@@ -49,17 +50,17 @@ def problems(checker: Any, value: Any) -> list[dict[str, str]]:
 
 
 def misfits(checker: Any, schema: Mapping[str, Any], arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with a tool's arguments, after those given under another name have been put under their own.
+    """Return the problems of a tool's arguments, as `problems` does, after resolving aliases.
 
-    A property of the schema may say its other name: `"x-alias": "prompt"` (SUB-C14). `arguments` are changed in place,
-    and only where they do not fit as they are.
+    A property of the schema may name an alias: `"x-alias": "prompt"`. When the arguments do not fit, this function
+    renames aliases in `arguments` in place and checks again.
     """
     wrong = problems(checker, arguments)
-    return problems(checker, arguments) if wrong and _renamed(schema, arguments) else wrong
+    return problems(checker, arguments) if wrong and _resolve_aliases(schema, arguments) else wrong
 
 
-def _renamed(schema: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
-    """Put arguments under their own names; whether there were any under another."""
+def _resolve_aliases(schema: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
+    """Rename the arguments that use an alias; return whether there were any."""
     found = False
     for alias, name in aliases(schema.get("properties", {})).items():
         if alias in arguments and name not in arguments:
@@ -69,7 +70,7 @@ def _renamed(schema: Mapping[str, Any], arguments: dict[str, Any]) -> bool:
 
 
 def aliases(properties: Mapping[str, Any]) -> dict[str, str]:
-    """The other names of properties (`x-alias`) with the names that they stand for."""
+    """Return alias (`x-alias`) -> property name."""
     found: dict[str, str] = {}
     for name, one in properties.items():
         alias = one.get("x-alias") if isinstance(one, Mapping) else None
@@ -79,6 +80,6 @@ def aliases(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_problems(found: list[dict[str, str]]) -> str:
-    """Problems as one sentence."""
+    """Return problems as one sentence."""
     parts = [f"{item['path']}: {item['message']}" if item["path"] else item["message"] for item in found]
     return "; ".join(parts)

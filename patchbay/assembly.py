@@ -1,6 +1,6 @@
-"""A hub put together from its settings, for whatever way in: the web app, a pipe, a test.
+"""Assembles a hub from its settings, for every entry point: the web app, stdio, tests.
 
-Opens the store, imports the boot image, starts the catalogue and sets the desk up. Knows no transport.
+Opens the store, imports the boot image, starts the catalogue and creates the services. Knows no transport.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from patchbay import __version__, boot
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
@@ -37,22 +36,23 @@ from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
+from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
 
 ROOMS = "/rooms"
-"""Under which the hub keeps its rooms, to close them at its end; no server can have this name."""
+"""The name under which the hub holds its rooms, to close them when it stops; no server can have this name."""
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
-    """A hub that is running: its servers are found, its folder is watched.
+    """Return the dispatcher of a running hub: its servers are loaded and its folder is watched.
 
-    `left` is how many seconds calls still have: infinite until the hub is to stop. `hosts` are the processes that
-    Python definitions run in, for whoever wants to close them; without, they end with this process.
+    `left` returns the seconds that running calls still have: infinite until the hub stops. `hosts` is the pool of
+    processes for Python definitions, for a caller that closes the pool itself; the default pool ends with this process.
 
-    Raises ConfigError, MissingBlob or CorruptBlob for settings, a data folder or a boot image that are wrong.
+    Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
-    store = _opened_store(settings)
+    store = _open_store(settings)
     hosts = hosts or WorkerPool(
         settings.hosts,
         hidden=(settings.data, sign_ins(whole_environment())),
@@ -61,8 +61,10 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=(settings.servers, PACKAGE, Path(sys.prefix)),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    told = partial(store.bus.publish, NAMES_CHANGED)
-    keepers = StandingConnections(MountContext(store, whole_environment(), hub_id(key), __version__, told))
+    publish_change = partial(store.bus.publish, NAMES_CHANGED)
+    connections = StandingConnections(
+        MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
+    )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
@@ -70,7 +72,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         store,
         settings,
         handlers=handlers,
-        keepers=keepers,
+        keepers=connections,
         key=key,
         blob_sources=blob_sources(store),
         rooms=RoomServers(rooms),
@@ -78,7 +80,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
-    # Another process may have read the folder first; then there was nothing new for this one to find in it.
+    # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
     catalogue.hub.kept(ROOMS, lambda: rooms)
@@ -100,20 +102,20 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
 
 
 def blob_sources(store: Store) -> list[Source]:
-    """The parts of a hub, beside its names, that need blobs of a store."""
+    """Return the parts of a hub, besides its names, that need blobs of a store."""
     return []
 
 
-def _opened_store(settings: Settings) -> Store:
-    """The store with the boot image in it; closed again when that image is refused.
+def _open_store(settings: Settings) -> Store:
+    """Open the store and import the boot image; close the store when the import fails.
 
-    Warns when the data folder has the key of a hub that ran before, and yet nothing in its database.
+    Log a warning when the data folder has the key of an earlier hub but its database is empty.
     """
     ran_before = settings.store != "memory" and has_key(settings.data)
     served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
     store = open_store(settings.store, settings.data, served)
     try:
-        if ran_before and store.names.get("boot") is None:
+        if ran_before and store.names.get(BOOT) is None:
             log.warning(
                 "the data folder %s has the key of a hub that ran before, but its database is empty: variables, history"
                 " and changed servers of that hub are missing. To have them back, stop this hub and put the database"

@@ -1,4 +1,4 @@
-"""Finds the files that ship with the hub, and the folder that the hub keeps its own files in.
+"""Finds the files that ship with the hub, and the folder for the hub's own files.
 
 In a checkout the shipped files stand at the top level, and `data/` and `servers/` stand beside them. In an installed
 package the build puts the shipped files into `patchbay/assets/`, and the platform names the folder for the hub's own
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def find_checkout(package: Path) -> Path | None:
-    """The top folder of the checkout that holds this package; None where the package is installed."""
+    """Return the top folder of the checkout that holds this package; None for an installed package."""
     top = package.parent
     return top if (top / "pyproject.toml").is_file() and (top / "reference_templates").is_dir() else None
 

@@ -1,8 +1,8 @@
 """Content identifiers: CIDv1, base32, raw codec, sha2-256, as IPFS makes them for a small file.
 
-The library takes a third of a millisecond for one. So the one form that is made here, four fixed bytes and
-a digest, is written and recognized without it; tests compare the two. All other forms are read with the library.
-Sources: https://github.com/multiformats/cid, DESIGN section 4.
+The library `multiformats` needs a third of a millisecond for one CID. This module writes and recognizes the hub's own
+form, four fixed bytes and a digest, without it; tests compare the two. The library reads all other forms.
+Source: https://github.com/multiformats/cid.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from hashlib import sha256
 from patchbay.errors import BadCid, CorruptBlob
 
 MAX_CID_CHARACTERS = 512
-"""Characters of the longest CID string that is looked at; an identity CID carries its content."""
+"""Characters of the longest CID string that the hub accepts; an identity CID carries its content."""
 
 
 HEAD = bytes((0x01, 0x55, 0x12, 0x20))
-"""How each CID made here begins: version 1, raw, sha2-256, 32 bytes of digest."""
+"""The first bytes of each CID made here: version 1, raw, sha2-256, 32 bytes of digest."""
 
 USUAL = re.compile(r"bafkrei[a-z2-7]{52}")
 PADDING = "=" * 6
 
 
 def cid_of(data: bytes) -> str:
-    """The CID of some bytes, as a base32 string beginning with `bafkrei`."""
+    """Return the CID of some bytes, as a base32 string that begins with `bafkrei`."""
     return cid_of_digest(sha256(data).digest())
 
 
 def cid_of_digest(digest: bytes) -> str:
-    """The CID of the bytes whose SHA-256 digest this is."""
+    """Return the CID of the bytes with this SHA-256 digest."""
     return "b" + b32encode(HEAD + digest).decode().rstrip("=").lower()
 
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """The one spelling of a CID under which content is kept (CIDv1 in base32).
+    """Return the canonical spelling of a CID (CIDv1 in base32), under which the store holds the content.
 
-    Raises BadCid, with a sentence that says what is wrong, for anything that is no CID of the
-    raw codec hashed by sha2-256 or identity.
+    Raises BadCid, with the reason, for a string that is not a CID of the raw codec hashed by sha2-256 or identity.
     """
     if USUAL.fullmatch(text) and cid_of_digest(b32decode(text[1:].upper() + PADDING)[len(HEAD) :]) == text:
         return text
@@ -63,7 +62,7 @@ def canonical(text: str) -> str:
 
 
 def is_cid(text: str) -> bool:
-    """Whether a string is a CID that this hub can use."""
+    """Whether a string is a CID that the hub accepts."""
     try:
         canonical(text)
     except BadCid:
@@ -72,7 +71,7 @@ def is_cid(text: str) -> bool:
 
 
 def content_in(text: str) -> bytes | None:
-    """The bytes an identity CID carries, or None for a CID that is a hash. Raises BadCid."""
+    """Return the bytes that an identity CID carries; None for a CID that is a hash. Raises BadCid."""
     name = canonical(text)
     if USUAL.fullmatch(name):
         return None
@@ -83,7 +82,7 @@ def content_in(text: str) -> bytes | None:
 
 
 def verify(text: str, data: bytes) -> str:
-    """The canonical spelling of a CID, after checking that `data` is what it names. Raises BadCid, CorruptBlob."""
+    """Check that `data` is the content of a CID; return its canonical spelling. Raises BadCid, CorruptBlob."""
     name = canonical(text)
     inside = content_in(name)
     if (inside is not None and inside != data) or (inside is None and cid_of(data) != name):

@@ -1,9 +1,9 @@
-"""One server's mcps configuration: strict JSON, checked against `mcps.schema.json`, its CIDs resolved.
+"""Reads the mcps configuration of one server: strict JSON, checked against `mcps.schema.json`, its CIDs resolved.
 
-Rules: an error names the file or CID, the path inside it and what was expected, in plain words;
-one bad configuration never keeps another from loading. What is loaded is kept by CID for ever.
-The schema beside this file is also the reference of every field.
-Sources: DESIGN section 5; REQUIREMENTS 3.2, V-C3, V-C12, S-F8; SPEC-DIGEST 1.2 and 6.4; tests T1.1 to T1.9.
+Rules: an error names the file or CID, the path inside it and the expected value; one wrong configuration does not stop
+another from loading. Configurations are cached by CID and never invalidated, because a CID never changes.
+The schema beside this file documents every field.
+Source: MCP specification 2026-07-28, server/tools (`x-mcp-header`); JSON Schema 2020-12; RFC 3986.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from patchbay.store import Blobs
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "mcps.schema.json").read_bytes())
 TRANSFORMS = ("tools", "resources", "prompts")
 SOURCES = ("text", "blob", "cid", "variable", "function", "last_output_of")
-"""Where a static resource's content may come from: exactly one of these."""
+"""The sources of a static resource's content: each resource has exactly one."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-SCHEMA_BYTES = 256 * 1024
-SCHEMA_DEPTH = 64
-"""How large, and how deeply nested, a tool's schema may be."""
+MAX_SCHEMA_BYTES = 256 * 1024
+"""Limit on the JSON text of a tool's schema."""
 
-KEPT = 1024
-"""How many configurations are kept in memory."""
+MAX_SCHEMA_DEPTH = 64
+"""Limit on the nesting of a tool's schema."""
+
+MAX_CACHED_CONFIGS = 1024
+"""Limit on the configurations in the memory cache."""
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
 _PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
@@ -53,7 +55,7 @@ _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 
 @dataclass(frozen=True)
 class Config:
-    """One configuration: its CID, its fields, and its transforms: source under `tools`, `resources`, `prompts`."""
+    """One configuration: CID, fields, and the source of its transforms under `tools`, `resources`, `prompts`."""
 
     cid: str
     fields: Mapping[str, Any]
@@ -62,32 +64,29 @@ class Config:
 
 @dataclass(frozen=True)
 class Mcps:
-    """The `mcps` variable: configurations by server, the CID each asked for, and why some could not be had.
-
-    `broken` says for one server why its configuration cannot be used.
-    """
+    """The `mcps` variable: the configurations by server; `broken` maps a server to the error in its configuration."""
 
     configs: Mapping[str, Config] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, server: str) -> Mapping[str, Any]:
-        """A server's configuration; empty for one without an entry (T1.5)."""
+        """Return the fields of a server's configuration; an empty mapping for a server without an entry."""
         found = self.configs.get(server)
         return found.fields if found else {}
 
 
 class Configs:
-    """Reads configurations out of blobs and keeps them by CID (T1.9). Safe for many threads."""
+    """Reads configurations from blobs and caches them by CID. Safe for many threads."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._kept: OrderedDict[str, Config] = OrderedDict()
+        self._cache: OrderedDict[str, Config] = OrderedDict()
 
     def load_mcps(self, text: bytes | None, where: str = "variables/mcps") -> Mcps:
-        """Every configuration the `mcps` variable names; nothing when it is empty (T1.1).
+        """Load every configuration that the `mcps` variable names; an empty variable names none.
 
-        `text` is the variable with a CID in it already resolved (T1.3). Raises ConfigError for a text that is no object
-        of server names; one entry that cannot be used is among the broken ones.
+        `text` is the content of the variable, after a CID in it was resolved. Raises ConfigError for a text that is not
+        an object of server names. An entry with an error goes into `broken`.
         """
         if text is None or not text.strip():
             return Mcps()
@@ -104,15 +103,15 @@ class Configs:
         return Mcps(configs, broken)
 
     def config(self, cid: str) -> Config:
-        """The configuration with this CID, transforms resolved. Raises ContentError of every kind."""
+        """Return the configuration with this CID, its transforms resolved. Raises ContentError."""
         cid = canonical(cid)
-        found = self._kept.get(cid)
+        found = self._cache.get(cid)
         if found is None:
             fields = parse_config(self._blobs.get(cid), cid)
             found = Config(cid, fields, dict(self._transforms(fields, cid)))
-            self._kept[cid] = found
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._cache[cid] = found
+            while len(self._cache) > MAX_CACHED_CONFIGS:
+                self._cache.popitem(last=False)
         return found
 
     def _transforms(self, fields: Mapping[str, Any], where: str) -> Iterator[tuple[str, bytes]]:
@@ -132,13 +131,13 @@ def _config_cid(row: Any, name: str, where: str) -> str:
 
 
 def parse_config(data: bytes, where: str) -> dict[str, Any]:
-    """One configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
+    """Return one configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
     value = _json(data, where)
     check(value, where)
     _check_kind(value, where)
     if value.get("isolation") == "inline" and "environment" in value:
         raise ConfigError(
-            where, "environment", "expected it only where code runs in processes of its own; this has isolation inline"
+            where, "environment", "expected this field only with isolation process; this server has isolation inline"
         )
     for name, tool in value.get("tools", {}).items():
         check_tool(tool, where, f"tools.{name}")
@@ -148,7 +147,7 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _check_kind(value: Mapping[str, Any], where: str) -> None:
-    """What belongs to the kind of server that the configuration names, and to no other."""
+    """Check that a configuration has only fields of its kind of server. Raises ConfigError."""
     found = configured_kind(value)
     for kind in known_kinds():
         if kind.configuration is not None and (found is None or kind is not found[0]):
@@ -166,7 +165,7 @@ def _check_kind(value: Mapping[str, Any], where: str) -> None:
 
 
 def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:
-    """How the tools of all servers together are listed: as the field `listing`, from its bytes. Raises ConfigError."""
+    """Return the field `listing` for the list of all servers' tools, from its bytes. Raises ConfigError."""
     if data is None or not data.strip():
         return {}
     value = _json(data, where)
@@ -175,18 +174,18 @@ def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:
 
 
 def lists_tools(fields: Mapping[str, Any]) -> bool:
-    """Whether a configuration says itself which tools there are, by name or by a transform."""
+    """Whether a configuration lists the tools itself, by name or by a transform."""
     return bool(fields.get("tools")) or "tools_transform_cid" in fields
 
 
 def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
-    """Check a configuration, or one entry of it; raises ConfigError.
+    """Check a configuration, or one entry of it. Raises ConfigError.
 
-    `kind` is tool, resource, template, prompt, listing or, for the whole, empty.
+    `kind` is tool, resource, template, prompt or listing; an empty text stands for a whole configuration.
     """
-    if _FAST[kind].is_valid(value):
+    if _FAST_VALIDATORS[kind].is_valid(value):
         return
-    found = list(_SLOW[kind].iter_errors(value))
+    found = list(_EXPLAINING_VALIDATORS[kind].iter_errors(value))
     worst = min(found, key=lambda one: (one.validator in ("required", "oneOf"), [str(part) for part in one.path]))
     inside = ".".join([*filter(None, [path]), *(str(part) for part in worst.absolute_path)])
     raise ConfigError(where, inside, _expected(worst))
@@ -200,7 +199,7 @@ def check_tool(tool: Mapping[str, Any], where: str, path: str) -> None:
 
 
 def check_uri(uri: str, where: str, path: str) -> None:
-    """Check that a resource's address is an absolute URI (T6.6). Raises ConfigError."""
+    """Check that a resource's address is an absolute URI. Raises ConfigError."""
     if not _URI.fullmatch(uri):
         raise ConfigError(
             where,
@@ -210,15 +209,15 @@ def check_uri(uri: str, where: str, path: str) -> None:
 
 
 def check_schema(schema: Mapping[str, Any], where: str, path: str) -> None:
-    """Check that a tool's schema is JSON Schema 2020-12, bounded, and refers to nothing outside. Raises ConfigError."""
+    """Check that a tool's schema is bounded JSON Schema 2020-12 with internal references only. Raises ConfigError."""
     if schema.get("type") != "object":
         raise ConfigError(
             where, path, f'expected "type": "object" at the root of the schema, not {schema.get("type")!r}'
         )
     if schema.get("$schema", DIALECT).rstrip("#") != DIALECT:
-        raise ConfigError(where, f"{path}.$schema", f"expected {DIALECT}, or nothing, which means the same")
-    if len(orjson.dumps(schema)) > SCHEMA_BYTES:
-        raise ConfigError(where, path, f"expected a schema of at most {SCHEMA_BYTES} bytes")
+        raise ConfigError(where, f"{path}.$schema", f"expected {DIALECT}, which is also the default")
+    if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
+        raise ConfigError(where, path, f"expected a schema of at most {MAX_SCHEMA_BYTES} bytes")
     headers: dict[str, str] = {}
     for place, part, reachable in _parts(schema, path, True, where):
         for key in ("$ref", "$dynamicRef"):
@@ -244,11 +243,11 @@ def _refuse(uri: str) -> Any:
 def _parts(
     schema: Any, path: str, reachable: bool, where: str, depth: int = 0
 ) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """Every schema in a schema, with its place and whether `properties` alone lead to it from the root."""
+    """Yield each schema in a schema, its place, and whether only `properties` lead to it from the root."""
     if not isinstance(schema, Mapping):
         return
-    if depth > SCHEMA_DEPTH:
-        raise ConfigError(where, path, f"expected a schema that nests at most {SCHEMA_DEPTH} levels")
+    if depth > MAX_SCHEMA_DEPTH:
+        raise ConfigError(where, path, f"expected a schema that nests at most {MAX_SCHEMA_DEPTH} levels")
     yield path, schema, reachable
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, Mapping):
@@ -265,7 +264,7 @@ def _parts(
 
 
 def _check_header(part: Mapping[str, Any], reachable: bool, headers: dict[str, str], where: str, place: str) -> None:
-    """The rules of `x-mcp-header` (SPEC-DIGEST 1.2); `headers` collects those of one schema."""
+    """Check the rules of `x-mcp-header` (MCP 2026-07-28); `headers` collects the names in one schema."""
     name = part["x-mcp-header"]
     if not isinstance(name, str) or "_" in name or not _HEADER.fullmatch(name):
         hint = " (servers drop request headers with _; use -)" if isinstance(name, str) and "_" in name else ""
@@ -275,9 +274,9 @@ def _check_header(part: Mapping[str, Any], reachable: bool, headers: dict[str, s
     if part.get("type") not in ("string", "integer", "boolean"):
         raise ConfigError(where, place, 'expected it on a property whose "type" is string, integer or boolean')
     if not reachable:
-        raise ConfigError(where, place, 'expected it where "properties" alone lead to it from the root of the schema')
+        raise ConfigError(where, place, 'expected it where only "properties" lead to it from the root of the schema')
     if name.lower() in headers:
-        raise ConfigError(where, place, f"expected a name of its own; {headers[name.lower()]} has the same")
+        raise ConfigError(where, place, f"expected a unique header name; {headers[name.lower()]} has the same name")
     headers[name.lower()] = place
 
 
@@ -289,7 +288,7 @@ def _json(data: bytes, where: str) -> Any:
 
 
 def _expected(error: jsonschema.ValidationError) -> str:
-    """What one failed rule of the schema wanted, as a sentence."""
+    """Return the expectation of one failed rule of the schema, as a sentence."""
     value: Any = error.instance
     rule: Any = error.validator_value
     schema: Any = error.schema
@@ -303,7 +302,7 @@ def _expected(error: jsonschema.ValidationError) -> str:
         case "oneOf":
             names = [one["required"][0] for one in rule if "required" in one]
             given = " and ".join(name for name in names if name in value)
-            return f"expected exactly one of {', '.join(names)}; there is {given or 'none'}"
+            return f"expected exactly one of {', '.join(names)}; found {given or 'none'}"
         case "type":
             wanted = " or ".join(_TYPES[one] for one in ([rule] if isinstance(rule, str) else rule))
         case "enum" | "const":
@@ -341,7 +340,7 @@ def _kind(value: Any) -> str:
 
 
 def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema as a whole (under "") and of each entry: one that is fast, one that explains."""
+    """Return a fast and an explaining validator for the whole schema (under "") and for each kind of entry."""
     schemas = {"": SCHEMA} | {
         kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
         for kind in ("tool", "resource", "template", "prompt", "listing")
@@ -350,4 +349,4 @@ def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
     return fast, {kind: jsonschema.Draft202012Validator(schema) for kind, schema in schemas.items()}
 
 
-_FAST, _SLOW = _validators()
+_FAST_VALIDATORS, _EXPLAINING_VALIDATORS = _validators()

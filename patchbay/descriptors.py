@@ -1,7 +1,7 @@
 """Descriptors: one tool, resource, resource template or prompt as clients see it.
 
-`wire` is the newest revision's JSON object without nulls; `target` says how to run it and never
-leaves the hub. What older revisions must not see is taken away in `protocol/translate.py`.
+`wire` is the JSON object of the newest revision, without nulls; `target` says how to run it and never leaves the hub.
+`protocol/translate.py` removes the fields that older revisions do not have.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Kind = Literal["tool", "resource", "template", "prompt"]
 Source = Literal["static", "transform", "discovered", "upstream"]
 
 NAME = r"[A-Za-z0-9_.-]{1,128}"
-"""What a server's or a tool's name may be (SPEC-DIGEST 3.2, DESIGN section 11)."""
+"""Pattern of the names of servers and tools (MCP specification 2025-11-25, server/tools, tool names)."""
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What is shown (`wire`), how it runs (`target`), where it came from (`source`).
+    """One descriptor: the JSON object for clients (`wire`), how it runs (`target`), and its origin (`source`).
 
     Targets of a tool or prompt: `{"function": name}`, `{"argv": [...]}` (shell), `{"messages": [...]}` (prompt).
     Targets of a resource: one of `text`, `blob` (base64), `cid`, `variable`, `function`, `last_output_of`.
     A template's target is `{"function": name}`, which gets the URI's variables as arguments.
-    `belongs_to` is the server and the name there, where all servers are listed as one.
+    `belongs_to` is the server and the name on that server, in the list of all servers' tools.
     """
 
     kind: Kind
@@ -41,17 +41,17 @@ class Descriptor:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Every name that patterns match: its own and, where all servers are listed as one, `server.tool`."""
+        """The names that patterns match: its own name and, in the list of all servers' tools, `server.tool`."""
         return (self.name, ".".join(self.belongs_to)) if self.belongs_to else (self.name,)
 
     @cached_property
     def digest(self) -> str:
-        """The CID of what clients see, in canonical JSON: it changes when, and only when, that does."""
+        """The CID of `wire` in canonical JSON: it changes exactly when `wire` changes."""
         return cid_of(orjson.dumps(self.wire, option=orjson.OPT_SORT_KEYS))
 
     @property
     def read_only(self) -> bool:
-        """Whether a tool is known to change nothing. What an upstream says of its own tools is only a hint: False."""
+        """Whether a tool is known to change nothing. An annotation of an upstream is only a hint, so it gives False."""
         if self.source == "upstream":
             return False
         annotations = self.wire.get("annotations") or {}
@@ -60,9 +60,9 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something is not listed or does not work, as a sentence for the meta page.
+    """The reason why an entry is not listed or does not work, as a sentence for the meta page.
 
-    `where` names it: a function, a transform, a place in a configuration; `line` is its line in the definition.
+    `where` names the function, the transform or the place in a configuration; `line` is the line in the definition.
     """
 
     where: str
@@ -72,7 +72,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What discovery reads in a definition."""
+    """The result of reading a definition: its descriptors, its problems and its description."""
 
     descriptors: tuple[Descriptor, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -80,5 +80,5 @@ class Discovery:
 
 
 def encodable(text: str) -> str:
-    """Text with a question mark for each lone surrogate, which UTF-8 and so JSON cannot carry."""
+    """Return the text with a question mark for each lone surrogate, which UTF-8 and JSON cannot carry."""
     return text.encode("utf-8", "replace").decode("utf-8")

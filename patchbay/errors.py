@@ -1,9 +1,9 @@
-"""Everything that can go wrong, as one tree; each error knows its place on the wire.
+"""The errors of the package as one tree, with the JSON-RPC code and the HTTP status of each.
 
     PatchbayError                     -32603  500   the hub itself failed
     ├── ParseError                    -32700  400   not JSON
     ├── InvalidRequest                -32600  400   not a JSON-RPC message
-    │   └── Refused                   -32600  403   a caller may not do this
+    │   └── Refused                   -32600  403   the caller has no permission
     ├── MethodNotFound                -32601  404
     ├── InvalidParams                 -32602  400
     │   └── ResourceNotFound          -32602  400   -32002 up to 2025-11-25
@@ -18,17 +18,17 @@
     ├── ProtocolError                 -32603  200   a tool's own JSON-RPC error, on purpose
     ├── ToolFailed                                  a tool's own failure: a result, never a JSON-RPC error
     │   ├── TimedOut
-    │   └── WrongArguments                          told like arguments that do not fit the schema
+    │   └── WrongArguments                          reported like arguments that do not fit the schema
     └── ContentError                  -32603  500
-        ├── StaleUpdate               -32600  409   somebody else changed it meanwhile
-        ├── BadCid                    -32602  400   a string that is no CID we can use
-        ├── MissingBlob               -32602  404   names every CID that is not there
+        ├── StaleUpdate               -32600  409   another change came first
+        ├── BadCid                    -32602  400   a string that is not a CID of this hub
+        ├── MissingBlob               -32602  404   names every CID that the store lacks
         ├── FolderInUse                             another hub uses the data folder
         ├── CorruptBlob                             bytes that do not hash to their CID
-        └── ConfigError                             names the file, the path inside it, what was expected
+        └── ConfigError                             names the file, the path inside it, the expected value
 
-`code` is the JSON-RPC code, `status` the HTTP status where nothing more exact is known, `exit_code` the exit code of a
-command that ends with the error.
+`code` is the JSON-RPC code, `status` the HTTP status unless the transport knows a more exact one, `exit_code` the exit
+code of a command that ends with the error.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from patchbay import exit_codes
+from patchbay.exit_codes import FAILED, USAGE
 
 
 class PatchbayError(Exception):
-    """A failure with a sentence for people and, optionally, `data` for programs (a JSON value)."""
+    """A failure with a message for people and, optionally, `data` for programs (a JSON value)."""
 
     code: int = -32603
     status: int = 500
-    exit_code: int = exit_codes.FAILED
+    exit_code: int = FAILED
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.message = str(message)  # an author may hand over another exception
+        self.message = str(message)  # an author may pass another exception as the message
         self.data = data
 
 
@@ -70,7 +70,7 @@ class MethodNotFound(PatchbayError):
 
 class InvalidParams(PatchbayError):
     code, status = -32602, 400
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class ResourceNotFound(InvalidParams):
@@ -86,7 +86,7 @@ class HeaderMismatch(PatchbayError):
 
 
 class MissingCapability(PatchbayError):
-    """The caller did not declare what the call needs; `required` is a ClientCapabilities object."""
+    """The caller did not declare a capability that the call needs; `required` is a ClientCapabilities object."""
 
     code, status = -32021, 400
 
@@ -109,7 +109,7 @@ class UnsupportedVersion(PatchbayError):
 
 class UnknownServer(PatchbayError):
     code, status = -32600, 404
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class UnavailableServer(UnknownServer):
@@ -129,9 +129,9 @@ class TooLarge(PatchbayError):
 
 
 class ProtocolError(PatchbayError):
-    """What an author raises to answer with a JSON-RPC error instead of a result with `isError`.
+    """An author raises it to answer with a JSON-RPC error instead of a result with `isError`.
 
-    `code` is a JSON-RPC code: -32603 (internal error), or one of the author's own outside -32768 to -32000.
+    `code` is a JSON-RPC code: -32603 (internal error), or a code of the author outside -32768 to -32000.
     """
 
     status = 200
@@ -142,7 +142,7 @@ class ProtocolError(PatchbayError):
 
 
 class ToolFailed(PatchbayError):
-    """A tool's own failure; shown to the caller as a result with `isError`."""
+    """A failure of a tool; the caller gets a result with `isError`."""
 
 
 class TimedOut(ToolFailed):
@@ -150,20 +150,20 @@ class TimedOut(ToolFailed):
 
 
 class WrongArguments(ToolFailed):
-    """Arguments that fit the tool's schema and yet are wrong, such as one that another one needs.
+    """Arguments that fit the tool's schema but are wrong, such as a missing argument that another argument requires.
 
-    Told as the caller's revision tells wrong arguments: a JSON-RPC error (-32602) or a result with `isError`.
+    The caller's revision decides how they are reported: as a JSON-RPC error (-32602) or as a result with `isError`.
     """
 
 
 class ContentError(PatchbayError):
-    """Something is wrong with stored content."""
+    """An error in stored content."""
 
-    exit_code = exit_codes.USAGE
+    exit_code = USAGE
 
 
 class StaleUpdate(ContentError):
-    """A name is no longer where a change expected it; nothing was changed."""
+    """A name no longer points to the CID that a change expected; nothing was changed."""
 
     code, status = -32600, 409
 
@@ -184,7 +184,7 @@ class MissingBlob(ContentError):
 
 
 class CorruptBlob(ContentError):
-    """Bytes that do not hash to the CID they are kept under or were sent as."""
+    """Bytes that do not hash to the CID that they were stored or sent under."""
 
 
 class FolderInUse(ContentError):
@@ -192,7 +192,7 @@ class FolderInUse(ContentError):
 
 
 class ConfigError(ContentError):
-    """A configuration that does not say what it must.
+    """An error in a configuration.
 
     `where` is a file or CID, `path` the place inside it (`tools.echo.inputSchema`), `expected` a sentence.
     """

@@ -1,11 +1,11 @@
-"""What one activation says, as frozen values: the vocabulary of the whole program.
+"""The events of one activation, as frozen values. Every part of the program uses these types.
 
-Grammar of one activation (DESIGN: the one idea):
+Grammar of one activation:
 
     (Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause)*  (Done | Failed)
 
-All transitions live in `activation.py`; this file knows neither who speaks nor who listens.
-Sources: REQUIREMENTS SUB-22 to SUB-24, SUB-C4, SUB-C5; MCP specification, server/tools.
+`activation.py` holds all transitions; this file knows no handler and no view.
+Source: MCP specification, server/tools.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A JSON value a tool returned; `content_type` names its media type or kind when the tool said one.
+    """A JSON value that a tool returned; `content_type` is its media type or kind, if the tool gave one.
 
-    `text` is what it adds to the text of the result: "" nothing, None its JSON in a piece of its own.
+    `text` goes into the text of the result: "" adds nothing, None adds the JSON of the value as a separate piece.
     """
 
     value: Any
@@ -43,7 +43,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work is. `progress` only grows; `total` in the same unit, when known."""
+    """The progress of the call. `progress` only grows; `total` is in the same unit, None if unknown."""
 
     progress: float
     total: float | None = None
@@ -61,7 +61,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The activation uses another tool on its own behalf."""
+    """The activation calls another tool."""
 
     name: str
     input: Any = None
@@ -78,16 +78,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Questions to the caller under the author's keys; answered through the generator by a map of results."""
+    """Questions to the caller under the author's keys. The generator receives a mapping of results as the answer."""
 
     questions: Mapping[str, Question]
 
 
 @dataclass(frozen=True, slots=True)
 class Detach:
-    """The rest takes long: the caller may hang up now and fetch the result later, where it knows how.
+    """The rest of the call takes long: a caller that supports tasks may disconnect and fetch the result later.
 
-    With `required` the call cannot go on for a caller that does not (tasks extension, SPEC-DIGEST 1.14).
+    With `required` the call fails for a caller without the tasks extension (MCP 2026-07-28, SEP-1686).
     """
 
     required: bool = False
@@ -95,14 +95,14 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Alive, nothing to say."""
+    """A sign that the activation still runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of an activation that worked.
+    """The end of a successful activation.
 
-    `result` is the whole MCP result, where another server gave it whole: it counts as it is.
+    `result` is a whole MCP result from another server, which the hub passes on unchanged.
     """
 
     result: Mapping[str, Any] | None = None
@@ -110,11 +110,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The end of an activation that did not work.
+    """The end of a failed activation.
 
-    `message` is for the caller. `error` is set when the failure is to be a JSON-RPC error
-    (a missing client capability, an unknown resource) instead of a tool result. `result` is the whole tool result,
-    where another server gave it whole: it counts as it is.
+    `message` is for the caller. `error` is set when the failure becomes a JSON-RPC error (a missing client capability,
+    an unknown resource) instead of a tool result. `result` is a whole tool result from another server, which the hub
+    passes on unchanged.
     """
 
     message: str

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 OK = 0
-"""It did what was asked; for `serve` and `stdio`: it was told to end and everything had ended in time."""
+"""The command succeeded; `serve` and `stdio` stopped on request, and every call ended in time."""
 
 FAILED = 1
 """The hub failed (the log says why), a server answered with an error, or a record could not be used."""
 
 USAGE = 2
-"""An option, a setting, the boot image, an address, a profile or the name of a server is not what it has to be."""
+"""An option, a setting, the boot image, an address, a profile or the name of a server is wrong."""
 
 ADDRESS = 3
-"""The address to listen on is in use or cannot be had."""
+"""The address to listen on is in use or not available."""
 
 UNREACHABLE = 4
 """A server cannot be reached, or ended before it answered."""
@@ -24,25 +24,25 @@ CHANGED = 6
 """A contract does not hold: a profile or a pin refuses the server, or `validate` and `diff` found changes."""
 
 SIGN_IN = 7
-"""A server wants a person to sign in, and there is no terminal to ask one."""
+"""A server requires a person to sign in, and the command runs without a terminal."""
 
 INTERRUPTED = 130
 """Ctrl-C."""
 
 UNREAD = 141
-"""Nobody reads the output any more, as after `head`; what shells report for SIGPIPE."""
+"""The reader of the output closed it, as `head` does; shells report this code for SIGPIPE."""
 
 ROWS: dict[int, str] = {
     OK: "done; for `serve` and `stdio`: ended as asked",
     FAILED: "the hub or a server failed, a tool reported an error, or a record could not be used",
     USAGE: "an option, a setting, the boot image, an address, a profile or a name is wrong",
-    ADDRESS: "the address to listen on is in use or cannot be had",
+    ADDRESS: "the address to listen on is in use or not available",
     UNREACHABLE: "a server cannot be reached, or ended before it answered",
     OVERDUE: "a server did not answer in time",
     CHANGED: "a contract does not hold: refused, or changes were found",
-    SIGN_IN: "a server wants a person to sign in, and there is no terminal",
+    SIGN_IN: "a server requires a person to sign in, and there is no terminal",
     INTERRUPTED: "interrupted (Ctrl-C)",
-    UNREAD: "nobody reads the output any more (as after `head`)",
+    UNREAD: "the reader of the output closed it (as `head` does)",
 }
 """Code to meaning; docs/client.md has the same table."""
 
@@ -50,5 +50,5 @@ HELP = "\b\nExit codes:\n" + "".join(f"  {code:<3}  {meaning}\n" for code, meani
 
 
 def with_examples(*lines: str) -> str:
-    """The end of a help page: examples, then the exit codes."""
+    """Return the end of a help page: examples, then the exit codes."""
     return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines) + "\n" + HELP

@@ -1,9 +1,9 @@
 """JSON-RPC 2.0 messages: strict bytes in, frozen messages out, compact bytes back.
 
-What a server is, seen from the wire, is an Exchange: a message goes in, messages come out. Two signs may
-stand among them: a Pause says "alive, nothing to say", a Detach "you may hang up and come back".
+An Exchange is a server seen from the wire: a message goes in, messages come out. Two signals may come between them:
+a Pause (the call still runs) and a Detach (the caller may disconnect and fetch the result later).
 This file knows no method and no transport.
-Sources: https://www.jsonrpc.org/specification; SPEC-DIGEST 2.1 step 5, 6.3; THREATS M18.
+Source: https://www.jsonrpc.org/specification.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayE
 from patchbay.events import Detach, Pause
 from patchbay.store import Wait
 
-DEPTH = 128
-"""How deep arrays and objects may nest in one message."""
+MAX_DEPTH = 128
+"""Limit on the nesting of arrays and objects in one message."""
 
 MAX_PLAIN_BYTES = 16 * 1024
 """Bytes of a message up to which orjson is tried first; it takes a tenth of the time."""
@@ -30,7 +30,7 @@ Id = str | int
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A method call that wants an answer. `params` is a JSON object (JSON-RPC's positional form is not MCP's)."""
+    """A method call that expects an answer. `params` is a JSON object (MCP has no positional parameters)."""
 
     id: Id
     method: str
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message that wants no answer."""
+    """A message that expects no answer."""
 
     method: str
     params: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A JSON object that is bytes already."""
+    """A JSON object that is already encoded."""
 
     data: bytes
 
@@ -62,7 +62,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status it hints at."""
+    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status for it."""
 
     id: Id | None
     error: Mapping[str, Any]
@@ -77,7 +77,7 @@ Exchange = Callable[[Message], Iterator[Message | Sign]]
 
 
 def failure(id: Id | None, problem: PatchbayError) -> Failure:
-    """The error answer for a problem."""
+    """Return the error answer for a problem."""
     error: dict[str, Any] = {"code": problem.code, "message": problem.message}
     if problem.data is not None:
         error["data"] = problem.data
@@ -93,7 +93,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
 
 
@@ -108,7 +108,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 def parse(data: bytes) -> Any:
-    """A JSON value from strict UTF-8 bytes: no NaN, no duplicate keys, no lone surrogates, bounded depth.
+    """Return the JSON value of strict UTF-8 bytes: no NaN, no duplicate keys, no lone surrogates, bounded depth.
 
     Raises ParseError with the place of the problem.
     """
@@ -117,16 +117,16 @@ def parse(data: bytes) -> Any:
         return value
     try:
         value = _DECODER.decode(data.decode("utf-8"))
-        # orjson refuses what UTF-8 cannot say (lone surrogates), integers beyond 64 bits and depth above 254.
+        # orjson refuses lone surrogates, integers beyond 64 bits and depth above 254.
         orjson.dumps(value)
     except UnicodeDecodeError as problem:
         raise ParseError(f"the body is not UTF-8: byte {problem.start}") from problem
     except RecursionError as problem:
-        raise ParseError(f"the body nests deeper than {DEPTH} levels") from problem
+        raise ParseError(f"the body nests deeper than {MAX_DEPTH} levels") from problem
     except (ValueError, TypeError) as problem:
         raise ParseError(f"the body is not JSON: {problem}") from problem
-    if data.count(b"[") + data.count(b"{") > DEPTH and _depth(value) > DEPTH:
-        raise ParseError(f"the body nests deeper than {DEPTH} levels")
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise ParseError(f"the body nests deeper than {MAX_DEPTH} levels")
     return value
 
 
@@ -154,7 +154,7 @@ def _parse_plain(data: bytes) -> dict[str, Any] | None:
                 level.append(item)
             elif kind is float:
                 return None
-    return value if keys == data.count(b":") and len(level) <= DEPTH else None
+    return value if keys == data.count(b":") and len(level) <= MAX_DEPTH else None
 
 
 def _depth(value: Any) -> int:
@@ -167,14 +167,13 @@ def _depth(value: Any) -> int:
 
 
 def readable_id(value: Any) -> Id | None:
-    """The id of a message that may be malformed, when it is one JSON-RPC allows."""
+    """Return the id of a message that may be malformed; None unless JSON-RPC allows the id."""
     id = value.get("id") if isinstance(value, dict) else None
     return id if isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool)) else None
 
 
 def message(value: Any) -> Message:
-    """A message from one parsed JSON value. Raises InvalidRequest (never for an array: see `is_batch`), or
-    InvalidParams for params that are an array."""
+    """Return the message of one parsed JSON value. Raises InvalidRequest, or InvalidParams for an array of params."""
     if not isinstance(value, dict):
         raise InvalidRequest(f"a message is a JSON object; this is {_kind(value)}")
     if value.get("jsonrpc") != "2.0":
@@ -212,7 +211,7 @@ def _kind(value: Any) -> str:
 
 
 def encode(message: Message) -> bytes:
-    """One message as one line of compact JSON."""
+    """Return one message as one line of compact JSON."""
     body: dict[str, Any]
     if isinstance(message, Result):
         if isinstance(message.result, Rendered):
@@ -227,15 +226,15 @@ def encode(message: Message) -> bytes:
     try:
         return orjson.dumps(body)
     except TypeError:
-        # A tool may hand out what UTF-8 or 64 bits cannot say: half a surrogate pair, a huge integer.
-        return json.dumps(_sayable(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        # A tool may return a lone surrogate or an integer beyond 64 bits, which orjson refuses.
+        return json.dumps(_encodable(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _sayable(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, Mapping):
-        return {_sayable(str(key)): _sayable(inner) for key, inner in value.items()}
+        return {_encodable(str(key)): _encodable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_sayable(inner) for inner in value]
+        return [_encodable(inner) for inner in value]
     return value

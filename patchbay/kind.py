@@ -1,7 +1,7 @@
-"""What a kind of server is: one row that says everything a hub asks of it, and the table of these rows.
+"""The kinds of servers: the type `Kind`, whose rows hold everything that depends on the kind, and the table of rows.
 
-A filler is a folder of `patchbay/kinds/` whose module `kind.py` has a row `KIND`. To add a kind is to add a folder; a
-kind that is elsewhere calls `register`. Code that has to know the kind of a server asks its row.
+A kind is a folder of `patchbay/kinds/` whose module `kind.py` has a row `KIND`. To add a kind, add a folder; a kind
+from another package calls `register`. Code that depends on the kind of a server uses its row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FILLERS = "patchbay.kinds"
 """The package whose folders are the kinds that ship with the hub."""
 
 DEFAULT_KIND = "python"
-"""The kind of a text without a file name that no kind recognizes (V-F10)."""
+"""The kind of a text without a file name that no kind recognizes."""
 
 CONFIGURATION_KIND = "static"
-"""The kind of the definition of a server that is described by a configuration alone."""
+"""The kind of a server that only a configuration describes."""
 
 Fields = Mapping[str, Any]
 """The fields of a server's configuration."""
@@ -35,9 +35,9 @@ Fields = Mapping[str, Any]
 class Confinement:
     """Where the code of a server runs.
 
-    `isolation` is `process`, `inline` (inside the hub), `program` (a mounted one) or `none` (the hub runs nothing of
-    it); `memory` in MiB, None where nothing bounds it; `asked` says that a sandbox was asked for, `sandboxed` that
-    there is one. `sentence` says all of it.
+    `isolation` is `process`, `inline` (inside the hub), `program` (a mounted program) or `none` (the server has no code
+    in the hub); `memory` is a limit in MiB, None without a limit; `asked` says that the configuration asks for a
+    sandbox, `sandboxed` that the server has one. `sentence` says all of this for people.
     """
 
     isolation: str
@@ -47,16 +47,16 @@ class Confinement:
     sentence: str
 
 
-NOTHING_RUNS = Confinement("none", None, False, False, "nothing of it runs here")
+NOTHING_RUNS = Confinement("none", None, False, False, "the hub runs no code of this server")
 
 
 @dataclass(frozen=True)
 class EntryContext:
-    """What the entries of a configuration refer to: the kind of server, the functions of its definition, its fields.
+    """The context that entries of a configuration refer to: the kind of server, its functions, its fields.
 
-    `functions` are all functions that entries may name, listed or not, with the names of their parameters in order,
-    `streaming` those that stream; `found` is what discovery says of tools, by the function or else by the name;
-    `where` is what messages call the configuration.
+    `functions` maps each function that entries may name, listed or not, to its parameter names in order; `streaming`
+    names the functions that stream; `found` maps a function, or else a tool, to the descriptor fields that discovery
+    found; `where` is the name of the configuration in messages.
     """
 
     server: str
@@ -68,7 +68,7 @@ class EntryContext:
     found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def function(self, name: str, path: str) -> str:
-        """A function's name. Raises ConfigError, which names the path of the entry, where the definition has none."""
+        """Return the name if the definition has this function. Raises ConfigError with the path of the entry if not."""
         if name not in self.functions:
             raise ConfigError(self.where, path, f"expected a function of the definition; it has no function {name}")
         return name
@@ -78,13 +78,13 @@ class Connections(Protocol):
     """The connections of one hub to other servers."""
 
     def of(self, mount: Any, /) -> Any:
-        """The connection of a mount."""
+        """Return the connection of a mount."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:
-    """What a configuration describes: the server's name, its fields, where it comes from, and what it may use.
+    """A server that a configuration describes: its name, its fields, its origin, and the services that it may use.
 
     `connections` reach mounted servers, `rooms` are the hub's rooms (`patchbay.kinds.room.kind.RoomCaller`).
     """
@@ -99,10 +99,10 @@ class ConfiguredServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerParts:
-    """The parts of a whole server. Its title, description and instructions stand behind those of its configuration.
+    """The parts of a server. The configuration overrides its title, description and instructions.
 
-    `fields` are added to the configuration. `upstream` is the connection to a mounted server, `offers` the
-    capabilities that it declared, `via` the mounts that its lists come by.
+    `fields` extend the configuration. `upstream` is the connection to a mounted server, `offers` holds the capabilities
+    that the server declared, `via` the mounts that its lists pass through.
     """
 
     handler: Handler
@@ -122,12 +122,13 @@ class ServerParts:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What makes a configuration with `"kind": <name>` a whole server, without a definition in a language.
+    """How a configuration with `"kind": <name>` describes a whole server, without a definition in a language.
 
-    `own_fields` stand in no other configuration, `fields` are all that may stand in this one; `said_by` ends the
-    sentence that refuses others. `check` raises ConfigError for fields (its second argument is where they stand).
-    `make_parts` raises ConfigError too. `reaches` says what an operator alone may bring; `by_variable` says that an
-    entry of the `mcps` variable is enough; `is_changing` that its lists change while its definition does not.
+    `own_fields` are fields of this kind only; `fields` are all fields that such a configuration may have; `said_by`
+    ends the error message for other fields. `check` raises ConfigError for wrong fields (its second argument names the
+    file). `make_parts` raises ConfigError too. `reaches` names the access that only an operator may give;
+    `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may change
+    without a new definition.
     """
 
     own_fields: tuple[str, ...]
@@ -144,8 +145,8 @@ def _no_functions(source: bytes) -> dict[str, tuple[str, ...]]:
     return {}
 
 
-def _no_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
-    raise ConfigError(ground.where, f"tools.{name}", "expected a server with code; this one has nothing to run")
+def _no_target(context: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
+    raise ConfigError(context.where, f"tools.{name}", "expected a server with code; this server has nothing to run")
 
 
 def _runs_nothing(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
@@ -156,18 +157,18 @@ def _runs_nothing(config: Fields, isolation: str, memory: int, upstream: Any) ->
 class Kind:
     """One kind of server.
 
-    * `name` stands in rows of the store; `title` is what pages call a definition; `language` colours it on pages: one
-      of the pages' own or any that Pygments knows.
-    * `endings` are those of definitions in the watched folder; `recognizes` says whether a text without a file name
-      is one. `is_configuration` says that the definition is the server's configuration too.
-    * `discover` reads a definition (the server's name, the text) and raises ConfigError for one that is broken.
-      `functions` are those that entries of a configuration may name. `tool_target` is the target of a tool that a
-      configuration or a transform describes.
-    * `make_handler` gets the definition's bytes, their CID, the server's name, its fields, and how the hub runs code
-      (`patchbay.kinds.registry.Handlers`); None where a definition of this kind runs nothing.
-    * `confine` says how it runs: its fields, the hub's isolation and memory (MiB), and the connection of a mounted
-      server. `lacks` names the protections that its processes do not have.
-    * `configuration` is what a configuration of this kind is, None for a kind of definitions.
+    * `name` is the kind in rows of the store; `title` is the word for a definition on pages; `language` selects the
+      syntax colours: a language of the pages or of Pygments.
+    * `endings` are the file endings of definitions in the watched folder; `recognizes` says whether a text without a
+      file name is a definition of this kind. `is_configuration` says that the definition is also the configuration.
+    * `discover` reads a definition (the server's name, the text) and raises ConfigError for an invalid definition.
+      `functions` returns the functions that entries of a configuration may name. `tool_target` returns the target of a
+      tool that a configuration or a transform describes.
+    * `make_handler` takes the definition's bytes, their CID, the server's name, its fields, and the runner of the hub
+      (`patchbay.kinds.registry.Handlers`); None for a kind without code.
+    * `confine` returns where the code runs, from the fields, the hub's isolation and memory (MiB), and the connection
+      of a mounted server. `lacks` names the protections that its processes do not have.
+    * `configuration` describes configurations of this kind; None for a kind of definitions.
     """
 
     name: str
@@ -191,9 +192,9 @@ _SHIPPED: dict[str, Kind] = {}
 
 
 def register(kind: Kind) -> Callable[[], None]:
-    """Add a kind to the table; answers what takes it away again.
+    """Add a kind to the table; return a function that removes it.
 
-    Raises ValueError where another kind has its name or one of its endings.
+    Raises ValueError if another kind has its name or one of its endings.
     """
     with _LOCK:
         for known in known_kinds():
@@ -210,10 +211,10 @@ def register(kind: Kind) -> Callable[[], None]:
 
 
 def known_kinds() -> Sequence[Kind]:
-    """Every kind: those that ship with the hub, then those that were registered."""
+    """Return every kind: first the kinds that ship with the hub, then the registered kinds."""
     if not _SHIPPED:
         with _LOCK:
-            # The fillers are above this file, and they are found by their folders, so that none is named here.
+            # The kinds are on a higher floor than this file. Finding them by folder needs no import of them here.
             folders = [each.name for each in iter_modules(import_module(FILLERS).__path__) if each.ispkg]
             rows: list[Kind] = [import_module(f"{FILLERS}.{folder}.kind").KIND for folder in folders]
             _SHIPPED.update({row.name: row for row in rows})
@@ -221,12 +222,12 @@ def known_kinds() -> Sequence[Kind]:
 
 
 def find_kind(name: object) -> Kind | None:
-    """The kind of a name, None where there is none."""
+    """Return the kind with this name, or None."""
     return next((kind for kind in known_kinds() if kind.name == name), None)
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of a name. Raises ConfigError naming those that there are."""
+    """Return the kind with this name. Raises ConfigError with the names of all kinds."""
     found = find_kind(name)
     if found is None:
         names = ", ".join(kind.name for kind in known_kinds())
@@ -235,31 +236,31 @@ def kind_named(name: str) -> Kind:
 
 
 def definition_kinds() -> list[Kind]:
-    """The kinds of definitions, which are files; the others are described by a configuration alone."""
+    """Return the kinds whose definitions are files; only a configuration describes a server of another kind."""
     return [kind for kind in known_kinds() if kind.endings]
 
 
 def kind_for_ending(ending: str) -> Kind | None:
-    """The kind of the definitions whose files end so, the dot included; None where there is none."""
+    """Return the kind of definitions with this file ending, the dot included; or None."""
     return next((kind for kind in known_kinds() if ending in kind.endings), None)
 
 
 def kind_of_file(file: str) -> Kind | None:
-    """The kind of a definition by the name of its file; None for a file that is no definition."""
+    """Return the kind of a definition by its file name; None for a file that is not a definition."""
     return kind_for_ending(PurePath(file).suffix)
 
 
 def code_endings() -> list[str]:
-    """The endings of definitions that have their configuration in a file beside them."""
+    """Return the file endings of definitions whose configuration is a separate file beside them."""
     return [ending for kind in known_kinds() if not kind.is_configuration for ending in kind.endings]
 
 
 def recognized_kind(source: bytes) -> Kind | None:
-    """The kind that recognizes a text without a file name; None where none does."""
+    """Return the first kind that recognizes a text without a file name, or None."""
     return next((kind for kind in known_kinds() if kind.recognizes(source)), None)
 
 
 def configured_kind(fields: object) -> tuple[Kind, Configuration] | None:
-    """The kind that a configuration names in its field `kind`, where it describes a whole server."""
+    """Return the kind in the field `kind` of a configuration that describes a whole server, or None."""
     found = find_kind(fields.get("kind")) if isinstance(fields, Mapping) and "kind" in fields else None
     return (found, found.configuration) if found is not None and found.configuration is not None else None

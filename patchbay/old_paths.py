@@ -1,8 +1,8 @@
-"""Module paths that stored definitions import, from before the package was rearranged.
+"""Keeps old module paths importable for stored definitions.
 
-A definition that is pinned by its CID runs as it was written, so the paths that shipped definitions have ever imported
-stay importable. Each import of an old path gives a DeprecationWarning that names the new one. New definitions import
-from `patchbay` itself (docs/definitions.md).
+A definition that is pinned by its CID runs as it was stored. So every path that a shipped definition has imported stays
+importable. Each import of an old path gives a DeprecationWarning with the new path. New definitions import from
+`patchbay` itself (docs/definitions.md).
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ OLD_PATHS: Mapping[str, str] = {
     "patchbay.library.errors": "patchbay.documents.errors",
     "patchbay.library.jane": "patchbay.documents.jane",
 }
-"""Old module path -> the module that has its names now."""
+"""Old module path -> the module that defines its names now."""
 
 OLD_PACKAGES = {old.rpartition(".")[0] for old in OLD_PATHS}
-"""The packages that held them; they exist only so that Python finds what is below."""
+"""The packages of the old paths. Python imports them before the modules in them."""
 
 RENAMED: Mapping[str, Mapping[str, str]] = {}
-"""Old module path -> old name -> new name, for the names that changed too."""
+"""Old module path -> old name -> new name, for names that have changed."""
 
 
 class OldPathFinder(MetaPathFinder, Loader):
-    """Finds the modules of OLD_PATHS; asked by Python after every other finder."""
+    """Finds the modules of OLD_PATHS. Python asks it after every other finder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The specification of an old module; None for every other name."""
+        """Return the specification of an old module; None for every other name."""
         if fullname not in OLD_PATHS and fullname not in OLD_PACKAGES:
             return None
         return ModuleSpec(fullname, self, is_package=fullname in OLD_PACKAGES)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the old module the names of the new one, and warn."""
+        """Give the old module the names of the new module, and warn."""
         old = module.__name__
         if old in OLD_PACKAGES:
             return

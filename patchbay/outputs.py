@@ -1,10 +1,9 @@
-"""What a function may return, as events: the meaning of a return value, in one place.
+"""Converts the return value of a function to events.
 
-Text stays text, bytes become an image, a sound or an embedded blob, MCP content blocks pass
-through, Viewer's `{"output": ..., "content_type": ...}` goes by its media type, everything else
-is a JSON value. This file runs nothing and asks nobody: where content lies elsewhere it raises
-`Redirected`, and the handler follows.
-Sources: DESIGN section 5; REQUIREMENTS T5.7, T5.8, T13.8, V-F8, V-F9; MCP, server/tools (content).
+Text stays text, bytes become an image, a sound or an embedded blob, MCP content blocks pass through, Viewer's
+`{"output": ..., "content_type": ...}` follows its media type, and every other value becomes JSON. This file runs no
+code of a tool and makes no requests: for content at another address it raises `Redirected`, and the handler follows.
+Source: MCP specification, server/tools (content).
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ BLOCKS: Mapping[str, Mapping[str, Any]] = {
     "resource": {"resource": Mapping},
     "resource_link": {"uri": str, "name": str},
 }
-"""The content blocks of MCP and the members each of them needs."""
+"""The content blocks of MCP and the required members of each."""
 
 
 class Redirected(Exception):
-    """A signal, not a failure: the output lies at `location`, a path of this hub or a URI."""
+    """A signal to the handler: the output is at `location`, a path of this hub or a URI."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -63,10 +62,10 @@ class Redirected(Exception):
 
 
 def events_of(value: Any) -> Iterator[Event]:
-    """The events of one return value; None has none.
+    """Yield the events of one return value; None has no events.
 
-    Raises ToolFailed for what has no JSON form and for a Viewer output with a status of 400 or
-    more, Redirected for `{"redirect": ...}`. Iterators are the handler's own affair.
+    Raises ToolFailed for a value without a JSON form and for a Viewer output with a status of 400 or more, Redirected
+    for `{"redirect": ...}`. The handler itself unpacks iterators.
     """
     if value is None:
         return
@@ -75,7 +74,7 @@ def events_of(value: Any) -> Iterator[Event]:
     elif isinstance(value, Bytes):
         yield of_bytes(bytes(value))
     elif isinstance(value, Data):
-        yield _of_event(value)
+        yield _clean_data(value)
     elif (shown := block(value)) is not None:
         yield Content(shown)
     elif (parts := _blocks(value)) is not None:
@@ -86,32 +85,32 @@ def events_of(value: Any) -> Iterator[Event]:
         yield of_json(value)
 
 
-def _of_event(event: Data) -> Data:
-    """An event that an author made: its value in JSON form, its text clean. Raises ToolFailed."""
+def _clean_data(event: Data) -> Data:
+    """Return an author's event with its value in JSON form and its text clean. Raises ToolFailed."""
     shown = of_json(event.value)
     value = shown.value if isinstance(shown, Data) else shown.text
     return Data(value, event.content_type, None if event.text is None else clean(event.text))
 
 
 def clean(text: str) -> str:
-    """Text as UTF-8 can say it: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    """Return text that UTF-8 can encode: surrogate pairs are joined, lone surrogates become U+FFFD."""
     if text.isascii():
         return str(text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The media type of an image or a sound, by its first bytes; None for anything else."""
+    """Return the media type of an image or a sound by its first bytes; None for other content."""
     return next((kind for magic, kind in MAGIC if magic.match(data)), None)
 
 
 def may_become_media(data: bytes) -> bool:
-    """Whether bytes are too few to tell, but with more behind them may prove to be an image or a sound."""
+    """Whether these first bytes may still become an image or a sound when more bytes follow."""
     return len(data) < LONGEST_MAGIC and any(full[: len(data)] == data[: len(full)] for full in BEGINNINGS)
 
 
 def of_bytes(data: bytes, media_type: str | None = None) -> Content:
-    """Bytes as one content block: an image, a sound, or an embedded resource named by its CID."""
+    """Return bytes as one content block: an image, a sound, or an embedded resource with its CID as the URI."""
     media_type = media_type or media_type_of(data) or UNKNOWN
     encoded = b64encode(data).decode("ascii")
     family = media_type.partition("/")[0]
@@ -122,46 +121,45 @@ def of_bytes(data: bytes, media_type: str | None = None) -> Content:
 
 
 def of_json(value: Any, media_type: str | None = None) -> Data | Text:
-    """A value as Data, or as text where its integers do not fit the 64 bits that JSON readers keep.
-
-    Raises ToolFailed.
-    """
+    """Return a value as Data, or as Text if an integer does not fit into 64 bits. Raises ToolFailed."""
     try:
         return Data(json_value(value), media_type)
     except OverflowError:
-        return Text(_with_every_digit(value))
+        return Text(_json_with_all_digits(value))
 
 
-def _with_every_digit(value: Any) -> str:
+def _json_with_all_digits(value: Any) -> str:
     try:
         return json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False, allow_nan=False)
-    except ValueError as problem:  # pydantic's own error is one too
-        raise ToolFailed(f"the tool returned {_named(value)} that has no JSON form: {problem}") from problem
+    except ValueError as problem:  # also pydantic's own error
+        raise ToolFailed(f"the tool returned {_type_name(value)} that has no JSON form: {problem}") from problem
 
 
 def json_value(value: Any) -> Any:
-    """The JSON form of a value: plain dicts, lists, strings, numbers, booleans, None.
+    """Return the JSON form of a value: plain dicts, lists, strings, numbers, booleans, None.
 
-    Dates are ISO 8601, bytes base64, enumerations their value, sets lists, dataclasses and pydantic
-    models objects. Raises ToolFailed, and OverflowError for an integer beyond 64 bits.
+    Dates become ISO 8601, bytes base64, enumerations their value, sets lists, dataclasses and pydantic models objects.
+    Raises ToolFailed, and OverflowError for an integer beyond 64 bits.
     """
     try:
-        dumped = _dumped(value)
+        dumped = _dump(value)
     except TypeError as problem:
         if "64-bit" in str(problem):
             raise OverflowError from problem
-        raise ToolFailed(f"the tool returned {_named(value)} that has no JSON form: {_reason(problem)}") from problem
+        raise ToolFailed(
+            f"the tool returned {_type_name(value)} that has no JSON form: {_reason(problem)}"
+        ) from problem
     return orjson.loads(dumped)
 
 
-def _dumped(value: Any) -> bytes:
-    """A value as JSON. Raises TypeError, also for what orjson changes in silence: NaN, and keys that become one."""
+def _dump(value: Any) -> bytes:
+    """Return a value as JSON. Raises TypeError, also for NaN and equal keys, which orjson changes without an error."""
     try:
-        dumped = orjson.dumps(value, default=_foreign)
+        dumped = orjson.dumps(value, default=_convert)
     except TypeError as problem:
         if "Dict key must be str" not in str(problem.__cause__ or problem):
             raise
-        dumped = orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
+        dumped = orjson.dumps(value, default=_convert, option=orjson.OPT_NON_STR_KEYS)
         _check(value)
     if b"null" in dumped:  # orjson writes NaN as null
         _check(value)
@@ -169,10 +167,10 @@ def _dumped(value: Any) -> bytes:
 
 
 def _check(value: Any) -> None:
-    """Raises TypeError for a number that is none, and for keys of one object that are the same in JSON."""
+    """Raise TypeError for NaN, for an infinite number, and for keys of one object that are equal in JSON."""
     for part in _parts(value):
         if isinstance(part, float) and not math.isfinite(part):
-            raise TypeError("NaN or an infinite number in it, which JSON cannot say")
+            raise TypeError("it contains NaN or an infinite number, which JSON does not have")
         if isinstance(part, dict) and not all(type(key) is str for key in part):
             _check_keys(part)
 
@@ -187,7 +185,7 @@ def _check_keys(value: dict[Any, Any]) -> None:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that orjson finds inside it by itself; `_foreign` looks into everything else."""
+    """Yield a value and every value in it that orjson converts without help; `_convert` handles the others."""
     if isinstance(value, Enum):
         value = value.value
     yield value
@@ -202,14 +200,14 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(each)
 
 
-def _foreign(value: Any) -> Any:
-    """What orjson does not know by itself, one step nearer to JSON. Raises TypeError."""
-    nearer = _nearer(value)
-    _check(nearer)
-    return nearer
+def _convert(value: Any) -> Any:
+    """Convert a value of a type that orjson does not know, by one step towards JSON. Raises TypeError."""
+    converted = _convert_type(value)
+    _check(converted)
+    return converted
 
 
-def _nearer(value: Any) -> Any:
+def _convert_type(value: Any) -> Any:
     if isinstance(value, Bytes):
         return b64encode(value).decode("ascii")
     if isinstance(value, BaseModel):
@@ -223,22 +221,22 @@ def _nearer(value: Any) -> Any:
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError as problem:
-        raise TypeError(f"a value of type {type(value).__name__} in it") from problem
+        raise TypeError(f"it contains a value of type {type(value).__name__}") from problem
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return f"a value of type {type(value).__name__}"
 
 
 def _reason(problem: BaseException) -> str:
-    """The cause that names the culprit; orjson wraps what its helper raised."""
+    """Return the message of the cause, because orjson wraps the error of `_convert`."""
     return str(problem.__cause__ or problem)
 
 
 def block(value: Any) -> dict[str, Any] | None:
-    """An MCP content block as a JSON object, from a dict or a content model of `mcp_types`; None for anything else.
+    """Return an MCP content block as a JSON object, from a dict or a content model of `mcp_types`; or None.
 
-    `data` and `blob` may be given as bytes; they are encoded here.
+    `data` and `blob` may be bytes; this function encodes them.
     """
     if isinstance(value, BaseModel) and isinstance(getattr(value, "type", None), str):
         value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -263,7 +261,7 @@ def _is_embedded(resource: Mapping[str, Any]) -> bool:
 
 
 def _blocks(value: Any) -> list[Event] | None:
-    """Each item's own block, for a list of blocks, bytes and strings; a list of strings alone is data."""
+    """Return a content block for each item of a list of blocks, bytes and strings; None for a list of only strings."""
     if not isinstance(value, (list, tuple)) or all(isinstance(item, str) for item in value):
         return None
     if _is_pair(value):
@@ -291,7 +289,7 @@ def _is_media_type(value: Any) -> bool:
 
 
 def _viewer(value: Any) -> tuple[Any, str, int] | None:
-    """(output, content type, status) of what Viewer's servers return; None for anything else. Raises Redirected."""
+    """Return (output, content type, status) of a Viewer output; None for other values. Raises Redirected."""
     if _is_pair(value):
         return value[0], value[1], 200
     if not isinstance(value, dict) or not value.keys() <= {"output", "content_type", "status", "redirect"}:
@@ -325,7 +323,7 @@ def _of_typed_bytes(data: bytes, media_type: str) -> Event:
     if _is_textual(media_type):
         try:
             return Text(data.decode("utf-8"))
-        except UnicodeDecodeError:  # not the text it says it is: handed on whole rather than damaged
+        except UnicodeDecodeError:  # the media type is wrong: pass all bytes on unchanged
             return of_bytes(data, media_type)
     return of_bytes(data, media_type)
 
@@ -335,7 +333,7 @@ def _is_textual(media_type: str) -> bool:
 
 
 def _is_numbers(value: Any) -> bool:
-    """Whether this is a list of byte values, Viewer's other way to say bytes."""
+    """Whether this is a list of byte values, the second form of bytes in Viewer."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < 256 for item in value)
 
 

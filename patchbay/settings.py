@@ -1,7 +1,7 @@
-"""Every setting: name, default, sentence. The command line, the environment and the docs come from this table.
+"""The table of all settings: name, default, help. The command line, the environment and the docs come from it.
 
-A setting `inline_limit` is `--inline-limit` on the command line and `PATCHBAY_INLINE_LIMIT` in the
-environment; the command line wins. Only this file reads the environment.
+A setting `inline_limit` is `--inline-limit` on the command line and `PATCHBAY_INLINE_LIMIT` in the environment; the
+command line wins. Only this file reads the environment.
 """
 
 from __future__ import annotations
@@ -36,77 +36,75 @@ def _setting(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The hub's settings; `Settings.load` reads them, tests pass what they need."""
+    """The hub's settings. `Settings.load` reads them; tests pass values directly."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(8000, "Port to listen on.", most=65535)
     data: Path = _setting(HOME / "data", "Folder of the database and the hub's own key.")
     jane_dir: str = _setting(
         "",
-        "Folder of the documents of the server jane; `jane` in the data folder when empty. `JANE_DIR` says the same.",
+        "Folder of the documents of the server jane; empty means `jane` in the data folder. `JANE_DIR` is the same.",
         alias="JANE_DIR",
     )
     servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
     enable: tuple[str, ...] = _setting(
-        (), "Shipped servers that are off, to switch on: everything, bash, claudecode; comma-separated."
+        (), "Shipped servers to switch on that are off by default: everything, bash, claudecode; comma-separated."
     )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
     threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
     store: str = _setting(
-        "sqlite", "Where the hub remembers: in the data folder, or in memory only.", choices=("sqlite", "memory")
+        "sqlite", "Where the hub stores its data: in the data folder, or in memory only.", choices=("sqlite", "memory")
     )
     allowed_hosts: tuple[str, ...] = _setting(
-        ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may name, comma-separated."
+        ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
     allowed_origins: tuple[str, ...] = _setting(
-        (), "Origins beside the hub's own that browsers may call from, such as https://app.example, comma-separated."
+        (), "Further origins that browsers may call the hub from, such as https://app.example, comma-separated."
     )
     access: str = _setting(
         "personal",
-        "Who may look and call tools: everybody on this machine, or everybody who reaches the hub.",
+        "Who may see servers and call tools: everybody on this machine, or everybody who can reach the hub.",
         choices=("personal", "open"),
     )
-    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
-    timeout: float = _setting(30.0, "How long a call may take unless its server says otherwise.", "seconds")
+    timeout: float = _setting(30.0, "How long a call may take unless its server sets another time.", "seconds")
     isolation: str = _setting(
         "process",
-        "Where Python definitions run unless their server says otherwise: in a process, or in the hub.",
+        "Where Python definitions run unless their server sets it: in separate processes, or inside the hub.",
         choices=("process", "inline"),
     )
     protections: tuple[str, ...] = _setting(
         ("landlock", "namespaces", "privacy"),
-        "What protects the hub from its own tools, of the three that there are, where the machine has it;"
-        " comma-separated, and empty for nothing.",
+        "Protections of the hub from the code of tools, where the machine supports them; comma-separated,"
+        " empty for none.",
         choices=("landlock", "namespaces", "privacy"),
     )
     writes: tuple[str, ...] = _setting(
-        (), "Folders that the code of every server may change beside its own, such as ~/notes, comma-separated."
+        (), "Folders that the code of every server may write to, such as ~/notes, comma-separated."
     )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
-    hosts_idle: float = _setting(60.0, "How long such a process is kept that nobody needs.", "seconds")
-    memory: int = _setting(
-        512, "Memory that each process of a definition may fill unless its server says otherwise.", "MiB"
-    )
-    drain: float = _setting(25.0, "How long running calls may go on after SIGTERM.", "seconds")
+    hosts_idle: float = _setting(60.0, "How long such a process may be idle before it ends.", "seconds")
+    memory: int = _setting(512, "Memory limit of each process of a definition unless its server sets another.", "MiB")
+    drain: float = _setting(25.0, "How long running calls may continue after SIGTERM.", "seconds")
     body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
     bodies_limit: int = _setting(
         12 * 1024 * 1024,
-        "Most that all request bodies above 16 KiB may have together in each worker while their requests are in work.",
+        "Limit on all request bodies above 16 KiB together, in each worker, while their requests run.",
         "bytes",
     )
     connections: int = _setting(
         1024,
-        "Most connections that one address may have open in each worker; half of its descriptors where that is less.",
+        "Most open connections of one address in each worker; at most half of the worker's file descriptors.",
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
-    result_minutes: float = _setting(60.0, "How long a text is kept that is too large for a result.", "minutes")
+    result_minutes: float = _setting(60.0, "How long the hub stores a text that is too large for a result.", "minutes")
     result_size: int = _setting(
-        64 * 1024 * 1024, "Most that such texts of one caller take; the oldest give way.", "bytes"
+        64 * 1024 * 1024, "Limit on such texts of one caller; the hub deletes the oldest first.", "bytes"
     )
-    read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that is read.", "bytes")
+    read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that a client may read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
         128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
@@ -118,35 +116,35 @@ class Settings:
         least=1,
     )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
-    replay_minutes: float = _setting(60.0, "How long the events of a stream are kept for replay.", "minutes")
+    replay_minutes: float = _setting(60.0, "How long the hub stores the events of a stream for replay.", "minutes")
     replay_size: int = _setting(
-        8 * 1024 * 1024, "Most that the progress and log messages of one stream take for replay.", "bytes"
+        8 * 1024 * 1024, "Limit on the stored progress and log messages of one stream.", "bytes"
     )
     tasks: int = _setting(64, "Most tasks that run at once in each worker.", least=1, most=65536)
     task_minutes: float = _setting(
-        60.0, "How long a task may run, and its result is kept after that.", "minutes", least=0.1
+        60.0, "How long a task may run, and how long its result stays after that.", "minutes", least=0.1
     )
     write_timeout: float = _setting(
-        30.0, "How long a reader may take nothing of what there is for it before it is cut off.", "seconds", least=0.1
+        30.0, "How long a client may read nothing of waiting data before the hub closes it.", "seconds", least=0.1
     )
     idle_timeout: float = _setting(
         75.0,
-        "How long a request may take to arrive, with a second more for each KiB, and a connection may be idle.",
+        "How long a request may take to arrive, plus a second for each KiB, and how long a connection may be idle.",
         "seconds",
         least=0.1,
     )
     keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
     inspect: str = _setting(
         "http",
-        "What the operator may reach from the page /inspect: nothing, URLs, or programs too, which start on this"
+        "What the page /inspect offers the operator: nothing, URLs only, or URLs and programs, which start on this"
         " machine.",
         choices=("off", "http", "programs"),
     )
-    activity_days: float = _setting(7.0, "How long the records of calls are kept; 0 keeps none.", "days")
-    activity_size: int = _setting(64 * 1024 * 1024, "Most that the records of calls take in the store.", "bytes")
+    activity_days: float = _setting(7.0, "How long the hub stores records of calls; 0 stores none.", "days")
+    activity_size: int = _setting(64 * 1024 * 1024, "Limit on the records of calls in the store.", "bytes")
     activity_contents: str = _setting(
         "auto",
-        "What a record holds of arguments and results: all up to 16 KiB each, their CIDs, or nothing."
+        "The arguments and results in a record: keep holds up to 16 KiB of each, digest their CIDs, none nothing."
         " Auto is keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
@@ -174,11 +172,12 @@ class Settings:
 
     @classmethod
     def load(cls, given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-        """Settings from the command line (`given`: name to value, None is absent) over the environment over defaults.
+        """Return the settings from the command line, the environment and the defaults, in this order.
 
-        The folders come out as absolute paths, whatever the working directory becomes later.
+        `given` holds the values of the command line by name; None is absent. The folders become absolute paths, so that
+        a later change of the working directory does not matter.
 
-        Raises ConfigError naming the setting and what it has to be.
+        Raises ConfigError with the name of the setting and the expected value.
         """
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
@@ -197,12 +196,12 @@ class Settings:
         return cls(**values)
 
     def folder_of(self, server: str) -> Path:
-        """The folder for files of a server's own; it need not be there yet."""
+        """Return the folder for the files of a server. The folder may not exist yet."""
         return Path(self.jane_dir).expanduser() if server == "jane" and self.jane_dir else self.data / server
 
 
 def converted(row: Field[Any], value: Any, where: str) -> Any:
-    """A setting's value in its type, from text or from a value of that type. Raises ConfigError."""
+    """Return a setting's value in its type, from text or from a value of that type. Raises ConfigError."""
     if not isinstance(value, str):
         return value
     kind: type[Any] = type(row.default)
@@ -223,7 +222,7 @@ def converted(row: Field[Any], value: Any, where: str) -> Any:
 
 
 def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
-    # The comparison is written so that "not a number", which is neither, is refused.
+    # This form of the comparison also refuses NaN.
     if isinstance(value, (int, float)) and not limits["least"] <= value <= limits["most"]:
         expected = f"expected a number from {limits['least']} to {limits['most']:g}"
         raise ConfigError(where, "", f"{expected}, got {value}")
@@ -232,38 +231,38 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
 
 
 def suggest(name: str, value: str) -> None:
-    """Set a variable that a library reads when it is loaded, unless whoever started this process did."""
+    """Set a variable that a library reads at its import, unless the environment has it already."""
     os.environ.setdefault(name, value)
 
 
 def names_proxy() -> bool:
-    """Whether the environment may name a proxy for HTTP; `no_proxy` alone names none."""
+    """Whether the environment may name an HTTP proxy; `no_proxy` alone does not."""
     return any(
         name.lower().endswith("_proxy") and name.lower() != "no_proxy" and os.environ[name] for name in os.environ
     )
 
 
 def sign_ins(environ: Mapping[str, str]) -> Path:
-    """The folder of the tokens that signing in to other servers gave."""
+    """Return the folder of the tokens from signing in to other servers."""
     base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME") or Path.home()) / ".config")
     return Path(base) / "patchbay" / "tokens"
 
 
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
-    """The part of the environment that a child process may see."""
+    """Return the part of the environment that a child process may see."""
     return {name: os.environ[name] for name in allowed if name in os.environ}
 
 
 def whole_environment() -> dict[str, str]:
-    """The environment as it is now: for what an operator's configuration names in it, and for what clients inherit."""
+    """Return a copy of the environment, for the variables in an operator's configuration and for mounted programs."""
     return dict(os.environ)
 
 
 def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables for a child process, as a configuration gives them: `where` is its server.
+    """Return the variables for a child process from a configuration; `where` is the name of its server.
 
-    `${NAME}` stands for a variable of the hub's own, `${NAME:-text}` for `text` where that is not set or empty.
-    What comes out empty is left out. Raises ConfigError naming a variable that is not set (J-F3).
+    `${NAME}` stands for a variable of the hub, `${NAME:-text}` for `text` if that variable is not set or empty. The
+    result leaves empty values out. Raises ConfigError with the name of a variable that is not set.
     """
     environ = os.environ if environ is None else environ
     values = {key: _expanded(text, f"environment.{key}", where, environ) for key, text in given.items()}
@@ -276,22 +275,22 @@ def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> s
         if instead is not None:
             return environ.get(name) or str(instead)
         if name not in environ:
-            raise ConfigError(where, path, f"expected the hub's environment to have {name}, and it has not")
+            raise ConfigError(where, path, f"expected the variable {name} in the hub's environment; it is not set")
         return environ[name]
 
     return REFERENCE.sub(value, text)
 
 
 def adopt(variables: Mapping[str, str]) -> None:
-    """Put variables into this process's own environment: a host's, before it knows any definition."""
+    """Add variables to the environment of this process: of a worker process, before it loads a definition."""
     os.environ.update(variables)
 
 
 def forget_request_variables() -> None:
-    """Take what looks like a part of a request out of the environment: the web server lays it under every request.
+    """Remove the variables that look like parts of a request, because WSGI adds the environment to every request.
 
-    An `HTTP_ORIGIN` of the shell would otherwise be an `Origin` that no client sent (THREATS M14). The proxy keeps
-    working: libraries read `http_proxy` first.
+    Without this, `HTTP_ORIGIN` in the shell would become an `Origin` header that no client sent. A proxy still works,
+    because libraries read `http_proxy` first.
     """
     if "HTTP_PROXY" in os.environ:
         os.environ.setdefault("http_proxy", os.environ["HTTP_PROXY"])

@@ -1,9 +1,9 @@
-"""The SQLite library that the package uses: `sqlite3`, as every other module imports it from here.
+"""Selects the SQLite library of the package: every other module imports `sqlite3` from here.
 
-Rule: `pysqlite3` comes first, because its wheel brings a SQLite without the WAL-reset bug. The module of the
-platform's Python takes its place where that wheel does not exist. One process uses one of the two: two copies of
-SQLite that open the same file in one process undo each other's locks.
-Sources: https://sqlite.org/wal.html#walresetbug; https://sqlite.org/howtocorrupt.html, section 2.2.1; DESIGN section 9.
+`pysqlite3` comes first, because its wheel brings a SQLite without the WAL-reset bug. On platforms without that wheel
+the module of Python's standard library replaces it. One process uses only one of the two: two copies of SQLite that
+open the same file in one process remove each other's locks.
+Sources: https://sqlite.org/wal.html#walresetbug; https://sqlite.org/howtocorrupt.html, section 2.2.1.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ else:
 
 
 def known_defect(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> str | None:
-    """What is wrong with a version of the SQLite library, as a sentence, or None.
+    """Return the known defect of a version of the SQLite library as a sentence, or None.
 
-    The WAL-reset bug needs two connections that write at once. One process of ours never does that; two processes may.
+    The WAL-reset bug needs two connections that write at once. One process of the hub never does that; two may.
     """
     if not (3, 7, 0) <= version <= (3, 51, 2):
         return None

@@ -1,8 +1,8 @@
-"""What is remembered: blobs, names, journal, bus. Four small seams and the store that holds them.
+"""The interfaces of the store: blobs, names, journal and bus, and the store that holds the four.
 
-Rules: a CID never changes, so only `names` moves; bytes are verified when written and when read;
-nothing here knows what a server is. The fillers live in `stores/` and share one test body.
-A store is used from many threads at once and, in SQLite, from several processes.
+Rules: a CID never changes, only `names` change; bytes are verified at each write and each read; a store knows no
+servers. The implementations are in `stores/` and share one set of tests. Many threads use a store at once and, with
+SQLite, several processes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 DATABASE_FILE = "patchbay.sqlite3"
-"""The file in the data folder that holds everything, for a store in SQLite."""
+"""The file in the data folder that holds the whole SQLite store."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """One change of one name. `cid` is None where the name was taken away; `at` is Unix time in seconds."""
+    """One change of one name. `cid` is None if the change removed the name; `at` is Unix time in seconds."""
 
     seq: int
     name: str
@@ -54,19 +54,19 @@ class Blobs(Protocol):
     """
 
     def put(self, data: bytes, cid: str | None = None) -> str:
-        """Keep bytes; answers their CID. With `cid`, raises CorruptBlob unless the bytes are its content."""
+        """Store bytes; return their CID. With `cid`, raises CorruptBlob unless the bytes are its content."""
         ...
 
     def get(self, cid: str) -> bytes:
-        """The bytes of a CID (identity CIDs carry their own). Raises BadCid, MissingBlob, CorruptBlob."""
+        """Return the bytes of a CID (an identity CID carries its own). Raises BadCid, MissingBlob, CorruptBlob."""
         ...
 
     def missing(self, cids: Iterable[str]) -> list[str]:
-        """Those of the CIDs that are not here, in the order given, each once. Raises BadCid."""
+        """Return the CIDs that the store lacks, in the given order, each once. Raises BadCid."""
         ...
 
     def count(self) -> int:
-        """How many blobs are kept."""
+        """Return the number of blobs."""
         ...
 
     def put_many(self, contents: Iterable[bytes]) -> list[str]:
@@ -79,22 +79,22 @@ class Blobs(Protocol):
 
 
 class Names(Protocol):
-    """Moving names (`servers/echo`, `variables/mcps`) that point to CIDs, with their past."""
+    """Names (`servers/echo`, `variables/mcps`) that point to CIDs, with the history of their changes."""
 
     def get(self, name: str) -> str | None: ...
 
     def all(self, prefix: str = "") -> dict[str, str]:
-        """Every name with this prefix and its CID, sorted by name."""
+        """Return every name with this prefix and its CID, sorted by name."""
         ...
 
     def move(
         self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
     ) -> int:
-        """Point names elsewhere (None takes one away), all or none; answers the `seq` of the last move.
+        """Point names to other CIDs (None removes a name) in one transaction; return the `seq` of the last change.
 
-        A change to what already stands is left out; nothing to change answers the present seq.
-        With `expected` only if these names still point there (None: to nothing), seen in the same moment.
-        Raises MissingBlob when a CID is not in the store, StaleUpdate when an expected one points elsewhere.
+        A name that already points to its new CID gets no entry; without any entry this returns the present seq.
+        With `expected`, the names change only if they point to these CIDs (None: absent) in the same transaction.
+        Raises MissingBlob for a CID that the store lacks, StaleUpdate if an expected name points to another CID.
         """
         ...
 
@@ -106,9 +106,9 @@ class Names(Protocol):
         prefixes: Sequence[str] = (),
         after: int = 0,
     ) -> list[NameChange]:
-        """Moves of one name (or of all names) with a seq between `after` and `before`, newest first.
+        """Return the changes of one name (or of all names) with a seq between `after` and `before`, newest first.
 
-        With `prefixes` only those of names that begin with one of them.
+        `prefixes` limits them to names that begin with one of the prefixes.
         """
         ...
 
@@ -116,46 +116,50 @@ class Names(Protocol):
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
-        """Append an entry; answers its seq. `keep` is how many seconds it must last (None: for ever).
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        """Append an entry; return its seq. `keep` is its lifetime in seconds (None: unlimited)."""
+        ...
 
-        With `last` only while that is the seq of the topic's newest entry (0: it has none), seen in the same moment.
-        Raises StaleUpdate when another writer was first.
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
+        """Append entries (topic, data, keep) in one transaction; return their seqs, in order.
+
+        `last` has topics with the seq of the newest entry that each must have (0: an empty topic), in the same
+        transaction. Raises StaleUpdate if another writer was first.
         """
         ...
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
-        """Entries of a topic with a seq greater than `after`, oldest first."""
+        """Return the entries of a topic with a seq greater than `after`, oldest first."""
         ...
 
     def last(self, topic: str) -> int:
-        """The seq of a topic's newest entry, 0 when it has none."""
+        """Return the seq of a topic's newest entry, 0 for an empty topic."""
         ...
 
     def tail(self, topic: str, limit: int = 1000, before: int | None = None) -> list[JournalEntry]:
-        """Entries of a topic, newest first; with `before`, those with a smaller seq."""
+        """Return the entries of a topic, newest first; `before` limits them to smaller seqs."""
         ...
 
     def trim(self, topic: str, most: int) -> int:
-        """Drop a topic's oldest entries until what is left has at most `most` bytes of data; answers how many."""
+        """Delete a topic's oldest entries until the rest has at most `most` bytes of data; return their number."""
         ...
 
     def sweep(self) -> int:
-        """Drop entries whose time is over; answers how many."""
+        """Delete expired entries; return their number."""
         ...
 
 
 class Subscription(Protocol):
-    """One reader of bus topics. Its queue is bounded: when it is full the oldest message is dropped.
+    """One reader of bus topics. Its queue is bounded: a full queue drops its oldest message.
 
-    `dropped` counts them; `closed` says that the reader or the store was closed.
+    `dropped` counts the dropped messages; `closed` says that the subscription or the store was closed.
     """
 
     dropped: int
     closed: bool
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
-        """The next (topic, message), or None after `timeout` seconds or when closed."""
+        """Return the next (topic, message); None after `timeout` seconds or when closed."""
         ...
 
     def wait(self, timeout: float) -> None:
@@ -209,12 +213,12 @@ def wait_blocking(steps: Iterable[Item | Wait]) -> Iterator[Item]:
 
 
 class Bus(Protocol):
-    """Hints between threads and processes. A message may be lost; whoever needs all of them reads the journal."""
+    """Hints between threads and processes. A message may be lost; the journal holds every entry."""
 
     def publish(self, topic: str, message: bytes = b"") -> None: ...
 
     def subscribe(self, topics: Sequence[str], size: int = 256) -> Subscription:
-        """Listen to topics; one that ends in `*` matches by prefix. Registered when this returns."""
+        """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         ...
 
 
@@ -246,7 +250,7 @@ class Collection(Protocol):
 
 
 class Store(Protocol):
-    """All of them together, opened and closed as one."""
+    """All parts of a store, opened and closed together."""
 
     blobs: Blobs
     names: Names
@@ -255,12 +259,12 @@ class Store(Protocol):
     collection: Collection
 
     def check(self) -> str | None:
-        """None when the store answers, else a sentence that says what is wrong."""
+        """Return None if the store works, else a sentence with the error."""
         ...
 
     def close(self) -> None: ...
 
 
 def store_exists(kind: str, folder: Path) -> bool:
-    """Whether a store of this kind was made in `folder` before. Creates nothing, and loads no store."""
+    """Whether `folder` has a store of this kind. Creates no file and loads no store module."""
     return kind == "sqlite" and (folder / DATABASE_FILE).is_file()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from patchbay.cli.options import ORDER, ROWS, flag_of, format_setting, variable_of
+from patchbay.cli.options import SETTING_FIELDS, SETTING_ORDER, flag_name, format_setting, variable_name
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
@@ -27,17 +27,17 @@ with commas.
 
 def page() -> str:
     """The page in Markdown."""
-    return TOP + "".join(f"{row(name)}\n" for name in ORDER)
+    return TOP + "".join(f"{row(name)}\n" for name in SETTING_ORDER)
 
 
 def row(name: str) -> str:
     """One line of the table."""
-    setting = ROWS[name]
+    setting = SETTING_FIELDS[name]
     default = f"`{format_setting(setting.default)}`" if format_setting(setting.default) else "none"
     unit = f" {setting.metadata['unit']}" if setting.metadata["unit"] else ""
     choices = ", ".join(f"`{choice}`" for choice in setting.metadata["choices"])
     what = setting.metadata["help"] + (f" One of {choices}." if choices else "")
-    return f"| `{flag_of(name)}` | `{variable_of(name)}` | {default}{unit} | {what} |"
+    return f"| `{flag_name(name)}` | `{variable_name(name)}` | {default}{unit} | {what} |"
 
 
 def main(arguments: list[str]) -> int:

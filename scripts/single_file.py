@@ -1,11 +1,11 @@
-"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `mcp_.py` (JN-39).
+"""Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `mcp_.py`.
 
     scripts/single_file.py          write dist/mcp_.py
     scripts/single_file.py FILE     write FILE
 
-The modules that are needed are put one after another, those that others need first. Of each, what is not reached from
-the plugin is left out, imports of the project are dropped, and a name that two modules have gets the module's name
-added. The result is run by `uv run --script`; its dependencies are those of pyproject.toml, for the imports it has.
+The needed modules follow one another in the order of their imports. Names that the plugin does not reach and imports of
+the project are left out; a name in two modules gets the module's name added. `uv run --script` runs the result; its
+dependencies come from pyproject.toml.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A build hook of Hatchling: puts the shipped files into the wheel, below `patchbay/assets/`.
 
-An editable installation gets none of them, because it finds the files of the checkout itself (`patchbay/assets.py`).
+An editable installation does not need them, because it uses the files of the checkout (`patchbay/assets.py`).
 """
 
 from __future__ import annotations

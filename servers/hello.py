@@ -1,11 +1,11 @@
-"""Your first server. Every function below is a tool: change one, save, and it is live at /mcp/hello."""
+"""Your first server. Every function in this file is a tool: edit one, save the file, and call it at /mcp/hello."""
 
 
 def hello(name: str = "world") -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: Who to greet.
+        name: The person to greet.
     """
     return f"Hello, {name}!"
 

@@ -1,4 +1,4 @@
-// Adds a "Copy" button to every block that asks for one. Without this script the text can still be selected.
+// Add a "Copy" button to every element with `data-copy`. Without this script the text can be selected.
 for (const block of document.querySelectorAll("[data-copy]")) {
   const button = document.createElement("button");
   button.type = "button";

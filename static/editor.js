@@ -1,30 +1,30 @@
-// Shows what a definition would list while it is written. Without this script the button "Check" does the same.
-// The hub answers with the page it would show; the part about the preview is taken over, and nothing in it runs.
+// Show a preview of a definition while the operator edits it. Without this script the button "Check" does the same.
+// The script sends the form, and copies the preview from the page that the hub returns. The definition does not run.
 const form = document.querySelector("form[data-editor]");
 const area = form.querySelector("textarea");
-let asked = 0;
+let lastCheck = 0;
 let timer;
 
-async function look() {
-  const mine = ++asked;
+async function updatePreview() {
+  const check = ++lastCheck;
   const fields = new URLSearchParams(new FormData(form));
   fields.set("action", "check");
-  const place = document.getElementById("preview");
-  place.setAttribute("aria-busy", "true");
+  const preview = document.getElementById("preview");
+  preview.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const seen = page.getElementById("preview");
-    if (mine === asked && seen) place.replaceChildren(...seen.children);
+    const fresh = page.getElementById("preview");
+    if (check === lastCheck && fresh) preview.replaceChildren(...fresh.children);
   } catch {
-    // The hub cannot be reached: what is shown stays, and the next key tries again.
+    // The hub cannot be reached: the old preview stays, and the next key press starts another check.
   }
-  if (mine === asked) place.removeAttribute("aria-busy");
+  if (check === lastCheck) preview.removeAttribute("aria-busy");
 }
 
-function later() {
+function schedulePreview() {
   clearTimeout(timer);
-  timer = setTimeout(look, 300);
+  timer = setTimeout(updatePreview, 300);
 }
 
 function goTo(line) {
@@ -35,8 +35,8 @@ function goTo(line) {
 }
 
 if (form.querySelector("button")) {
-  area.addEventListener("input", later);
-  form.elements.name?.addEventListener("input", later);
+  area.addEventListener("input", schedulePreview);
+  form.elements.name?.addEventListener("input", schedulePreview);
 }
 document.getElementById("preview").addEventListener("click", (event) => {
   const link = event.target.closest("[data-line]");

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,9 +24,6 @@ from patchbay.boot import change_names
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 
-BOUND = 60.0
-"""Seconds that any test waits for anything."""
-
 BOTH = "application/json, text/event-stream"
 MODERN = "2026-07-28"
 NAMED = {
@@ -37,17 +33,6 @@ NAMED = {
 
 
 _NEVER = threading.Event()
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Wait for a condition; answers its value. Fails with `what` after the bound."""
-    end = time.monotonic() + BOUND
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        _NEVER.wait(0.01)
-    raise AssertionError(f"waited {BOUND} s in vain: {what}")
 
 
 def sse_messages(body: bytes) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""CIDs: the same as everyone's, one spelling each, and a sentence for whatever is none."""
+"""CIDs: equal to those of other implementations, one spelling each, and an error message for other text."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The mcps configuration: what is accepted, what is refused and in which words, what is loaded and kept."""
+"""The mcps configuration: accepted and refused configurations, error messages, loading and caching."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ def test_a_configuration_that_is_not_kept_is_named(store: Store) -> None:
         (
             {"resources": {"a": {"uri": "a:b", "text": "", "blob": ""}}},
             "resources.a",
-            "exactly one of text, blob, cid, variable, function, last_output_of; there is text and blob",
+            "exactly one of text, blob, cid, variable, function, last_output_of; found text and blob",
         ),
-        ({"resources": {"a": {"uri": "a:b", "text": "", "cid": "x"}}}, "resources.a", "there is text and cid"),
+        ({"resources": {"a": {"uri": "a:b", "text": "", "cid": "x"}}}, "resources.a", "found text and cid"),
         ({"resources": {"a": {"uri": "a b", "text": ""}}}, "resources.a.uri", "RFC 3986"),
         ({"resource_templates": {"a": {"uriTemplate": "a:{b}"}}}, "resource_templates.a", "the field function"),
         ({"prompts": {"a": {}}}, "prompts.a", "exactly one of messages, function"),
@@ -207,7 +207,7 @@ def header(name: Any, **more: Any) -> dict[str, Any]:
         (
             {"type": "object", "properties": {"a": {"type": "array", "items": header("A")["properties"]["a"]}}},
             "s.properties.a.items.x-mcp-header",
-            '"properties" alone',
+            'only "properties"',
         ),
         (
             {
@@ -215,7 +215,7 @@ def header(name: Any, **more: Any) -> dict[str, Any]:
                 "properties": {**header("A")["properties"], "b": {"type": "string", "x-mcp-header": "a"}},
             },
             "s.properties.b.x-mcp-header",
-            "a name of its own",
+            "a unique header name",
         ),
     ],
 )

@@ -10,14 +10,14 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.cli.commands.patchbay import HUB
-from patchbay.cli.options import ROWS, flag_of, variable_of
+from patchbay.cli.options import SETTING_FIELDS, flag_name, variable_name
 from scripts import settings_page
 from tests.checkout import ROOT
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)\s]*)?\)")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?!home/me/)(?:home|root|Users|tmp|work|opt)/\w[\w./-]*")
-"""An absolute path of somebody's machine; `/home/me/` is nobody's."""
+"""An absolute path of a real machine; `/home/me/` is an example."""
 
 TEXT_FILES = (
     "*.md",
@@ -44,11 +44,11 @@ def test_the_settings_page_is_current() -> None:
     assert text_of("docs/settings.md") == settings_page.page(), "run python scripts/settings_page.py"
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", SETTING_FIELDS)
 def test_every_setting_is_documented(name: str) -> None:
     page = text_of("docs/settings.md")
-    assert f"`{flag_of(name)}`" in page
-    assert f"`{variable_of(name)}`" in page
+    assert f"`{flag_name(name)}`" in page
+    assert f"`{variable_name(name)}`" in page
 
 
 @pytest.mark.parametrize("name", sorted(HUB))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patchbay.errors import InvalidRequest, ParseError
 from patchbay.jsonrpc import (
-    DEPTH,
+    MAX_DEPTH,
     MAX_PLAIN_BYTES,
     Failure,
     Notification,
@@ -81,9 +81,9 @@ def test_depth_is_bounded_exactly(bracket: str) -> None:
         inner = "1" if bracket == "{}" else ""
         return (opening * levels + inner + bracket[1] * levels).encode()
 
-    parse(nested(DEPTH))
+    parse(nested(MAX_DEPTH))
     with pytest.raises(ParseError, match="deeper"):
-        parse(nested(DEPTH + 1))
+        parse(nested(MAX_DEPTH + 1))
 
 
 def test_wide_and_flat_is_not_deep() -> None:

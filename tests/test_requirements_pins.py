@@ -1,4 +1,4 @@
-"""Dependencies: what the code imports is declared, and what is declared is pinned within its range."""
+"""Dependencies: every import is declared, and every declared package is pinned within its range."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def undeclared(declared: list[Requirement], *patterns: str) -> list[str]:
     paths = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
     local = OURS | {path.stem for path in paths}
     return [
-        f"{path.relative_to(ROOT)}:{line}: nobody declares {module}"
+        f"{path.relative_to(ROOT)}:{line}: {module} is not declared"
         for path in paths
         for text in [path.read_text("utf-8")]
         for line, module in imports(text)
@@ -107,7 +107,7 @@ def test_a_pin_outside_its_range_is_found() -> None:
 
 
 def test_an_undeclared_import_is_found() -> None:
-    assert [fault for fault in undeclared([], "patchbay/cid.py") if fault.endswith("nobody declares multiformats")]
+    assert [fault for fault in undeclared([], "patchbay/cid.py") if fault.endswith("multiformats is not declared")]
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])

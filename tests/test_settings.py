@@ -1,4 +1,4 @@
-"""The settings table: what wins, what is refused, and that it can be written down."""
+"""The settings table: precedence, refused values, and the generated page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_variables_that_look_like_request_headers_are_forgotten(monkeypatch: pyt
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
     monkeypatch.setenv("CONTENT_LENGTH", "5")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    # Set and unset through the fixture, so that what the function adds is taken away again.
+    # Set and unset through the fixture, so that it removes the variables that the function adds.
     monkeypatch.setenv("http_proxy", "")
     monkeypatch.delenv("http_proxy")
     forget_request_variables()

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from patchbay.sqlite import known_defect, sqlite3
 from tests.checkout import ROOT
-from tests.serving.running import BOUND
+from tests.waiting import BOUND
 
 WITHOUT = """
 import logging, sys

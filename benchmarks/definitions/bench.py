@@ -1,4 +1,4 @@
-"""The tools that are called in the benchmark: they do nothing, so that what is measured is the way there and back."""
+"""The tools of the benchmark: they do nothing, so that the benchmark measures the hub."""
 
 import time
 from collections.abc import Iterator

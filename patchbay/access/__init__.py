@@ -1,1 +1,1 @@
-"""Who is calling, and the hub's secrets that prove it."""
+"""The identity of callers, and the hub's secrets that prove it."""

@@ -1,4 +1,4 @@
-"""The hub's own key: made at first start, readable by its owner alone, never a default (THREATS 0.3)."""
+"""The hub's own random key, made at the first start and readable only by its owner. There is no default key."""
 
 from __future__ import annotations
 
@@ -10,45 +10,44 @@ from pathlib import Path
 
 from patchbay.errors import ConfigError
 
-LENGTH = 32
-FILE = "key"
+KEY_BYTES = 32
+KEY_FILE = "key"
 
 
 def hub_id(key: bytes) -> str:
-    """What tells this hub from every other, for all to see: nothing of its key can be learnt from it."""
+    """Return the public identifier of the hub with this key. It reveals nothing about the key."""
     return hmac.new(key, b"the name of this hub", sha256).hexdigest()[:32]
 
 
 def has_key(folder: Path) -> bool:
-    """Whether a hub has kept its key in this folder before."""
-    return (folder / FILE).exists()
+    """Whether this folder holds the key of a hub."""
+    return (folder / KEY_FILE).exists()
 
 
 def load_key(folder: Path | None) -> bytes:
-    """The key kept in `<folder>/key` (32 random bytes as hexadecimal), made when absent; without a folder a new one.
+    """Return the key in `<folder>/key` (32 random bytes in hexadecimal); make it if absent. None makes a new key.
 
-    Several processes may start at once: the one that keeps its key first decides.
-    Raises ConfigError when the file cannot be used.
+    Of several processes that start at once, the first one decides the key. Raises ConfigError for an unusable file.
     """
     if folder is None:
-        return secrets.token_bytes(LENGTH)
+        return secrets.token_bytes(KEY_BYTES)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / FILE
+    path = folder / KEY_FILE
     if not path.exists():
-        keep_once(path, secrets.token_hex(LENGTH))
+        write_secret_once(path, secrets.token_hex(KEY_BYTES))
     try:
         key = bytes.fromhex(path.read_text().strip())
     except (OSError, ValueError) as problem:
-        raise ConfigError(str(path), "", f"expected {2 * LENGTH} hexadecimal digits ({problem})") from problem
-    if len(key) < LENGTH:
-        raise ConfigError(str(path), "", f"expected {2 * LENGTH} hexadecimal digits, found {2 * len(key)}")
+        raise ConfigError(str(path), "", f"expected {2 * KEY_BYTES} hexadecimal digits ({problem})") from problem
+    if len(key) < KEY_BYTES:
+        raise ConfigError(str(path), "", f"expected {2 * KEY_BYTES} hexadecimal digits, found {2 * len(key)}")
     return key
 
 
-def keep_once(path: Path, text: str) -> bool:
-    """Keep a secret in a file that only its owner can read, unless the file is there; whether this call made it.
+def write_secret_once(path: Path, text: str) -> bool:
+    """Write a secret to a new file that only its owner can read; return False if the file already exists.
 
-    Several processes may try at once: the file appears whole, and the first one wins.
+    Of several processes that try at once, the first one writes. The file appears with its whole content.
     """
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

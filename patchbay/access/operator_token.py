@@ -1,9 +1,8 @@
 """The operator's token: made at the first start, kept for the hub's own user, checked by its hash.
 
-Two files in the data folder, both readable by their owner alone: `operator` holds the hash, which decides;
+Two files in the data folder, both readable only by their owner: `operator` holds the hash, which decides;
 `operator.token` holds the token itself, so that commands of the same user can read it. Without the second file the
-token still counts. The token is 256 random bits, so a plain SHA-256 is enough: there is nothing to guess. There is no
-default (THREATS 0.3).
+token is still valid. The token has 256 random bits, so a plain SHA-256 is enough. There is no default token.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
-from patchbay.access.hub_key import keep_once
+from patchbay.access.hub_key import write_secret_once
 from patchbay.errors import ConfigError
 
 HASH_FILE = "operator"
@@ -24,7 +23,7 @@ TOKEN_FILE = "operator.token"
 """The file in the data folder that holds the token."""
 
 PREFIX = "patchbay_"
-"""How a token begins, so that a reader who finds one knows what it opens."""
+"""The first characters of a token. They identify a leaked token as one of Patchbay."""
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -37,12 +36,13 @@ class OperatorToken:
         self._token = ""
 
     def hash(self) -> str | None:
-        """The hash (hexadecimal), read anew each time, so that a new token counts at once; None before the first one.
+        """Return the hash (hexadecimal); None before the first token. Each call reads the file, so a new token works at
+        once.
 
-        Raises ConfigError when the file holds something else.
+        Raises ConfigError for a file without a hash.
         """
         if self._folder is None:
-            return _hashed(self._token) if self._token else None
+            return _hash_token(self._token) if self._token else None
         path = self._folder / HASH_FILE
         try:
             text = path.read_text().strip()
@@ -59,34 +59,34 @@ class OperatorToken:
         return text
 
     def generation(self) -> str:
-        """Stands for the present token in a session, so that a new token ends the sessions of the old one."""
+        """Return an identifier of the present token for sessions: a new token ends the sessions of the old one."""
         return sha256(f"generation {self.hash()}".encode()).hexdigest()[:32]
 
     def ensure(self) -> None:
-        """Make a token where there is none yet. Of several processes that try at once, one makes it."""
+        """Make a token if the hub has none. Of several processes that try at once, one makes it."""
         if self.hash() is not None:
             return
-        token = _made()
+        token = _make_token()
         if self._folder is None:
             self._token = token
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if keep_once(self._folder / HASH_FILE, _hashed(token)):
+        if write_secret_once(self._folder / HASH_FILE, _hash_token(token)):
             self._replace(TOKEN_FILE, token)
 
     def renew(self) -> str:
-        """Make a new token in place of the old one, whose sessions end with it."""
-        token = _made()
+        """Make a new token, return it, and end the sessions of the old token."""
+        token = _make_token()
         if self._folder is None:
             self._token = token
             return token
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._replace(HASH_FILE, _hashed(token))
+        self._replace(HASH_FILE, _hash_token(token))
         self._replace(TOKEN_FILE, token)
         return token
 
     def kept(self) -> str | None:
-        """The token itself, for the owner of the data folder; None where the present one is not kept."""
+        """Return the token itself from the data folder; None if the folder does not hold the present token."""
         if self._folder is None:
             return self._token or None
         try:
@@ -96,22 +96,22 @@ class OperatorToken:
         return token if self.fits(token) else None
 
     def fits(self, token: str) -> bool:
-        """Whether this is the token, compared in constant time. Raises ConfigError for a damaged file."""
+        """Whether this is the present token, compared in constant time. Raises ConfigError for a damaged file."""
         known = self.hash()
-        return known is not None and hmac.compare_digest(_hashed(token), known)
+        return known is not None and hmac.compare_digest(_hash_token(token), known)
 
     def _replace(self, name: str, text: str) -> None:
-        """Write a file as a whole, so that no reader meets half of it."""
+        """Replace a file atomically, so that a reader never sees a part of it."""
         assert self._folder is not None
         path = self._folder / name
         fresh = path.with_name(f"{name}.{secrets.token_hex(8)}")
-        keep_once(fresh, text)
+        write_secret_once(fresh, text)
         fresh.replace(path)
 
 
-def _made() -> str:
+def _make_token() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def _hashed(token: str) -> str:
+def _hash_token(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,1 +1,1 @@
-"""What happened: records of calls, numbers about them, and traces."""
+"""Records of calls, counters of calls, and traces."""

@@ -1,7 +1,7 @@
-"""Counts calls: how many ended how, and how long they took, for each tool.
+"""Counts calls by outcome and by duration, for each tool.
 
-Labels are bounded: only names that a server has become labels, never text from a request. After `MAX_COUNTED_NAMES`
-names the others are counted together under `OTHERS`.
+Labels are bounded: only names that a server lists become labels, never text from a request. Names beyond
+`MAX_COUNTED_NAMES` are counted together under `OTHERS`.
 Source: https://prometheus.io/docs/practices/naming/ (labels, units).
 """
 
@@ -17,17 +17,17 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 """Upper bounds of the buckets of durations, in seconds; one more bucket is without a bound."""
 
 MAX_COUNTED_NAMES = 1000
-"""Tools, prompts and resources that are counted each by itself."""
+"""Limit on the tools, prompts and resources with separate counters."""
 
 OTHERS = "(others)"
 
 Key = tuple[str, str, str]
-"""Server, method, and the name of the tool, prompt or resource; empty when the server has none of that name."""
+"""Server, method, and the name of the tool, prompt or resource; empty if the server does not list it."""
 
 
 @dataclass(slots=True)
 class Count:
-    """Calls of one tool: how many ended how, how many took how long (not added up), seconds in all."""
+    """Calls of one tool: the number by outcome, the number by duration (not cumulative), the total of seconds."""
 
     outcomes: dict[str, int] = field(default_factory=dict)
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
@@ -43,7 +43,7 @@ class CallCounters:
         self._counts: dict[Key, Count] = {}
 
     def count(self, *runs: CallRecording) -> None:
-        """Count runs that have ended."""
+        """Count finished calls."""
         with self._lock:
             for run in runs:
                 self._count(run)
@@ -62,6 +62,6 @@ class CallCounters:
         count.seconds += seconds
 
     def counts(self) -> dict[Key, Count]:
-        """What has been counted, as copies."""
+        """Return copies of the counters."""
         with self._lock:
             return {key: Count(dict(one.outcomes), list(one.buckets), one.seconds) for key, one in self._counts.items()}

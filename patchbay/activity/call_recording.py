@@ -1,6 +1,6 @@
-"""One call being answered, as what is recorded of it: what it saw, and how it ended.
+"""Records one running call: its events and its ending.
 
-This is where every way to run something joins the records. MCP does so in `dispatch.py`; any other way does
+Every entry point that runs code records its calls here. MCP does so in `dispatch.py`; any other entry point does
 
     with desk.activity.begin("tools/call", name, server, wire, arguments) as run:
         call.meta = run.calls(descriptor, call.deadline, call.meta)
@@ -8,8 +8,7 @@ This is where every way to run something joins the records. MCP does so in `disp
             run.saw(event)
         run.end(Result(0, fold.result()))
 
-All of it together has to cost a few microseconds; whatever can wait is done by the writer (`activity.py`).
-Source: DESIGN section 10 (activity records go to a bounded background writer).
+Recording a call must cost only a few microseconds; the writer in the background (`recorder.py`) does the rest.
 """
 
 from __future__ import annotations
@@ -36,32 +35,32 @@ _LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "re
 
 
 def digest_of(id: str) -> str:
-    """What stands in records for an id that opens something to whoever knows it: equal ids can be seen, none used."""
+    """Return the digest of a secret id for records: it shows which ids are equal, and it cannot be used as the id."""
     return sha256(id.encode("utf-8", "replace")).hexdigest()[:DIGEST_DIGITS]
 
 
 class Recorder(Protocol):
-    """What a run is recorded by."""
+    """The receiver of finished calls."""
 
     running: set[CallRecording]
 
     def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
-        """See the answer of a run that ends."""
+        """Measure the answer of a call that ends, and keep it if the settings allow that."""
         ...
 
     def take(self, run: CallRecording) -> None:
-        """Take a run that has ended."""
+        """Queue a finished call."""
         ...
 
 
 class CallRecording:
-    """One call being answered, and what is to be recorded of it. One thread at a time uses it.
+    """The recording of one running call. One thread at a time may use it.
 
-    Used as a context: leaving it without an ending counts as cancelled, or as an error when one was raised.
-    Times are `time.monotonic()` moments, except `at`.
+    As a context manager: leaving the block without an ending counts as cancelled, or as an error after an exception.
+    Times are `time.monotonic()` times, except `at`, which is Unix time.
     """
 
-    # Defaults of the class: most runs change few of them, and each costs time to set.
+    # Defaults of the class: most calls change few of them, and setting each takes time.
     session: LegacySession | None = None
     client: Any = None
     revision = ""
@@ -90,28 +89,30 @@ class CallRecording:
         self.begun = time.monotonic()
 
     def calls(self, descriptor: Descriptor | None, deadline: float, meta: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is run and until when; answers the `_meta` for it, with the trace context of this run's span."""
+        """Note the descriptor and the deadline; return the `_meta` for the call, with the trace context of its span."""
         self.descriptor = descriptor
         self.deadline = deadline
         return meta if self.trace is None else self.trace.handed_on(meta)
 
     @property
     def named(self) -> Descriptor | None:
-        """What was called, also where it came to nothing; None when the server has none of that name."""
+        """The called descriptor, also of a call that did not begin; None if the server does not list it."""
         if self.descriptor is not None:
             return self.descriptor if self._is_listed(self.descriptor) else None
         found = _LISTS.get(self.method)
         return getattr(self.server, found).get(self.name) if found else None
 
     def _is_listed(self, descriptor: Descriptor) -> bool:
-        """Whether the server lists what was called. A mounted server may have resources that it does not list: their
-        URIs are what a caller wrote."""
+        """Whether the server lists the called descriptor. A mounted server may have resources that it does not list;
+        their
+        URIs come from the caller.
+        """
         if descriptor.kind != "resource":
             return True
         return descriptor.name in self.server.resources or descriptor.name in self.server.skill_files
 
     def saw(self, event: Event) -> None:
-        """One event of the activation."""
+        """Record one event of the activation."""
         if type(event) is Pause:
             return
         now = time.monotonic()
@@ -125,7 +126,7 @@ class CallRecording:
             self.progress += 1
 
     def end(self, said: Result | Failure | None) -> None:
-        """How it ended: with a result, with an error, or (None) cancelled. A second ending changes nothing."""
+        """Record the ending: a result, an error, or None for a cancelled call. A second ending changes nothing."""
         if self.ended:
             return
         self.ended = time.monotonic()
@@ -147,7 +148,7 @@ class CallRecording:
         self._recorder.take(self)
 
     def watch(self, answers: Generator[Message | Sign, None, None]) -> Iterator[Message | Sign]:
-        """The answers to a request as they come; the last one is how the run ends."""
+        """Yield the answers to a request; the last one is the ending of the call."""
         running = self._recorder.running
         running.add(self)
         try:
@@ -182,6 +183,6 @@ def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:
     if isinstance(result, Rendered):
         return "ok"
     if result.get("isError"):
-        return "timeout" if late else "is_error"
+        return "timeout" if late else "tool_error"
     kind = result.get("resultType", "complete")
-    return {"input_required": "asked", "task": "task"}.get(kind, "ok") if kind != "complete" else "ok"
+    return kind if kind in ("input_required", "task") else "ok"

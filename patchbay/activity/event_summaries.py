@@ -1,8 +1,7 @@
-"""What is kept of the events of a call: when each came, of what kind it was, and a few words of what it said.
+"""Summaries of the events of a call: the time, the kind, and a few words of the content.
 
-The first `MAX_EVENTS_PER_CALL` events are kept, each with at most `MAX_SUMMARY_CHARACTERS` characters, because many
+The first `MAX_EVENTS_PER_CALL` events get a summary of at most `MAX_SUMMARY_CHARACTERS` characters, because many
 recordings wait in a queue and an event may be large. This runs for every event and takes less than a microsecond.
-Source: patchbay/events.py (the kinds).
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import Any
 from patchbay.events import Ask, Content, Data, Done, Failed, Log, Progress, Text, ToolUse
 
 MAX_EVENTS_PER_CALL = 64
-"""Events of one call that are kept."""
+"""Limit on the event summaries of one call."""
 
 MAX_SUMMARY_CHARACTERS = 160
-"""Characters of what an event said."""
+"""Limit on the characters of a summary."""
 
 Moment = tuple[float, str, str]
-"""When (a `time.monotonic()` moment), the kind of the event in lower case, and a few words."""
+"""A `time.monotonic()` time, the kind of the event in lower case, and a few words."""
 
 
 def moment(now: float, event: Any) -> Moment:
-    """What is kept of one event."""
+    """Return the summary of one event."""
     kind = type(event)
     if kind is Text:
         return now, "text", f"{len(event.text)} characters"

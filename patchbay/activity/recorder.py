@@ -1,14 +1,12 @@
-"""Activity: every call leaves one record, kept by a writer in the background.
+"""Writes one record for every call, on a thread in the background.
 
-What answers a call tells a Run (`runs.py`) what it sees, and how it ended. A Run that has ended is put into a queue
-without any lock; a thread takes it from there, counts it (`tally.py`) and appends records to the journal, many
-at a time. Nothing here waits for the disk, and nothing that fails here fails a call.
+A CallRecording (`call_recording.py`) collects the events and the ending of a call. A finished one goes into a queue
+without a lock; a thread takes it, counts it (`call_counters.py`) and appends records to the journal in batches. A call
+never waits for the disk, and a failure here does not fail a call.
 
-Policies: the queue holds `MAX_QUEUED_RECORDS` runs. When it is full, a newer one is dropped: counted, but without a
-record.
-Arguments and results are looked at only up to `KEPT` bytes each, and only while the writer keeps up (`AHEAD`).
-The thread ends when nothing has come for a while, and the interpreter does not end before it has written what is there.
-Sources: DESIGN section 10 (no lock shared by all on the hot path) and 11 (secrets); THREATS 1.6.
+The queue holds `MAX_QUEUED_RECORDS` calls. A full queue drops newer calls: they are counted, but get no record.
+Arguments and results are recorded only up to `KEPT` bytes each, and only while the queue is shorter than `AHEAD`. The
+thread ends after some time without calls; the interpreter exits only after it has written the queue.
 """
 
 from __future__ import annotations
@@ -22,7 +20,15 @@ from typing import Any
 
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.records import TOPIC, Filter, Page, Record, encoded, find, recent, row_of
+from patchbay.activity.records import (
+    Filter,
+    Page,
+    Record,
+    encoded,
+    find,
+    recent,
+    row_of,
+)
 from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
@@ -31,37 +37,38 @@ from patchbay.jsonrpc import Id, Rendered
 from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import ACTIVITY
 
 log = logging.getLogger(__name__)
 
 MAX_QUEUED_RECORDS = 10_000
-"""Runs in the queue."""
+"""Limit on the calls in the queue."""
 
 AHEAD = 1_000
-"""Runs in the queue from which on arguments and results are no longer looked at."""
+"""Calls in the queue from which on arguments and results are not recorded."""
 
 BATCH = 500
-"""Records in one entry of the journal."""
+"""Limit on the records in one entry of the journal."""
 
 EVERY, SOON = 0.5, 0.05
-"""Seconds between two looks at the queue; the same when the hub is ending."""
+"""Seconds between two polls of the queue; the same while the hub stops."""
 
 MAX_EMPTY_POLLS = 4
-"""Looks at an empty queue after which the thread ends."""
+"""Polls of an empty queue after which the thread ends."""
 
 TRIM = 60.0
-"""Seconds between two looks at how much the records take."""
+"""Seconds between two checks of the size of all records."""
 
 DAY = 24 * 3600.0
 NOTHING: Mapping[str, Any] = {}
 
 
 class Activity:
-    """The records of one process, and the sight of everybody's in the same store. Safe to use from many threads.
+    """The records of one process, and access to all records in the same store. Safe to use from many threads.
 
-    `running` are the calls being answered here, `tally` what has been counted, `dropped` how many records were lost
-    because the queue was full, `failed` how many because the store failed. `tracing` begins their spans. `every` is how
-    many seconds the writer lets pass between two looks.
+    `running` holds the running calls of this process, `tally` the counters, `dropped` the number of records lost to a
+    full queue, `failed` the number lost to failures of the store. `tracing` begins the spans. `every` is the number of
+    seconds between two polls of the queue.
     """
 
     def __init__(self, store: Store, settings: Settings, tracing: Tracing | None = None, every: float = EVERY) -> None:
@@ -97,7 +104,7 @@ class Activity:
         revision: str = "",
         id: Id | None = None,
     ) -> CallRecording:
-        """A call has come in. `name` is what it names: a tool, a prompt, a URI; `meta` the request's `_meta`."""
+        """Begin the recording of a call. `name` is the tool, the prompt or the URI; `meta` the request's `_meta`."""
         run = CallRecording(self, method, name, server, wire)
         run.revision = revision
         if session is not None:
@@ -111,7 +118,7 @@ class Activity:
         return run
 
     def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
-        """Take down how large an answer is and, where that is wanted and it is small, the answer itself."""
+        """Record the size of an answer and, if the settings allow it and it is small, the answer itself."""
         if isinstance(answer, Rendered):
             run.size = len(answer.data)
             return
@@ -122,7 +129,7 @@ class Activity:
                 run.size = len(run.answer)
 
     def take(self, run: CallRecording) -> None:
-        """A run has ended: into the queue with it."""
+        """Queue a finished call."""
         waiting = len(self._queue) + len(self._counted)
         if waiting >= MAX_QUEUED_RECORDS:
             self._drop(run)
@@ -135,43 +142,43 @@ class Activity:
 
     @property
     def waiting(self) -> int:
-        """Runs that are not written yet."""
+        """The number of calls that are not written yet."""
         return len(self._queue) + len(self._counted)
 
     def recent(self, wanted: Filter, limit: int = 100, before: str | None = None, contents: bool = True) -> Page:
-        """Records of all processes, newest first; without `contents` those are left out, which is quicker.
+        """Return records of all processes, newest first; without `contents` they have no contents, which is faster.
 
-        Raises InvalidParams for a `before` that is no record's id.
+        Raises InvalidParams if `before` is not the id of a record.
         """
         self.flush()
         return recent(self._store.journal, wanted, limit, before, contents)
 
     def find(self, id: str) -> Record | None:
-        """One record by its id; None when there is none (any more)."""
+        """Return one record by its id; None if it does not exist or is deleted."""
         self.flush()
         return find(self._store.journal, id)
 
     def count(self) -> None:
-        """Count what is in the queue now; does not touch the store, which may be slow just then."""
+        """Count the calls in the queue, without using the store, which may be slow."""
         with self._counting:
             runs = [self._queue.popleft() for _ in range(len(self._queue))]
             self.tally.count(*runs)
             self._counted.extend(runs)
 
     def flush(self) -> None:
-        """Write down what is in the queue now."""
+        """Write the calls in the queue."""
         with self._writing:
             self.count()
             while self._counted:
                 self._write_batch()
 
     def hurry(self) -> None:
-        """The hub is ending: what comes now is written down at once."""
+        """Write new calls at once, because the hub stops."""
         self._every = SOON
         self._full.set()
 
     def close(self) -> None:
-        """Write down what is there; to be called before the store is closed. A store that fails is logged."""
+        """Write the queue; call this before closing the store. A failure of the store is logged."""
         self.hurry()
         self.flush()
 
@@ -186,13 +193,13 @@ class Activity:
                 return
             self._awake = True
         try:
-            # No daemon: the interpreter waits for it, so that the last records are not lost.
+            # Not a daemon thread: the interpreter waits for it, so that the last records are not lost.
             threading.Thread(target=self._run, name="activity", daemon=False).start()
-        except RuntimeError:  # no more threads, or the interpreter is ending: whoever comes next tries again
+        except RuntimeError:  # no more threads, or the interpreter exits: the next call tries again
             self._awake = False
 
     def _run(self) -> None:
-        """In the writer's thread: until nothing comes any more."""
+        """Write records, in the writer's thread, until no calls come."""
         idle = 0
         while True:
             if threading.main_thread().is_alive():
@@ -205,12 +212,12 @@ class Activity:
                 log.exception("the records of some calls could not be written; they are lost")
             if idle >= MAX_EMPTY_POLLS or not threading.main_thread().is_alive():
                 self._awake = False
-                # Somebody may have put a run there and seen the thread awake just before.
+                # Another thread may have queued a call just before, while this one still seemed awake.
                 if not self.waiting or not self._stays():
                     return
 
     def _stays(self) -> bool:
-        """Whether this thread goes on as the writer; not when another was started meanwhile."""
+        """Whether this thread continues as the writer; False if another writer was started."""
         with self._lock:
             if self._awake:
                 return False
@@ -218,16 +225,16 @@ class Activity:
             return True
 
     def _write_batch(self) -> None:
-        """With the writing lock: append what has been counted to the journal, at most a batch of it."""
+        """Append at most one batch of counted calls to the journal; the caller holds the writing lock."""
         runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
         if not self._keep:
             return
         try:
-            self._store.journal.append(TOPIC, encoded([row_of(run, self._contents) for run in runs]), self._keep)
+            self._store.journal.append(ACTIVITY, encoded([row_of(run, self._contents) for run in runs]), self._keep)
             if time.monotonic() - self._trimmed > TRIM:
                 self._trimmed = time.monotonic()
-                self._store.journal.trim(TOPIC, self._most)
-            self._store.bus.publish(TOPIC)
+                self._store.journal.trim(ACTIVITY, self._most)
+            self._store.bus.publish(ACTIVITY)
         except PatchbayError as problem:
             self.failed += len(runs)
             log.warning("the records of %d calls could not be written: %s", len(runs), problem.message)

@@ -1,9 +1,8 @@
-"""Records of calls: how they are kept in the journal, found again, and shown.
+"""Records of calls: storing them in the journal, finding them, and showing them.
 
-One entry of the journal topic `activity` holds the records of some calls that one process wrote at once, oldest first;
-a record's id is `<seq of the entry>-<place in it>`. Entries are JSON, compressed where that pays, and last only as long
-as the settings say: arguments and results are in them, never in the blob store, where nothing is ever forgotten.
-Sources: DESIGN section 10; REQUIREMENTS 1 (who, what, when).
+One entry of the journal topic `activity` holds a batch of records of one process, oldest first; the id of a record is
+`<seq of the entry>-<place in it>`. Entries are JSON, compressed if they are long, and expire after the time in the
+settings. Arguments and results are in these entries and not in the blob store, which deletes nothing.
 """
 
 from __future__ import annotations
@@ -25,32 +24,36 @@ from patchbay.activity.retention import mode_of
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.store import Journal, JournalEntry
-
-TOPIC = "activity"
-"""The journal topic of the records, and the bus topic that says there are new ones."""
+from patchbay.topics import ACTIVITY
 
 MIN_COMPRESSED_BYTES = 2048
-"""Bytes of an entry that are not worth compressing."""
+"""Bytes of the smallest entry that is compressed."""
 
 PAGE = 50
-"""Entries that are read at once."""
+"""Entries in one read."""
 
 SEARCHED = 50_000
-"""Records that one search looks at; whoever wants to look further goes on from where it stopped."""
+"""Limit on the records that one search examines; the next page continues from there."""
 
 MAX_NAME_CHARACTERS = 512
-"""Characters that are kept of a name, and of a client's name."""
+"""Limit on the characters of a name, and of a client's name, in a record."""
 
-OUTCOMES = ("ok", "is_error", "error", "cancelled", "timeout", "asked", "task")
-"""How a call can end: as its tool wanted, with `isError`, with a JSON-RPC error, without an answer, by its deadline,
-with a question to the caller, by going on as a task."""
+OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required", "task")
+"""The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
+time limit reached, a question to the caller, a task that goes on."""
+
+_FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}
+"""Names of outcomes in records of older versions, and their present names."""
+
+_OUTCOME_COLUMN = 8
+"""The place of the outcome in a stored row, after the three times."""
 
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
 class EventSummary:
-    """One event of a call: milliseconds since the call began, its kind, and a few words where contents are kept."""
+    """One event of a call: milliseconds since the call began, its kind, and a few words if contents are stored."""
 
     ms: float
     kind: str
@@ -61,9 +64,9 @@ class EventSummary:
 class Record:
     """One call. `at` is Unix time in seconds; `ms` and `first_ms` (until the first event) are milliseconds.
 
-    `events` counts what the activation said, its ending too; `size` is about how many bytes the answer has. `arguments`
-    and `answer` are JSON, and None where they were not kept; their CIDs are of that JSON, in canonical form. `moments`
-    are the first of the events. `session` and `task` are digests of ids, which open nothing.
+    `events` counts the events, the ending included; `size` is the approximate size of the answer in bytes. `arguments`
+    and `answer` are JSON, None if they were not stored; their CIDs are of that JSON in canonical form. `moments` are
+    the first events. `session` and `task` are digests of the ids.
     """
 
     id: str
@@ -96,15 +99,15 @@ class Record:
     moments: tuple[EventSummary, ...] = ()
 
     def shown(self) -> dict[str, Any]:
-        """The record as a JSON object, with its time also as ISO 8601."""
+        """Return the record as a JSON object, with its time also as ISO 8601."""
         values = {name: getattr(self, name) for name in _FIELDS}
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
-        """What others than the operator may see: no arguments, no answers, no CIDs of them, no words of events.
+        """Return the record for callers other than the operator: no arguments, answers, CIDs of them, and event words.
 
-        The name stays where the server listed it, which its digest says; any other name is what a caller wrote.
+        The name stays if the server listed it, so that it has a digest; any other name is text from a caller.
         """
         return replace(
             self,
@@ -117,20 +120,20 @@ class Record:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The same without arguments, answer and moments, for lists."""
+        """Return the record as a JSON object without arguments, answer and moments, for lists."""
         return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer", "moments")}
 
 
 _FIELDS = tuple(row.name for row in fields(Record) if row.name != "moments")
 WIDTH = len(_FIELDS) - 1
-"""Values of a kept record before its moments."""
+"""Values of a stored record before its moments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are wanted: of a server, a tool (or prompt, or resource), an outcome, between two Unix times.
+    """Selects records: of a server, a tool (or prompt, or resource), an outcome, between two Unix times.
 
-    `for_strangers` says that others than the operator ask: what they may not see cannot be searched for either.
+    `for_strangers` says that the caller is not the operator: hidden fields cannot be searched either.
     """
 
     server: str = ""
@@ -141,11 +144,11 @@ class Filter:
     for_strangers: bool = False
 
     def shown(self, record: Record) -> Record:
-        """A record as those who ask may see it."""
+        """Return a record in the form for the caller."""
         return record.for_strangers() if self.for_strangers else record
 
     def fits(self, record: Record) -> bool:
-        """Whether a record, as it is shown, is one of them."""
+        """Whether a record, in the form for the caller, is selected."""
         return (
             (not self.server or record.server == self.server)
             and (not self.tool or record.name == self.tool)
@@ -156,16 +159,16 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Records, newest first; `next` is where the next page begins (`before`), None when there are no more."""
+    """Records, newest first; `next` is the value of `before` for the next page, None on the last page."""
 
     records: list[Record]
     next: str | None
 
 
 def row_of(run: CallRecording, mode: str) -> list[Any]:
-    """A run that has ended as it is kept: the fields of Record in their order, without its id.
+    """Return the stored form of a finished call: the fields of Record in order, without the id.
 
-    Whole milliseconds and microseconds stand for the times, SHA-256 for CIDs: the writer has to be quick.
+    Times are whole milliseconds and microseconds, and SHA-256 digests stand for CIDs, because the writer must be fast.
     """
     server, descriptor, wire = run.server, run.named, run.wire
     mode = mode_of(server, descriptor, mode)
@@ -199,13 +202,13 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
 
 
 def _session(run: CallRecording) -> str | None:
-    """The digest of the session, or of the connection, that a call came by."""
+    """Return the digest of the session, or of the connection, of a call."""
     id = run.session.nonce if run.session is not None else run.wire.connection
     return digest_of(id) if id is not None else None
 
 
 def _client(run: CallRecording) -> str | None:
-    """`name version` of whoever calls, where it said so."""
+    """Return `name version` of the client, if it gave them."""
     info = run.client if run.client is not None else run.session.client if run.session is not None else None
     if isinstance(info, str):
         return info[:MAX_NAME_CHARACTERS] or None
@@ -216,29 +219,28 @@ def _client(run: CallRecording) -> str | None:
 
 
 def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
-    """JSON text and digest (hexadecimal) as they are kept: one of them, or neither."""
+    """Return JSON text and digest (hexadecimal): one of them, or neither."""
     if data is None or mode == "none":
         return None, None
     return (data.decode(), None) if mode == "keep" else (None, sha256(data).hexdigest())
 
 
 def encoded(rows: list[list[Any]]) -> bytes:
-    """Rows as the data of one entry."""
+    """Return rows as the data of one entry."""
     try:
         data = orjson.dumps(rows)
-    except TypeError:  # a tool may say half a surrogate pair, or an integer beyond 64 bits; the others' records stay
+    except TypeError:  # a lone surrogate or an integer beyond 64 bits must not lose the other records of the batch
         data = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace")
     return data if len(data) < MIN_COMPRESSED_BYTES else zlib.compress(data, 1)
 
 
 def records_in(entry: JournalEntry, contents: bool = True) -> list[Record]:
-    """The records of one entry, oldest first; without `contents` their arguments, answers, CIDs and moments are left
-    out."""
+    """Return the records of one entry, oldest first; without `contents` they have no contents."""
     return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(_rows(entry))]
 
 
 def _newest_first(entry: JournalEntry, contents: bool, below: int | None = None) -> Iterator[Record]:
-    """The same one by one from the end, or from below a place: only what is asked for is made."""
+    """Yield the records of one entry, newest first, below a place if given; each is made only when needed."""
     rows = _rows(entry)[:below]
     for place in range(len(rows) - 1, -1, -1):
         yield _record(f"{entry.seq}-{place}", rows[place], contents)
@@ -252,11 +254,12 @@ def _rows(entry: JournalEntry) -> list[list[Any]]:
 def _record(id: str, row: list[Any], contents: bool) -> Record:
     # Records of older versions end before the moments.
     at, took, first, *plain = row[: WIDTH - 4]
+    plain[_OUTCOME_COLUMN] = _FORMER_OUTCOMES.get(plain[_OUTCOME_COLUMN], plain[_OUTCOME_COLUMN])
     values: list[Any] = [id, at / 1000, took / 1000, None if first is None else first / 1000, *plain]
     if not contents:
         return Record(*values, *[None] * 4)
     arguments, arguments_digest, answer, answer_digest = row[WIDTH - 4 : WIDTH]
-    # What takes longest of all is to write CIDs down.
+    # Making the CIDs takes the most time.
     values += [*_told(arguments, arguments_digest), *_told(answer, answer_digest)]
     moments = row[WIDTH] if len(row) > WIDTH else ()
     return Record(*values, *[tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments)])
@@ -269,12 +272,12 @@ def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
 
 
 def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = None, contents: bool = True) -> Page:
-    """The newest records that are wanted, at most `limit`, older than `before`. Raises InvalidParams."""
+    """Return the newest selected records, at most `limit`, older than `before`. Raises InvalidParams."""
     found: list[Record] = []
     last = None
     for looked, record in enumerate(_backwards(journal, before, contents)):
         if len(found) >= limit or looked >= SEARCHED or record.at < wanted.since - 3600:
-            # An hour of grace: records are in the order of their ends, and `since` is about beginnings.
+            # Read an hour further: records are in the order of their ends, and `since` refers to beginnings.
             return Page(found, None if record.at < wanted.since - 3600 else last)
         last = record.id
         shown = wanted.shown(record)
@@ -284,23 +287,23 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
 
 
 def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator[Record]:
-    """Every record, newest first, beginning below one."""
+    """Yield every record, newest first, older than `before`."""
     seq: int | None = None
     if before is not None:
         seq, place = parsed(before)
-        entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+        entry = next(iter(journal.tail(ACTIVITY, 1, seq + 1)), None)
         if entry is not None and entry.seq == seq:
             yield from _newest_first(entry, contents, place)
-    while entries := journal.tail(TOPIC, PAGE, seq):
+    while entries := journal.tail(ACTIVITY, PAGE, seq):
         for entry in entries:
             yield from _newest_first(entry, contents)
         seq = entries[-1].seq
 
 
 def find(journal: Journal, id: str) -> Record | None:
-    """One record. Raises InvalidParams for what is no record's id."""
+    """Return one record, or None. Raises InvalidParams for an invalid id."""
     seq, place = parsed(id)
-    entry = next(iter(journal.tail(TOPIC, 1, seq + 1)), None)
+    entry = next(iter(journal.tail(ACTIVITY, 1, seq + 1)), None)
     if entry is None or entry.seq != seq:
         return None
     records = records_in(entry)
@@ -308,8 +311,8 @@ def find(journal: Journal, id: str) -> Record | None:
 
 
 def parsed(id: str) -> tuple[int, int]:
-    """The two numbers of a record's id. Raises InvalidParams."""
+    """Return the two numbers of a record's id. Raises InvalidParams."""
     parts = _ID.fullmatch(id)
     if parts is None:
-        raise InvalidParams(f"{id!r:.60} is no record's id; it looks like 120-3")
+        raise InvalidParams(f"{id!r:.60} is not the id of a record; expected a form such as 120-3")
     return int(parts[1]), int(parts[2])

@@ -1,11 +1,11 @@
-"""What of a call's arguments and result may be remembered, and how much of it is looked at.
+"""Decides which parts of a call's arguments and result a record stores.
 
-Three modes (setting `activity_contents`): `keep` the JSON itself, so that a call can be made again; `digest` only its
-CID, which tells whether two calls were alike; `none`. `auto` keeps in personal mode (setting `access`), where who calls
-and who reads are one person, and digests elsewhere. A server's configuration can ask for less (`activity`), never for
-more. A tool whose input schema marks a property `writeOnly` or as a `password` says that its arguments are
-secret: neither they nor its results leave a trace, not even a CID, which can be guessed for a short secret.
-Sources: DESIGN section 11; THREATS 1.7; JSON Schema 2020-12, Validation 9.4 (writeOnly).
+Three modes (setting `activity_contents`): `keep` stores the JSON, so that the operator can repeat a call; `digest`
+stores only its CID, which shows whether two calls were equal; `none` stores nothing. `auto` means `keep` in personal
+mode (setting `access`), where one person calls and reads, else `digest`. A server's configuration can only reduce the
+mode (`activity`). For a tool whose input schema has a property with `writeOnly` or the format `password`, arguments and
+results are secret: the record has not even their CID, because a short secret can be guessed from it.
+Source: JSON Schema 2020-12, Validation 9.4 (writeOnly).
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from patchbay.descriptors import Descriptor
 from patchbay.settings import Settings
 
 KEPT = 16 * 1024
-"""Bytes of arguments, and of a result, up to which they are looked at."""
+"""Limit in bytes on recorded arguments, and on a recorded result."""
 
 MODES = ("none", "digest", "keep")
 """From the least to the most."""
 
 STAMPS = ("resultType", "_meta", "ttlMs", "cacheScope")
-"""What the protocol adds to a result: not a part of what a tool gave."""
+"""Members that the protocol adds to a tool's result."""
 
 MAX_SCHEMA_DEPTH = 32
-"""How deep a schema is searched for secrets; one that is deeper counts as secret."""
+"""Limit on the depth of the search for secrets in a schema; a deeper schema counts as secret."""
 
 _MODES_OF_DESCRIPTORS: ServerCache[tuple[str, str], str] = ServerCache()
 """Modes by the kind and name of a descriptor; both are empty for the server itself."""
 
 
 def contents_mode(settings: Settings) -> str:
-    """`keep`, `digest` or `none` for a whole hub."""
+    """Return `keep`, `digest` or `none` for a whole hub."""
     if settings.activity_contents != "auto":
         return settings.activity_contents
     return "keep" if settings.access == "personal" else "digest"
 
 
 def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
-    """The same for one descriptor of a server, where the hub's is `mode`."""
+    """Return the mode for one descriptor of a server, where `mode` is the mode of the hub."""
 
     def compute() -> str:
         if descriptor is not None and secret(descriptor):
@@ -55,7 +55,7 @@ def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:
 
 
 def secret(descriptor: Descriptor) -> bool:
-    """Whether a tool says that something in its arguments is secret."""
+    """Whether a tool's schema marks an argument as secret."""
     return descriptor.kind == "tool" and _marked(descriptor.wire.get("inputSchema"), MAX_SCHEMA_DEPTH)
 
 
@@ -70,7 +70,7 @@ def _marked(schema: Any, depth: int) -> bool:
 
 
 def packed(value: Mapping[str, Any]) -> bytes | None:
-    """A JSON object in canonical form; None for one that is too large, or that JSON cannot say."""
+    """Return a JSON object in canonical form; None if it is too large or has no JSON form."""
     if "resultType" in value:
         value = {key: each for key, each in value.items() if key not in STAMPS}
     for each in value.values():
@@ -84,7 +84,7 @@ def packed(value: Mapping[str, Any]) -> bytes | None:
 
 
 def estimate_size(answer: Mapping[str, Any]) -> int:
-    """About how large an answer is: the characters of its texts and base64, without encoding anything."""
+    """Return the approximate size of an answer: the characters of its texts and base64, without encoding it."""
     total = 0
     for part in answer.get("content") or answer.get("contents") or ():
         total += _characters(part)

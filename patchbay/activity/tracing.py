@@ -1,9 +1,9 @@
-"""Spans of calls, where OpenTelemetry is installed and somebody has set up where spans go; otherwise nothing happens.
+"""Makes spans of calls if OpenTelemetry is installed and configured; otherwise it does nothing.
 
-The hub makes the spans and leaves the rest (exporters, sampling) to the SDK and its variables: start it with
+The hub makes the spans; the SDK and its variables configure exporters and sampling: start the hub with
 `opentelemetry-instrument patchbay serve`. The trace context comes from `_meta` (`traceparent`, `tracestate`, `baggage`,
-as W3C writes them); the tool, and whatever it calls, gets that of the hub's own span in the same place.
-Sources: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/; SPEC-DIGEST 1.7; https://www.w3.org/TR/trace-context/.
+in the W3C format); the tool, and every server that it calls, gets the context of the hub's span in the same member.
+Sources: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/; https://www.w3.org/TR/trace-context/.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ else:
 SCOPE = "patchbay"
 KEYS = ("traceparent", "tracestate", "baggage")
 PROVIDER_CHECK_SECONDS = 1.0
-"""Seconds between two looks whether somebody has set up where spans go."""
+"""Seconds between two checks whether a provider of spans is configured."""
 
 MAX_HEADER_CHARACTERS = 8192
-"""Characters of one of them that are looked at."""
+"""Limit on the characters of each of the KEYS."""
 
 TARGETS = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
-"""Methods that name something, and the attribute that says what."""
+"""Methods that name a tool or a prompt, and the attribute for the name."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 
 class Traced(Protocol):
-    """What a span says of a call."""
+    """The fields of a call that a span uses."""
 
     method: str
     name: str
@@ -55,7 +55,7 @@ class Traced(Protocol):
 
 
 class Trace:
-    """What one call has to do with a trace: the `id` (32 hexadecimal digits, or None) and its span, if there is one."""
+    """The trace of one call: the `id` (32 hexadecimal digits, or None) and its span, if any."""
 
     __slots__ = ("_span", "id")
 
@@ -64,7 +64,7 @@ class Trace:
         self._span = span
 
     def handed_on(self, meta: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A `_meta` whose trace context is that of the span; as it was where there is no span."""
+        """Return a `_meta` with the trace context of the span; without a span, return it unchanged."""
         if self._span is None:
             return meta
         carrier: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Trace:
         return {**{key: value for key, value in meta.items() if key != "tracestate"}, **carrier}
 
     def end(self, outcome: str, code: int | None, message: Any) -> None:
-        """The call has ended: so has its span."""
+        """End the span, because the call has ended."""
         span = self._span
         if span is None:
             return
@@ -87,16 +87,16 @@ class Trace:
 
 
 def error_type(outcome: str, code: int | None) -> str | None:
-    """`error.type` for an outcome, None where the call worked."""
-    if outcome in ("ok", "asked", "task"):
+    """Return `error.type` for an outcome, None for a successful call."""
+    if outcome in ("ok", "input_required", "task"):
         return None
     if outcome == "error":
         return str(code) if code is not None else "_OTHER"
-    return "tool_error" if outcome == "is_error" else outcome
+    return outcome
 
 
 class Tracing:
-    """Begins spans with a provider; without one, with the one that is set up in this process, if any is."""
+    """Begins spans with the given provider, or else with the provider that is configured in this process, if any."""
 
     def __init__(self, provider: Provider | None = None) -> None:
         self._given = provider
@@ -104,7 +104,7 @@ class Tracing:
         self._looked = float("-inf")
 
     def begin(self, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Trace | None:
-        """The trace of a call that begins; None when it has none and nobody wants one."""
+        """Return the trace of a call that begins; None without a trace context and without a provider."""
         provider = self._provider if self.active(run.begun) else None
         if provider is None:
             told = meta.get("traceparent")
@@ -117,8 +117,8 @@ class Tracing:
         return Trace(f"{context.trace_id:032x}" if context.is_valid else None, span)
 
     def active(self, now: float) -> bool:
-        """Whether spans are wanted; `now` is a `time.monotonic()` moment."""
-        # Asking costs more than all the rest of a record: once a second is enough.
+        """Whether a provider of spans is configured; `now` is a `time.monotonic()` time."""
+        # This check takes longer than the rest of a record, so it runs at most once a second.
         if now - self._looked > PROVIDER_CHECK_SECONDS and INSTALLED and self._given is None:
             self._looked = now
             found = api.get_tracer_provider()
@@ -137,7 +137,7 @@ def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | No
     if api.get_current_span(parent).get_span_context().is_valid:
         context = W3CBaggagePropagator().extract(carrier, parent)
         links = [Link(around)] if around.is_valid else None
-    # Without a parent named by the caller, what goes on around the call (a traced HTTP request) is its parent.
+    # Without a parent from the caller, the current span, such as a traced HTTP request, is the parent.
     attributes = _attributes(run, id)
     target = attributes.get(TARGETS.get(run.method, ""))
     name = f"{run.method} {target}" if target else run.method
@@ -145,7 +145,7 @@ def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | No
 
 
 def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
-    """What the span says from the beginning. A name that the server does not have is a stranger's: it is left out."""
+    """Return the first attributes of the span. A name that the server does not list is left out."""
     wire, server = run.wire, run.server
     said = {
         "mcp.method.name": run.method,
@@ -168,6 +168,6 @@ def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
     if run.revision:
         said["mcp.protocol.version"] = run.revision
     if run.session is not None:
-        # Not the whole id: that one opens the session to whoever reads it.
+        # Only the nonce: with the whole id a reader of the trace could use the session.
         said["mcp.session.id"] = run.session.nonce
     return said

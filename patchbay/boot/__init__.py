@@ -15,10 +15,14 @@ Names in the store:
 from __future__ import annotations
 
 from patchbay.boot.changes import change_names, current_image, import_image, is_readonly, read_variable, root_history
-from patchbay.boot.documents import LISTING, MCPS, Document, read_document
+from patchbay.boot.documents import (
+    Document,
+    read_document,
+)
 from patchbay.boot.image import Image, canonical_json, parse_image
 from patchbay.boot.references import missing_cids, skill_files
 from patchbay.boot.sources import load_image
+from patchbay.topics import LISTING, MCPS
 
 __all__ = [
     "LISTING",

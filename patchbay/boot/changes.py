@@ -12,7 +12,10 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.documents import LISTING, check_documents, text_of_variable
+from patchbay.boot.documents import (
+    check_documents,
+    text_of_variable,
+)
 from patchbay.boot.healing import bytes_for_image, read_or_restore
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image
 from patchbay.boot.references import missing_cids
@@ -20,18 +23,16 @@ from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs, NameChange, Store
+from patchbay.topics import BOOT, LISTING, NAMES_CHANGED, PAGE_TEMPLATES, ROOT, SERVERS, VARIABLES
 
 log = logging.getLogger(__name__)
 
 PARTS = ("servers", "variables", "templates")
 
-NAMES_CHANGED = "names"
-"""Bus topic that announces that names have moved."""
-
 
 def current_image(store: Store) -> bytes:
     """Return the image of what is served now; an empty image before the first import or change."""
-    root = store.names.get("root")
+    root = store.names.get(ROOT)
     return Image().data if root is None else store.blobs.get(root)
 
 
@@ -42,7 +43,7 @@ def is_readonly(store: Store) -> bool:
 
 def root_history(store: Store, limit: int = 100) -> list[NameChange]:
     """Return the moves of the root, newest first: who changed the hub, when and why."""
-    return store.names.past("root", limit)
+    return store.names.past(ROOT, limit)
 
 
 def read_variable(store: Store, name: str) -> bytes | None:
@@ -51,10 +52,10 @@ def read_variable(store: Store, name: str) -> bytes | None:
     Returns None for an unknown variable. Damaged or missing bytes are restored from the root image. Raises ConfigError
     when the root image does not have them, MissingBlob or CorruptBlob when the definition is a CID that cannot be read.
     """
-    cid = store.names.get(f"variables/{name}")
+    cid = store.names.get(f"{VARIABLES}{name}")
     if cid is None:
         return None
-    read_or_restore(store, f"variables/{name}", cid)
+    read_or_restore(store, f"{VARIABLES}{name}", cid)
     return text_of_variable(store.blobs, cid)
 
 
@@ -67,17 +68,17 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     """
     image = parse_image(data, where)
     now = store.names.all()
-    if now.get("boot") == image.cid:
-        return now["root"]
+    if now.get(BOOT) == image.cid:
+        return now[ROOT]
     missing = missing_cids(image, store.blobs)
     if missing:
         raise MissingBlob(missing, where)
     changes: dict[str, str | None] = {}
     before: dict[str, str] = {}
-    if "boot" in now:
-        before = _cids(parse_image(store.blobs.get(now["boot"]), now["boot"]))
+    if BOOT in now:
+        before = _cids(parse_image(store.blobs.get(now[BOOT]), now[BOOT]))
         changes |= dict.fromkeys(before)
-    changes |= dict.fromkeys(f"variables/{name}" for name in image.disabled)
+    changes |= dict.fromkeys(f"{VARIABLES}{name}" for name in image.disabled)
     for blob in image.blobs().values():
         store.blobs.put(blob)
     changes |= _cids(image)
@@ -88,7 +89,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     changes = {name: cid for name, cid in changes.items() if name not in kept}
     served = _build_image(_names_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
-    store.names.move({**changes, "boot": boot, "root": root}, who, why)
+    store.names.move({**changes, BOOT: boot, ROOT: root}, who, why)
     return _agree_on_root(store, who, why)
 
 
@@ -116,7 +117,7 @@ def change_names(
         raise MissingBlob(missing, why)
     check_documents(store, changes)
     served = _build_image(_names_after(store.names.all(), changes), store.blobs, _current(store))
-    store.names.move({**changes, "root": store.blobs.put(served.data)}, who, why, expected)
+    store.names.move({**changes, ROOT: store.blobs.put(served.data)}, who, why, expected)
     root = _agree_on_root(store, who, why)
     store.bus.publish(NAMES_CHANGED)
     return root
@@ -125,7 +126,7 @@ def change_names(
 def _cids(image: Image) -> dict[str, str]:
     """Return the CID of each name of an image."""
     blobs = {name: cid_of(blob) for name, blob in image.blobs().items()}
-    return blobs | {f"templates/{name}": cid for name, cid in image.templates.items()}
+    return blobs | {f"{PAGE_TEMPLATES}{name}": cid for name, cid in image.templates.items()}
 
 
 def _is_changed_by_hand(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
@@ -154,10 +155,10 @@ def _agree_on_root(store: Store, who: str, why: str) -> str:
     """Return the root CID, after the root agrees with names that other processes moved at the same moment."""
     while True:
         now = store.names.all()
-        root = _build_image(now, store.blobs, parse_image(store.blobs.get(now["root"]), "the current image"))
-        if root.cid == now["root"]:
+        root = _build_image(now, store.blobs, parse_image(store.blobs.get(now[ROOT]), "the current image"))
+        if root.cid == now[ROOT]:
             return root.cid
-        store.names.move({"root": store.blobs.put(root.data)}, who, why)
+        store.names.move({ROOT: store.blobs.put(root.data)}, who, why)
 
 
 def _names_after(now: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -197,9 +198,9 @@ def _parse_row(name: str, data: bytes) -> dict[str, Any]:
     try:
         row = parse(data)
     except ParseError as problem:
-        raise ConfigError(f"servers/{name}", "", f"expected a JSON object; {problem.message}") from problem
+        raise ConfigError(f"{SERVERS}{name}", "", f"expected a JSON object; {problem.message}") from problem
     if not isinstance(row, dict) or "name" in row:
-        raise ConfigError(f"servers/{name}", "", "expected a JSON object with definition_cid, kind and enabled")
+        raise ConfigError(f"{SERVERS}{name}", "", "expected a JSON object with definition_cid, kind and enabled")
     return row
 
 
@@ -208,5 +209,5 @@ def _decode_variable(name: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as problem:
         raise ConfigError(
-            f"variables/{name}", "", "expected text in UTF-8; bytes go into a blob, the variable holds their CID"
+            f"{VARIABLES}{name}", "", "expected text in UTF-8; bytes go into a blob, the variable holds their CID"
         ) from problem

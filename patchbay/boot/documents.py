@@ -18,12 +18,10 @@ from patchbay.boot.image import cid_in_definition
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
+from patchbay.topics import LISTING, MCPS
 
 log = logging.getLogger(__name__)
 
-MCPS = "variables/mcps"
-LISTING = "variables/listing"
-"""Name of the variable that selects the tools of the aggregate server, like the `listing` field of a configuration."""
 
 MOVES_PER_READ = 100
 """How many earlier texts are read from the journal in one step."""

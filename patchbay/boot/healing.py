@@ -12,6 +12,7 @@ from patchbay.boot.image import Image, parse_image
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
+from patchbay.topics import ROOT
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ def read_or_restore(store: Store, name: str, cid: str) -> bytes:
     try:
         return store.blobs.get(cid)
     except ContentError:
-        root = store.names.get("root")
+        root = store.names.get(ROOT)
         image = Image() if root is None else parse_image(store.blobs.get(root), "the current image")
         return restore_bytes(name, cid, store.blobs, image)
 

@@ -21,6 +21,7 @@ from patchbay.descriptors import NAME
 from patchbay.errors import BadCid, ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.kind import definition_kinds
+from patchbay.topics import PAGE_TEMPLATES, SERVERS, VARIABLES
 
 Row = Mapping[str, Any]
 
@@ -71,12 +72,12 @@ class Image:
 
     def blobs(self) -> dict[str, bytes]:
         """Return the bytes of each server row and variable, by their full name in the store."""
-        rows = {f"servers/{name}": canonical_json(row) for name, row in self.servers.items()}
-        return rows | {f"variables/{name}": text.encode() for name, text in self.variables.items()}
+        rows = {f"{SERVERS}{name}": canonical_json(row) for name, row in self.servers.items()}
+        return rows | {f"{VARIABLES}{name}": text.encode() for name, text in self.variables.items()}
 
     def names(self) -> set[str]:
         """Return every name that this image puts into the store."""
-        return {*self.blobs(), *(f"templates/{name}" for name in self.templates)}
+        return {*self.blobs(), *(f"{PAGE_TEMPLATES}{name}" for name in self.templates)}
 
 
 def parse_image(data: bytes, where: str) -> Image:

@@ -17,7 +17,6 @@ from functools import partial
 from secrets import token_bytes
 from uuid import uuid4
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
@@ -40,11 +39,10 @@ from patchbay.kinds.registry import handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, RERUN
 
 log = logging.getLogger(__name__)
 
-RERUN = "rerun/"
-"""Prefix of the bus topics that ask to run the transforms of a server again."""
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
@@ -236,7 +234,7 @@ class Catalogue:
         """Keep connections to the served mounts, once this catalogue follows the store."""
         if self._keepers is not None and self._threads and not self._ending.is_set():
             found = [server.upstream for server in self._served.values() if server.upstream is not None]
-            self._keepers.keep(keeper.mount for keeper in found)
+            self._keepers.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._servers.keys()

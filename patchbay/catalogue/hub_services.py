@@ -19,16 +19,18 @@ from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
-from patchbay.catalogue.rows import PREFIX, parse_row
+from patchbay.catalogue.rows import (
+    parse_row,
+)
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
+from patchbay.topics import SERVERS, UPDATED, VARIABLES
 
 log = logging.getLogger(__name__)
 
-VARIABLES = "variables/"
 
 MAX_CALL_CHAIN = 8
 """Maximum length of a chain of tools that call each other."""
@@ -125,8 +127,8 @@ class CatalogueHub:
         """Return the texts of all `variables`, or the definitions of all enabled `servers`, by name."""
         store = self._catalogue.store
         if kind == "servers":
-            cids = store.names.all(PREFIX).items()
-            rows = [parse_row(name.removeprefix(PREFIX), store.blobs.get(cid)) for name, cid in cids]
+            cids = store.names.all(SERVERS).items()
+            rows = [parse_row(name.removeprefix(SERVERS), store.blobs.get(cid)) for name, cid in cids]
             sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if row.enabled}
             return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
         names = [name.removeprefix(VARIABLES) for name in store.names.all(VARIABLES)]
@@ -166,7 +168,7 @@ class CatalogueHub:
 
     def updated(self, server: str, uri: str) -> None:
         """Announce that a resource's content changed."""
-        self._catalogue.store.bus.publish(f"updated/{server}", uri.encode())
+        self._catalogue.store.bus.publish(f"{UPDATED}{server}", uri.encode())
 
     def state(self, server: str) -> Memory:
         """Return a server's own key-value state in the store."""

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from patchbay.boot import LISTING, MCPS, Document, is_readonly, read_document
+from patchbay.boot import (
+    Document,
+    is_readonly,
+    read_document,
+)
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, ROOM, ServerRow, is_of_room, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.rows import ROOM, ServerRow, is_of_room, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
@@ -27,6 +30,7 @@ from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.room.offers import offer_cids
 from patchbay.store import Store
+from patchbay.topics import DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
 MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
@@ -81,9 +85,9 @@ class Planner:
     def stamp(self) -> tuple[object, ...]:
         """Return what a plan depends on, as CIDs."""
         names = self._store.names
-        single = (names.get(MCPS), names.get(LISTING), names.get("root"))
+        single = (names.get(MCPS), names.get(LISTING), names.get(ROOT))
         revoked = self._revocations.state()
-        return (names.all(PREFIX), names.all(DROP_INS), _reported_lists(self._store), revoked, *single)
+        return (names.all(SERVERS), names.all(DROP_INS), _reported_lists(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
@@ -92,14 +96,14 @@ class Planner:
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
-                rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=PREFIX + file), sentence)
+                rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
         checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), _reported_lists(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files = drop_ins(self._store)
-        for full, cid in self._store.names.all(PREFIX).items():
-            name = full.removeprefix(PREFIX)
+        for full, cid in self._store.names.all(SERVERS).items():
+            name = full.removeprefix(SERVERS)
             try:
                 row = parse_row(name, self._store.blobs.get(cid))
             except ContentError as problem:
@@ -116,7 +120,7 @@ class Planner:
                 yield name, _with_mcps_config(row, mcps)
                 continue
             replaced = self._replaced(name, file)
-            row = replace(row, origin=PREFIX + file.file, replaces=replaced)
+            row = replace(row, origin=SERVERS + file.file, replaces=replaced)
             # The configuration of the replaced server does not apply to this definition.
             yield name, row if replaced or row.config_cid else _with_mcps_config(row, mcps)
 
@@ -158,7 +162,7 @@ class Planner:
     def _created_at(self, name: str) -> float:
         """Return the sequence number of the move that created this name; infinite without one."""
         since, before = math.inf, None
-        while moves := self._store.names.past(PREFIX + name, MOVES_PER_READ, before):
+        while moves := self._store.names.past(SERVERS + name, MOVES_PER_READ, before):
             for move in moves:
                 if move.cid is None:
                     return since
@@ -174,7 +178,7 @@ class Planner:
 
 def _reported_lists(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the CIDs of what mounted servers and rooms reported last, by server."""
-    return snapshots.names(store) | offer_cids(store)
+    return snapshots.stored_cids(store) | offer_cids(store)
 
 
 def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:

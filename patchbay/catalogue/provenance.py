@@ -10,17 +10,20 @@ from collections.abc import Iterator
 
 import orjson
 
-from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
+from patchbay.catalogue.rows import (
+    ServerRow,
+    parse_row,
+)
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
 from patchbay.kinds.room.offers import WHO
 from patchbay.store import NameChange, Store
+from patchbay.topics import MCPS, SERVERS
 
 OPERATORS = frozenset({"start", "servers/", "command line", WHO})
 """Authors of moves that count as an operator: import of a boot image, the watched folder, a command, the rooms."""
 
 MOVES_PER_READ = 500
-MCPS = "variables/mcps"
 
 
 def reaches_outside(definition: bytes) -> bool:
@@ -40,7 +43,7 @@ def is_from_operator(store: Store, row: ServerRow) -> bool:
     """
     return any(
         move.who in OPERATORS and move.cid is not None and _supplies(store, move, row)
-        for name in (PREFIX + row.name, MCPS)
+        for name in (SERVERS + row.name, MCPS)
         for move in _past(store, name)
     )
 

@@ -18,8 +18,8 @@ from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
 from patchbay.kind import definition_kinds, kind_named
 from patchbay.kinds.room.offers import SERVER_PREFIX
+from patchbay.topics import SERVERS
 
-PREFIX = "servers/"
 BOOT = "boot image"
 ROOM = "room"
 """Origins of rows: the boot image, and a room of this hub."""
@@ -76,7 +76,7 @@ class ServerRow:
 
 def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
     """Parse the row of a name. Raises ConfigError."""
-    where = PREFIX + name
+    where = SERVERS + name
     try:
         parts = orjson.loads(data)
     except orjson.JSONDecodeError as problem:

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from patchbay.boot import change_names
 from patchbay.catalogue.provenance import is_from_operator, reaches_outside
-from patchbay.catalogue.rows import PREFIX, ServerRow, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
+from patchbay.catalogue.rows import (
+    ServerRow,
+    name_problem,
+    parse_row,
+)
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.folder import with_auto_discover
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
@@ -23,6 +26,7 @@ from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
+from patchbay.topics import DROP_INS, SERVERS
 
 _LOCK = threading.Lock()
 """Serializes changes in this process, so that files and names of two changes do not mix."""
@@ -52,8 +56,8 @@ class ServerEditor:
             raise StaleUpdate(f"{name} was not saved: {there}. Your text is still here")
         cid = self._store.blobs.put(source)
         row = replace(now, definition_cid=cid) if now else ServerRow(name, kind, cid)
-        seen = {PREFIX + name: self._store.blobs.put(now.to_json()) if now else None}
-        return self.names({PREFIX + name: self._store.blobs.put(row.to_json())}, who, why, seen)
+        seen = {SERVERS + name: self._store.blobs.put(now.to_json()) if now else None}
+        return self.names({SERVERS + name: self._store.blobs.put(row.to_json())}, who, why, seen)
 
     def names(
         self, wanted: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
@@ -75,8 +79,8 @@ class ServerEditor:
         marks: dict[str, str | None] = {}
         known = drop_ins(self._store)
         for full, cid in wanted.items():
-            name = full.removeprefix(PREFIX)
-            if full.startswith(PREFIX) and name in known:
+            name = full.removeprefix(SERVERS)
+            if full.startswith(SERVERS) and name in known:
                 self._check_imported(name, known[name])
                 made, mark = self._plan_files(name, known[name], cid)
                 files |= made
@@ -157,14 +161,14 @@ class ServerEditor:
                 raise Refused(f"the file {file} cannot be changed: {problem.strerror}; nothing was saved") from problem
 
     def _row(self, name: str) -> ServerRow | None:
-        cid = self._store.names.get(PREFIX + name)
+        cid = self._store.names.get(SERVERS + name)
         return parse_row(name, self._store.blobs.get(cid)) if cid else None
 
     def _check_new(self, name: str) -> None:
         problem = name_problem(name)
-        alike = next((one for one in self._store.names.all(PREFIX) if one.lower() == f"{PREFIX}{name}".lower()), None)
+        alike = next((one for one in self._store.names.all(SERVERS) if one.lower() == f"{SERVERS}{name}".lower()), None)
         if alike and problem is None:
-            problem = f"its name differs from that of {alike.removeprefix(PREFIX)} by case alone: choose another"
+            problem = f"its name differs from that of {alike.removeprefix(SERVERS)} by case alone: choose another"
         if problem:
             raise InvalidParams(problem)
 

@@ -16,6 +16,7 @@ from patchbay.activation import Memory
 from patchbay.cid import cid_of
 from patchbay.errors import ReadOnly, StaleUpdate, ToolFailed
 from patchbay.store import Store
+from patchbay.topics import STATE
 
 MAX_VALUE_BYTES = 1024 * 1024
 """Maximum bytes of a value as JSON."""
@@ -27,7 +28,7 @@ class ServerState(Memory):
     def __init__(self, store: Store, server: str, readonly: bool) -> None:
         self._store = store
         self._server = server
-        self._prefix = f"state/{server}/"
+        self._prefix = f"{STATE}{server}/"
         self._readonly = readonly
 
     def __getitem__(self, key: str) -> Any:

@@ -15,15 +15,17 @@ from hashlib import sha256
 import orjson
 
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import PREFIX, ServerRow, parse_row
+from patchbay.catalogue.rows import (
+    ServerRow,
+    parse_row,
+)
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer
 from patchbay.kind import kind_named
 from patchbay.store import NameChange, Store
+from patchbay.topics import CHANGED, CHANGES, LISTS, SERVED, SERVERS
 
-SERVED = "served/"
-LISTS = "lists/"
 AUTHOR = "catalogue"
 KINDS = ("tools", "resources", "prompts")
 
@@ -82,8 +84,8 @@ class Versions:
         self._store.names.move({LISTS: after}, AUTHOR, self._why)
         if self._moved_here(LISTS, after):
             change = orjson.dumps({"kinds": ["tools"]})
-            seq = self._store.journal.append("changes/", change, self._keep)
-            self._store.bus.publish("changed/", orjson.dumps({"kinds": ["tools"], "seq": seq}))
+            seq = self._store.journal.append(CHANGES, change, self._keep)
+            self._store.bus.publish(CHANGED, orjson.dumps({"kinds": ["tools"], "seq": seq}))
         return True
 
     def _moved_here(self, full: str, cid: str | None) -> bool:
@@ -99,9 +101,9 @@ class Versions:
             changed = [kind for kind in KINDS if kind in kinds]
             change = orjson.dumps({"kinds": changed})
             # The topic without a name is that of the aggregate.
-            self._store.journal.append("changes/", change, self._keep)
-            seq = self._store.journal.append(f"changes/{name}", change, self._keep)
-            self._store.bus.publish(f"changed/{name}", orjson.dumps({"kinds": changed, "seq": seq}))
+            self._store.journal.append(CHANGES, change, self._keep)
+            seq = self._store.journal.append(f"{CHANGES}{name}", change, self._keep)
+            self._store.bus.publish(f"{CHANGED}{name}", orjson.dumps({"kinds": changed, "seq": seq}))
 
 
 def _digests(server: Server) -> bytes:
@@ -164,7 +166,7 @@ class Pins:
     def latest(self, name: str) -> Server | None:
         """Return the last server of a removed name, as it was then; None for a name without history."""
         version = next((move.cid for move in self._store.names.past(SERVED + name, 2) if move.cid), None)
-        row = next((move.cid for move in self._store.names.past(PREFIX + name, 2) if move.cid), None)
+        row = next((move.cid for move in self._store.names.past(SERVERS + name, 2) if move.cid), None)
         if version is None or row is None:
             return None
         server = self.find(name, version)

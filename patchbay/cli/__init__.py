@@ -1,7 +1,7 @@
 """The command line: the hub (`patchbay serve`, `stdio`, ...) and the client (`patchbay inspect`, ..., also as `jn`).
 
-Only this folder knows click. Exit codes are in `exit_codes.py`; every problem of the user's making is one sentence on
-standard error. The two programs are loaded when they are asked for: a stage of a pipeline does not load the hub.
+Only this folder imports click. Exit codes are in `exit_codes.py`. An error of the user is one sentence on standard
+error. Each command is imported when it is used: a stage of a pipeline does not import the hub.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An end for a command whose output nobody reads any more, even while it waits for a server.
+"""End a command when the reader of its output is gone, even while the command waits for a server.
 
-Writing to a closed pipe fails by itself; but a command that waits writes nothing. So a thread watches the pipe, and
-when its reader is gone the main thread is interrupted; again after a while, because what is raised in a thread can be
-lost (in a callback, say). Sources: J-F9 (`head` ends its producer).
+Writing to a closed pipe fails by itself, but a waiting command does not write. A thread watches the pipe. When the
+reader closes it, the thread interrupts the main thread with SIGPIPE, and repeats the signal, because an exception can
+be lost in a callback.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-AGAIN = 10.0
-"""Seconds that ending may take before it is interrupted too."""
+REPEAT_SECONDS = 10.0
+"""Seconds between two interruptions."""
 
 
 class BrokenOutputPipe(BrokenPipeError):
-    """Nobody reads standard output any more."""
+    """The reader of standard output is gone."""
 
 
 @contextmanager
-def watched_output() -> Iterator[None]:
-    """While the block runs, raise Unread in it as soon as the reader of standard output is gone.
+def watch_output() -> Iterator[None]:
+    """Raise BrokenOutputPipe in the block when the reader of standard output closes it.
 
-    Does nothing where standard output is no pipe, or outside the main thread.
+    Without effect when standard output is not a pipe, and outside the main thread.
     """
-    descriptor = _pipe()
+    descriptor = _output_pipe()
     if descriptor is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    ear, mouth = os.pipe()
+    wake_reader, wake_writer = os.pipe()
     before = signal.signal(signal.SIGPIPE, _Interruption())
     main = threading.get_ident()
-    watcher = threading.Thread(target=_watch, args=(descriptor, ear, main), name="unread", daemon=True)
+    watcher = threading.Thread(target=_watch, args=(descriptor, wake_reader, main), name="unread", daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        os.close(mouth)
+        os.close(wake_writer)
         watcher.join()
         signal.signal(signal.SIGPIPE, before)
-        os.close(ear)
+        os.close(wake_reader)
 
 
-def let_go() -> None:
-    """Keep the interpreter from flushing to a pipe that nobody reads when it ends."""
+def discard_output() -> None:
+    """Redirect standard output to the null device; otherwise the interpreter flushes to a closed pipe at its end."""
     with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
 
 
-def _pipe() -> int | None:
+def _output_pipe() -> int | None:
     try:
         descriptor = sys.stdout.fileno()
         mode = os.fstat(descriptor).st_mode
@@ -68,25 +68,25 @@ def _pipe() -> int | None:
     return descriptor if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
 
 
-def _watch(descriptor: int, ear: int, main: int) -> None:
-    poll, over = select.poll(), select.poll()
+def _watch(descriptor: int, wake_reader: int, main: int) -> None:
+    poll, finished = select.poll(), select.poll()
     poll.register(descriptor, 0)
-    poll.register(ear, select.POLLIN)
-    over.register(ear, select.POLLIN)
+    poll.register(wake_reader, select.POLLIN)
+    finished.register(wake_reader, select.POLLIN)
     if any(found == descriptor for found, _ in poll.poll()):
         signal.pthread_kill(main, signal.SIGPIPE)
-        while not over.poll(AGAIN * 1000):
+        while not finished.poll(REPEAT_SECONDS * 1000):
             signal.pthread_kill(main, signal.SIGPIPE)
 
 
 class _Interruption:
-    """What a signal does: it raises Unread, once in so many seconds, whoever sends it how often."""
+    """A signal handler that raises BrokenOutputPipe, at most once per REPEAT_SECONDS."""
 
     def __init__(self) -> None:
         self._last = -math.inf
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if now - self._last >= AGAIN * 0.9:  # the clocks of the two threads need not agree to the last digit
+        if now - self._last >= REPEAT_SECONDS * 0.9:  # the timers of the two threads differ slightly
             self._last = now
             raise BrokenOutputPipe

@@ -1,8 +1,7 @@
-"""One command at work: how it reaches servers, what it does about drift, how its failures end.
+"""The session of one client command: its connections, its reaction to changed contracts, its errors.
 
-`with_reach` gives a click command the options that all of these share and one argument, an open `ClientSession`.
-Problems become one sentence on standard error and an exit code (`exits.py`).
-Sources: JN-5, JN-44 to JN-48, JN-C15.
+`with_session` adds the shared options to a click command, and passes an open `ClientSession` as its first argument. An
+error is one sentence on standard error and an exit code (`exit_codes.py`).
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from typing import Any, cast
 import click
 
 import patchbay
-from patchbay.cli.broken_pipe import watched_output
-from patchbay.cli.failures import ending
-from patchbay.cli.local_files import Contracts, settings_for_reading
-from patchbay.cli.messages import note, program, typed
+from patchbay.cli.broken_pipe import watch_output
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.local_files import ContractBlobs, read_only_settings
+from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
 from patchbay.client.addresses.targets import Era, Local, Target
@@ -43,15 +42,15 @@ from patchbay.views.terminal import is_terminal
 
 Command = Callable[..., Any]
 
-SECONDS = click.FloatRange(min=0, min_open=True)
+POSITIVE_SECONDS = click.FloatRange(min=0, min_open=True)
 
-CREATING = {"call", "put"}
-"""The commands that run tools of this machine's hub, and so may create its store."""
+STORE_CREATING_COMMANDS = {"call", "put"}
+"""Commands that run tools of the local hub, and may therefore create its store."""
 
 
 @dataclass
 class ClientSession:
-    """What a command works with. `answers` and `display` are what the server's questions and progress go to."""
+    """The parts of a running command. `answers` answers the server's questions; `display` shows progress and logs."""
 
     context: SourceContext
     sources: Sources
@@ -60,7 +59,7 @@ class ClientSession:
 
 
 @contextmanager
-def session(
+def open_session(
     timeout: float | None = None,
     start_timeout: float = START_TIMEOUT_SECONDS,
     era: Era = "auto",
@@ -70,10 +69,10 @@ def session(
     creates: bool = False,
     listener: Callable[[str, Mapping[str, Any]], None] | None = None,
 ) -> Iterator[ClientSession]:
-    """Everything that a command needs to reach servers; all of it is ended afterwards.
+    """Open everything that a command needs to reach servers; close it after the block.
 
-    `creates` says that the command may create the store of this machine's hub where there is none. `listener` gets the
-    notifications of all servers that belong to no request.
+    With `creates` the command may create the store of the local hub. `listener` gets the notifications of all servers
+    that belong to no request.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -81,27 +80,27 @@ def session(
     answers.quiet = display.quiet
     answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
-    signin = BrowserSignIn(sign_ins(environ), _show if interactive else None, _hint())
+    signin = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
     with ExitStack() as stack:
-        stack.enter_context(_hushed())
-        contracts = Contracts(settings)
+        stack.enter_context(_quiet_logs())
+        contracts = ContractBlobs(settings)
         stack.callback(contracts.close)
 
         @cache
-        def here() -> Any:
-            """The hub, which is loaded where an address names one of its servers."""
-            chosen = settings if creates else settings_for_reading(settings)
+        def local_hub() -> Any:
+            """Load the hub; only an address of one of its servers needs it."""
+            chosen = settings if creates else read_only_settings(settings)
             hub = import_module("patchbay.cli.local_hub").LocalHub(chosen)
             stack.callback(hub.close)
             return hub
 
-        def opened(target: Target) -> Connection:
-            exchange = here().exchange(target) if isinstance(target, Local) else None
+        def open_connection(target: Target) -> Connection:
+            exchange = local_hub().exchange(target) if isinstance(target, Local) else None
             with display.waiting(f"starting {target.label}"):
                 return Connection.open(
                     target,
                     era="modern" if exchange is not None else era,
-                    name=program(),
+                    name=program_name(),
                     version=patchbay.__version__,
                     start_timeout=start_timeout,
                     timeout=timeout or REQUEST_TIMEOUT_SECONDS,
@@ -115,19 +114,19 @@ def session(
                     **({} if listener is None else {"listener": listener}),
                 )
 
-        connections = stack.enter_context(ConnectionPool(opened))
+        connections = stack.enter_context(ConnectionPool(open_connection))
         stack.callback(display.clear)
-        homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _judge
+        homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
         context = SourceContext(
             connections, homes, environ, contracts, timeout, on_event=display.tell, check_contract=check
         )
-        stack.enter_context(watched_output())
+        stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Standard error is for what was asked: what the hub's own parts would warn an operator of stays out of it."""
+def _quiet_logs() -> Iterator[None]:
+    """Hide warnings of the hub in the block; standard error belongs to the command."""
     loggers = {logging.getLogger("patchbay"): logging.ERROR, logging.getLogger("patchbay.client"): logging.WARNING}
     before = {logger: logger.level for logger in loggers}
     for logger, level in loggers.items():
@@ -139,30 +138,30 @@ def _hushed() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _show(url: str) -> None:
-    note(f"Sign in with your browser: {url}")
+def _show_sign_in(url: str) -> None:
+    write_note(f"Sign in with your browser: {url}")
     click.launch(url)
 
 
-def _hint() -> str:
-    return f"sign in once on a terminal: {program()} inspect <the same address>"
+def _sign_in_hint() -> str:
+    return f"sign in once on a terminal: {program_name()} inspect <the same address>"
 
 
-def _judge(profile: Profile, result: ValidationResult) -> None:
-    """What is done about the state of a profile's contract: nothing, the warning of JN-46, or a refusal."""
-    what = choose_verdict(result, profile.schema_validation)
-    if what == "go":
+def _check_contract(profile: Profile, result: ValidationResult) -> None:
+    """React to the result of a contract check: do nothing, warn, or raise ContractError."""
+    reaction = choose_verdict(result, profile.schema_validation)
+    if reaction == "go":
         return
     if result.status == "changed":
-        note(format_warning(profile.name, result, typed(), program()) + "\n")
+        write_note(format_warning(profile.name, result, typed_command(), program_name()) + "\n")
     else:
-        note(f"Warning: the contract of @{profile.name} could not be checked: {result.message}")
-    if what == "refuse":
+        write_note(f"Warning: the contract of @{profile.name} could not be checked: {result.message}")
+    if reaction == "refuse":
         raise ContractError(f"@{profile.name}: refused, because its schema_validation is error; {result.message}")
 
 
-def with_reach(command: Command) -> Command:
-    """Give a command the shared options, and an open Session as its first argument."""
+def with_session(command: Command) -> Command:
+    """Add the shared options to a command; pass an open ClientSession as its first argument."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -175,7 +174,10 @@ def with_reach(command: Command) -> Command:
         answers = Answers(flat, options.pop("decline"), options.pop("sample"), options.pop("root"))
         era = cast(Era, options.pop("era"))
         ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level")}
-        with ending(), session(era=era, answers=answers, creates=command.__name__ in CREATING, **ways) as work:
+        with (
+            exit_on_error(),
+            open_session(era=era, answers=answers, creates=command.__name__ in STORE_CREATING_COMMANDS, **ways) as work,
+        ):
             return command(work, *arguments, **options)
 
     for option in reversed(_OPTIONS):
@@ -184,12 +186,12 @@ def with_reach(command: Command) -> Command:
 
 
 class NameValueType(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`."""
+    """A click type for `NAME=VALUE`."""
 
     name = "NAME=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The two halves."""
+        """Split the text into name and value."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
@@ -198,36 +200,40 @@ class NameValueType(click.ParamType[tuple[str, str]]):
         return name, text
 
 
-PAIR = NameValueType()
+NAME_VALUE = NameValueType()
 _OPTIONS = (
     click.option(
         "--timeout",
-        type=SECONDS,
-        metavar="SECONDS",
-        help=f"Time for one request [default {REQUEST_TIMEOUT_SECONDS:g}].",
+        type=POSITIVE_SECONDS,
+        metavar="POSITIVE_SECONDS",
+        help=f"Time limit of one request [default {REQUEST_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--start-timeout",
-        type=SECONDS,
+        type=POSITIVE_SECONDS,
         metavar="SECONDS",
         default=START_TIMEOUT_SECONDS,
-        help=f"Time for a server to start, a package to be fetched included [default {START_TIMEOUT_SECONDS:g}].",
+        help=f"Time limit for the start of a server with its download [default {START_TIMEOUT_SECONDS:g}].",
     ),
     click.option(
         "--era",
         type=click.Choice(["auto", "modern", "legacy"]),
         default="auto",
-        help="Which revisions to speak: from 2026-07-28 on, those before, or whichever there is [default auto].",
+        help="Protocol revisions: modern (2026-07-28 and newer), legacy (older), or automatic [default auto].",
     ),
-    click.option("--ignore-schema", is_flag=True, help="Do not compare the server's tools with the contract expected."),
-    click.option("--answer", type=PAIR, multiple=True, help="Answer the server's question for NAME; repeatable."),
-    click.option("--decline", is_flag=True, help="Decline every question of the server."),
+    click.option(
+        "--ignore-schema", is_flag=True, help="Do not compare the tools of the server with the expected contract."
+    ),
+    click.option("--answer", type=NAME_VALUE, multiple=True, help="Answer the server's question for NAME. Repeatable."),
+    click.option("--decline", is_flag=True, help="Decline all questions of the server."),
     click.option("--sample", metavar="TEXT", help="Answer the server's requests for a model (sampling) with TEXT."),
-    click.option("--root", metavar="DIRECTORY", multiple=True, help="Name a directory to the server; repeatable."),
+    click.option(
+        "--root", metavar="DIRECTORY", multiple=True, help="Tell the server that it may use this directory. Repeatable."
+    ),
     click.option(
         "--log-level",
         "level",
         type=click.Choice(LOG_LEVELS),
-        help="Ask the server for its log from this level on; without, what it logs as a warning or worse is shown.",
+        help="Ask the server for log messages of this level and above. Without it, warnings and errors are shown.",
     ),
 )

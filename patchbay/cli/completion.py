@@ -1,6 +1,6 @@
-"""What the shell offers when an address is being typed: profiles, their tools, presets and launchers.
+"""Shell completion of addresses: profiles, their tools, and launchers.
 
-Reads the directories of profiles; starts nothing. `jn completion bash` prints what a shell has to load.
+Completion reads the profile directories and starts no server. `jn completion bash` prints the script for the shell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from patchbay.cli.messages import program
+from patchbay.cli.messages import program_name
 from patchbay.client.addresses.launchers import PROGRAMS
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.profiles.lookup import Profiles, find_homes
@@ -24,8 +24,8 @@ def _profiles() -> Profiles:
     return Profiles(find_homes(Path.cwd(), whole_environment()))
 
 
-def addresses(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Addresses that begin with what was typed; a file name where none does."""
+def complete_address(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete an address; without a match complete a file name."""
     name, slash, _ = incomplete.partition("/")
     if incomplete.startswith("@") and slash:
         try:
@@ -39,8 +39,8 @@ def addresses(context: click.Context, parameter: click.Parameter, incomplete: st
     return items or [CompletionItem(incomplete, type="file")]
 
 
-def profiles(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Profile references that begin with what was typed."""
+def complete_profile(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a profile reference."""
     at = "@" if incomplete.startswith("@") else ""
     return [
         CompletionItem(f"{at}{one}") for one in _profiles().find_directories() if f"{at}{one}".startswith(incomplete)
@@ -54,9 +54,9 @@ def profiles(context: click.Context, parameter: click.Parameter, incomplete: str
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, /, shell: str) -> None:
-    """Print what SHELL has to load in order to complete commands, options, profiles and tools."""
+    """Print the script that lets SHELL complete commands, options, profiles and tools."""
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"expected one of {', '.join(SHELLS)}")
-    name = program()
+    name = program_name()
     click.echo(kind(context.find_root().command, {}, name, f"_{name.upper()}_COMPLETE").source())

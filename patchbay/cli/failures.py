@@ -1,4 +1,4 @@
-"""How a command ends: a problem is one sentence on standard error, and the exit code of its class (`exit_codes.py`)."""
+"""Errors of commands: one sentence on standard error, and the exit code of the class of the error (`exit_codes.py`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import exit_codes
-from patchbay.cli.broken_pipe import BrokenOutputPipe, let_go
+from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
 from patchbay.errors import PatchbayError
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """Turn whatever ends a command into its exit code, and a problem into one sentence."""
+def exit_on_error() -> Iterator[None]:
+    """End the process with an exit code when the block raises; print an error as one sentence."""
     try:
         yield
     except PatchbayError as problem:
@@ -22,9 +22,9 @@ def ending() -> Iterator[None]:
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
     except (BrokenOutputPipe, BrokenPipeError):
-        let_go()
+        discard_output()
         sys.exit(exit_codes.UNREAD)
     except OSError as problem:  # such as a full disk behind standard output
-        let_go()
+        discard_output()
         place = f"{problem.filename}: " if problem.filename is not None else ""
         fail(f"{place}input or output failed ({problem.strerror or problem})", exit_codes.FAILED)

@@ -1,8 +1,8 @@
-"""JSON values out of a stream of bytes, as jq reads them: one per line, several on a line, or one over many lines.
+"""Read JSON values from a stream of bytes, like jq: one per line, several on a line, or one over many lines.
 
-A line that is whole is given as soon as it is here. What cannot be read is told as an error record with its line, and
-reading goes on at the next line; those that were looked at already are then taken one by one, so that it never takes
-more than a few looks at each. Sources: JN-38, J-F7, J-F10; RFC 8259; the NDJSON specification.
+A complete line is returned at once. Invalid JSON gives an error record with its line, and reading continues at the next
+line. After an error, lines that were read ahead are read again one by one, so each line is parsed a few times at most.
+Sources: RFC 8259; the NDJSON specification.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
 
 MAX_VALUE_BYTES = 32 * 1024 * 1024
-"""Bytes of one value."""
+"""Bytes of one value, at most."""
 
-SHOWN = 100
-"""How much of a bad line stands in its error record."""
+MAX_SHOWN_CHARACTERS = 100
+"""Characters of a bad line in its error record, at most."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
-"""A string, or the beginning of one that the line does not end: each byte is looked at once, whatever comes."""
+"""A complete or unfinished JSON string. The possessive quantifiers read each byte once."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
 def read_values(stream: IO[bytes], bad: Callable[[dict[str, Any]], None], objects: bool = False) -> Iterator[Any]:
-    """The values; blank lines are skipped.
+    """Read the values of a stream; skip blank lines.
 
-    `bad` is given an error record for what is none, or, with `objects`, for anything but an object.
+    `bad` gets an error record for invalid JSON and, with `objects`, for values that are not objects.
     """
     lines = _Lines(stream)
     while text := lines.next():
@@ -40,11 +40,11 @@ def read_values(stream: IO[bytes], bad: Callable[[dict[str, Any]], None], object
         if not text.strip():
             continue
         try:
-            values = _values(text, lines)
+            values = _read_values_at(text, lines)
             if objects and not all(isinstance(value, dict) for value in values):
                 raise ParseError("expected a JSON object")
         except ParseError as problem:
-            shown = text[: 4 * SHOWN].decode("utf-8", "replace").rstrip("\n")[:SHOWN]
+            shown = text[: 4 * MAX_SHOWN_CHARACTERS].decode("utf-8", "replace").rstrip("\n")[:MAX_SHOWN_CHARACTERS]
             bad(
                 {
                     "_error": True,
@@ -58,9 +58,9 @@ def read_values(stream: IO[bytes], bad: Callable[[dict[str, Any]], None], object
 
 
 class _Lines:
-    """The lines of a stream, some of which may be put back.
+    """The lines of a stream, with the option to put lines back.
 
-    `number` is that of the last one given, `again` says whether that one had been put back.
+    `number` is the number of the last line. `again` is True when that line had been put back.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -70,62 +70,62 @@ class _Lines:
         self._back: deque[bytes] = deque()
 
     def next(self) -> bytes:
-        """The next line, at most one byte more than the limit; nothing at the end."""
+        """Read the next line, up to one byte above the limit; empty at the end."""
         self.again = bool(self._back)
         text = self._back.popleft() if self.again else self._stream.readline(MAX_VALUE_BYTES + 1)
         self.number += bool(text)
         return text
 
     def put_back(self, lines: list[bytes]) -> None:
-        """Have these lines come again."""
+        """Return these lines again from the next reads."""
         self._back.extendleft(reversed(lines))
         self.number -= len(lines)
 
     def skip(self, text: bytes) -> None:
-        """Leave out the rest of a line that is too long."""
+        """Skip the rest of a line that is too long."""
         while text and not text.endswith(b"\n"):
             text = self._stream.readline(MAX_VALUE_BYTES)
 
 
-def _values(first: bytes, lines: _Lines) -> list[Any]:
-    """The values that begin on a line. Raises ParseError; then the lines after it were not touched."""
+def _read_values_at(first: bytes, lines: _Lines) -> list[Any]:
+    """Read the values that begin on a line. Raises ParseError, after putting later lines back."""
     if len(first) > MAX_VALUE_BYTES:
         lines.skip(first)
         raise ParseError(f"longer than {MAX_VALUE_BYTES} bytes")
     try:
         return [parse(first)]
     except ParseError as problem:
-        whole, said, alone = [first], problem, lines.again
-    depth, size, tried = _depth(first), len(first), 0
+        whole, first_error, alone = [first], problem, lines.again
+    depth, size, tried = _bracket_depth(first), len(first), 0
     while size <= MAX_VALUE_BYTES:
-        # Trying at every line would take the square of the time; where brackets are even, a value may end.
+        # Parsing after every line would take quadratic time. A value can end only where the brackets balance.
         if depth <= 0 or size >= 2 * tried:
             tried = size
             try:
-                found = _sequence(b"".join(whole))
+                found = _parse_values(b"".join(whole))
             except ParseError as problem:
                 lines.put_back(whole[1:])
-                raise said from problem
+                raise first_error from problem
             if found is not None:
                 return found
         more = b"" if alone else lines.next()
         if not more:
             lines.put_back(whole[1:])
-            raise said
+            raise first_error
         whole.append(more)
-        depth, size = depth + _depth(more), size + len(more)
+        depth, size = depth + _bracket_depth(more), size + len(more)
     lines.skip(whole[-1])
     raise ParseError(f"longer than {MAX_VALUE_BYTES} bytes")
 
 
-def _depth(line: bytes) -> int:
-    """How many more brackets a line opens than it closes."""
+def _bracket_depth(line: bytes) -> int:
+    """The number of opening brackets minus the number of closing brackets outside strings."""
     bare = _STRING.sub(b"", line)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
 
 
-def _sequence(data: bytes) -> list[Any] | None:
-    """All the values of some lines; None when the last one goes on. Raises ParseError."""
+def _parse_values(data: bytes) -> list[Any] | None:
+    """Parse all values of some lines; None when the last value is incomplete. Raises ParseError."""
     try:
         text = data.decode()
     except UnicodeDecodeError as problem:
@@ -136,7 +136,7 @@ def _sequence(data: bytes) -> list[Any] | None:
         try:
             _, after = _DECODER.raw_decode(text, place)
         except json.JSONDecodeError as problem:
-            # Where the text ends inside a string it does not go on: a string has no line breaks.
+            # A string cannot continue on the next line; other values can.
             if problem.pos >= end and problem.msg.startswith("Expecting"):
                 return None
             raise ParseError(f"not JSON: {problem.msg}") from problem

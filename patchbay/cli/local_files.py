@@ -1,6 +1,6 @@
-"""Where things are on this machine: tokens of sign-ins, kept contracts.
+"""The store of the local hub, for commands of the client.
 
-A command that only reads creates no store: without one it works with an empty store in memory.
+A command that only reads does not create a store: without one it uses an empty store in memory.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import replace
 
 from patchbay.settings import Settings
 from patchbay.store import Blobs, Store, store_exists
+from patchbay.topics import CONTRACTS
 
 
-def settings_for_reading(settings: Settings) -> Settings:
-    """The same settings where the hub has a store already; else with a store in memory, so that nothing is created."""
+def read_only_settings(settings: Settings) -> Settings:
+    """The settings when the hub has a store; otherwise the settings with a store in memory, which creates no files."""
     return settings if store_exists(settings.store, settings.data) else replace(settings, store="memory")
 
 
-class Contracts:
-    """The blobs of the hub's store, opened at the first use. Reading does not create a store."""
+class ContractBlobs:
+    """The blobs of the hub's store, opened at first use. Reading does not create a store."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._reading = settings_for_reading(settings)
+        self._reading = read_only_settings(settings)
         self._store: Store | None = None
         self._lock = threading.Lock()
 
@@ -44,7 +45,7 @@ class Contracts:
         """See `Blobs.put`. The name `contracts/<cid>` points to the blob, so that it is not collected."""
         name = self._blobs(create=True).put(data, cid)
         assert self._store is not None
-        self._store.names.move({f"contracts/{name}": name}, "command line", "a contract of a profile")
+        self._store.names.move({f"{CONTRACTS}{name}": name}, "command line", "a contract of a profile")
         return name
 
     def put_many(self, contents: Iterable[bytes]) -> list[str]:
@@ -68,7 +69,7 @@ class Contracts:
         return self._blobs().count()
 
     def close(self) -> None:
-        """Close the store, when it was opened."""
+        """Close the store if it is open."""
         with self._lock:
             if self._store is not None:
                 self._store.close()

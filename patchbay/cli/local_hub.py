@@ -1,7 +1,4 @@
-"""The hub of this machine in this process, for addresses like `/mcp/echo`: opened at the first use.
-
-Sources: issue 5 (local names); DESIGN section 1 (Exchange).
-"""
+"""The local hub in the process of a command, for addresses like `/mcp/echo`."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from patchbay.settings import Settings
 
 
 class LocalHub:
-    """The hub that these settings describe."""
+    """A hub with these settings, opened at first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -24,7 +21,7 @@ class LocalHub:
         self._lock = threading.Lock()
 
     def exchange(self, target: Local) -> Exchange:
-        """The server behind a path of this hub. Raises UnknownServer, ConfigError, ContentError."""
+        """Open an exchange with a server of this hub. Raises UnknownServer, ConfigError, ContentError."""
         with self._lock:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
@@ -32,7 +29,7 @@ class LocalHub:
             return self._dispatcher.exchange(TransportInfo(target.endpoint, connection="command line", operator=True))
 
     def close(self) -> None:
-        """End the hub and its processes."""
+        """Close the hub and end its processes."""
         with self._lock:
             if self._dispatcher is None:
                 return

@@ -1,8 +1,7 @@
-"""Records on their way through a pipeline: NDJSON in and out, and files by their ending.
+"""Records of pipelines: NDJSON on standard input and output, and files by their extension.
 
-`.json` is an array (or one value), `.ndjson` and `.jsonl` one record per line, `.csv` a table. A line that is no
-record gives an error record, and the next one is read. Files are replaced whole.
-Sources: JN-18, JN-38, J-F7, J-F8, J-F12.
+`.json` is an array or one value, `.ndjson` and `.jsonl` hold one record per line, `.csv` is a table. A line that is not
+a record gives an error record, and reading continues. Files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -21,112 +20,112 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.json_values import MAX_VALUE_BYTES, read_values
-from patchbay.cli.messages import printable
+from patchbay.cli.messages import make_printable
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.views.terminal import is_terminal
 
 Record = dict[str, Any]
 
-LINES = (".ndjson", ".jsonl")
-TABLE = ".csv"
-FORMATS = (".json", *LINES, TABLE)
+LINE_ENDINGS = (".ndjson", ".jsonl")
+TABLE_ENDING = ".csv"
+FORMATS = (".json", *LINE_ENDINGS, TABLE_ENDING)
 STDIO = "-"
-REST = "_more"
-"""What holds the cells of a table's row that stand under no name."""
+EXTRA_CELLS = "_more"
+"""The field for cells of a table row that have no column name."""
 
-_STEERING = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def line(record: Any) -> str:
-    """A record as one line of JSON; characters that steer a terminal are written as escapes."""
-    return escaped(json.dumps(record, ensure_ascii=False))
+_CONTROL = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def escaped(text: str) -> str:
-    """JSON with characters that steer a terminal or turn the direction of writing as escapes."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def format_line(record: Any) -> str:
+    """Format a record as one line of JSON, with control characters as escapes."""
+    return escape_control(json.dumps(record, ensure_ascii=False))
+
+
+def escape_control(text: str) -> str:
+    """Replace characters that control a terminal or the text direction in JSON by escapes."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def emit(record: Any) -> None:
-    """Write a record to standard output, at once."""
-    click.echo(line(record))
+    """Write a record to standard output and flush it."""
+    click.echo(format_line(record))
 
 
 def emit_text(record: Any) -> None:
-    """Write the text of a record to standard output, at once; a record without one as JSON."""
+    """Write the text of a record to standard output and flush it; write a record without text as JSON."""
     text = record if isinstance(record, str) else record.get("text") if isinstance(record, dict) else None
     if not isinstance(text, str):
         emit(record)
         return
-    click.echo(printable(text) if is_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
+    click.echo(make_printable(text) if is_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
 
 
-class Failures:
-    """Counts the records that tell of a failure; the exit code depends on it."""
+class FailureCounter:
+    """Counts error records; the exit code depends on the count."""
 
     def __init__(self, as_text: bool = False) -> None:
         """`as_text` writes the text of records instead of JSON."""
         self.count = 0
         self.emit = emit_text if as_text else emit
 
-    def seen(self, record: Any) -> Any:
-        """The record itself."""
+    def count_record(self, record: Any) -> Any:
+        """Count the record if it is an error; return it."""
         self.count += isinstance(record, Mapping) and bool(record.get("_error") or record.get("isError"))
         return record
 
-    def told(self, record: Record) -> None:
-        """Write a record at once, beside those that come of the work."""
-        emit(self.seen(record))
+    def report(self, record: Record) -> None:
+        """Count and write an error record."""
+        emit(self.count_record(record))
 
     def finish(self) -> None:
-        """End with the exit code of what was seen."""
+        """End the process with an exit code if there were error records."""
         if self.count:
             sys.exit(exit_codes.FAILED)
 
 
-def standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:
-    """The records on standard input; without `objects`, all JSON values: what `filter` gives need be no object."""
-    return read_values(opened_input(), bad, objects)
+def read_standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:
+    """Read the records on standard input; without `objects`, any JSON values, such as the output of `filter`."""
+    return read_values(open_standard_input(), bad, objects)
 
 
-def opened_input() -> IO[bytes]:
-    """Standard input. Raises ConfigError when it is closed."""
+def open_standard_input() -> IO[bytes]:
+    """Return standard input. Raises ConfigError when it is closed."""
     if sys.stdin is None:
-        raise ConfigError("standard input", "", "expected records, and it is closed; pipe some in, or name a file")
+        raise ConfigError("standard input", "", "expected records, but it is closed; pipe records in, or name a file")
     return sys.stdin.buffer
 
 
 def is_path(place: str) -> bool:
-    """Whether this has the form of no address."""
+    """Whether the text does not have the form of an address."""
     return not re.match(r"@|/mcp(?:[/?]|$)|[A-Za-z][A-Za-z0-9.+-]*:", place)
 
 
-def is_file(place: str) -> bool:
-    """Whether this names a file of records rather than an address."""
+def is_record_file(place: str) -> bool:
+    """Whether the text names a file of records and not an address."""
     return is_path(place) and Path(place).suffix.lower() in FORMATS
 
 
 def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
-    """The records of a file, or the values of a JSON one.
+    """Read the records of a file.
 
-    Raises ConfigError when it cannot be read or is not what its ending says.
+    Raises ConfigError when the file cannot be read, or does not have the format of its extension.
     """
     try:
-        if path.suffix.lower() in LINES:
+        if path.suffix.lower() in LINE_ENDINGS:
             with path.open("rb") as file:
                 yield from read_values(file, bad)
-        elif path.suffix.lower() == TABLE:
+        elif path.suffix.lower() == TABLE_ENDING:
             csv.field_size_limit(max(csv.field_size_limit(), MAX_VALUE_BYTES))
             with path.open(encoding="utf-8-sig", newline="") as table:
-                yield from csv.DictReader(table, restkey=REST)
+                yield from csv.DictReader(table, restkey=EXTRA_CELLS)
         else:
-            yield from _whole(path)
+            yield from _read_json_file(path)
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise ConfigError(str(path), "", f"expected a file of records ({problem})") from problem
 
 
-def _whole(path: Path) -> Iterator[Any]:
+def _read_json_file(path: Path) -> Iterator[Any]:
     try:
         value = parse(path.read_bytes())
     except ParseError as problem:
@@ -135,43 +134,43 @@ def _whole(path: Path) -> Iterator[Any]:
 
 
 def write_file(path: Path, records: Iterable[Any]) -> int:
-    """Make these the records of a file; answers how many. Nothing is changed when something goes wrong meanwhile.
+    """Write records to a file; return their number. After an error the old file is unchanged.
 
-    A table (`TABLE`) has objects; the other formats have any JSON values.
+    A table (`.csv`) needs objects; the other formats take any JSON values. Raises ConfigError.
     """
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(str(path), "", f"expected a file name that ends with one of {', '.join(FORMATS)}")
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as problem:
-        raise _unwritable(path, problem) from problem
+        raise _write_error(path, problem) from problem
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            count = _write(path.suffix.lower(), file, records)
+            count = _write_records(path.suffix.lower(), file, records)
         try:
             Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
             Path(temporary).replace(path)
         except OSError as problem:
-            raise _unwritable(path, problem) from problem
+            raise _write_error(path, problem) from problem
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return count
 
 
-def _unwritable(path: Path, problem: OSError) -> ConfigError:
+def _write_error(path: Path, problem: OSError) -> ConfigError:
     return ConfigError(str(path), "", f"expected a file that can be written ({problem.strerror})")
 
 
-def _write(ending: str, file: IO[str], records: Iterable[Any]) -> int:
+def _write_records(ending: str, file: IO[str], records: Iterable[Any]) -> int:
     count = 0
-    if ending == TABLE:
+    if ending == TABLE_ENDING:
         rows = list(records)
         columns = list(dict.fromkeys(key for row in rows for key in row))
         table = csv.DictWriter(file, columns)
         table.writeheader()
         table.writerows(
-            {key: value if isinstance(value, str) else line(value) for key, value in row.items()} for row in rows
+            {key: value if isinstance(value, str) else format_line(value) for key, value in row.items()} for row in rows
         )
         return len(rows)
     if ending == ".json":
@@ -191,8 +190,8 @@ def _umask() -> int:
     return mask
 
 
-def object_from(text: str, where: str) -> dict[str, Any]:
-    """A JSON object that was given as text. Raises ConfigError."""
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises ConfigError, which names `where`."""
     try:
         value = parse(text.encode("utf-8", "surrogateescape"))
     except ParseError as problem:

@@ -1,7 +1,7 @@
-"""One command-line option for every row of the settings table, and the settings that come out.
+"""A command-line option for each setting, and the settings of a command.
 
-A row `inline_limit` is `--inline-limit` and `PATCHBAY_INLINE_LIMIT`. Values are text here: `Settings.load`
-alone converts them, so that a flag and a variable are refused with the same sentence.
+The setting `inline_limit` has the option `--inline-limit` and the variable `PATCHBAY_INLINE_LIMIT`. Options keep values
+as text; only `Settings.load` converts them, so that options and variables give the same errors.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from patchbay.settings import PREFIX, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-ROWS: dict[str, Field[Any]] = {row.name: row for row in fields(Settings)}
+SETTING_FIELDS: dict[str, Field[Any]] = {row.name: row for row in fields(Settings)}
 
-FIRST = ("port", "host", "data", "servers", "boot", "workers", "threads")
-"""What is asked for most, in the order of the help page; the rest follows in the order of the table."""
+FIRST_SETTINGS = ("port", "host", "data", "servers", "boot", "workers", "threads")
+"""The settings at the top of the help page; the others follow in the order of the table."""
 
-ORDER = (*FIRST, *(name for name in ROWS if name not in FIRST))
+SETTING_ORDER = (*FIRST_SETTINGS, *(name for name in SETTING_FIELDS if name not in FIRST_SETTINGS))
 
 
-def flag_of(name: str) -> str:
-    """`inline_limit` -> `--inline-limit`."""
+def flag_name(name: str) -> str:
+    """The option of a setting: `inline_limit` -> `--inline-limit`."""
     return "--" + name.replace("_", "-")
 
 
-def variable_of(name: str) -> str:
-    """`inline_limit` -> `PATCHBAY_INLINE_LIMIT`."""
+def variable_name(name: str) -> str:
+    """The variable of a setting: `inline_limit` -> `PATCHBAY_INLINE_LIMIT`."""
     return PREFIX + name.upper()
 
 
 def format_setting(value: Any) -> str:
-    """A setting's value as it would be written in the environment; a folder of the installation by its short name."""
+    """Format a value as in the environment; a folder of the checkout has its relative path."""
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, Path) and CHECKOUT is not None and value.is_relative_to(CHECKOUT):
@@ -47,9 +47,9 @@ def format_setting(value: Any) -> str:
 
 
 def with_settings(command: Command) -> Command:
-    """Give a click command one option for every setting."""
-    for name in reversed(ORDER):
-        command = _option(ROWS[name])(command)
+    """Add one option for each setting to a click command."""
+    for name in reversed(SETTING_ORDER):
+        command = _option(SETTING_FIELDS[name])(command)
     return command
 
 
@@ -59,22 +59,22 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
     default = f"default {format_setting(row.default) or 'none'}"
     about = ", ".join(part for part in (row.metadata["unit"], " or ".join(row.metadata["choices"]), default) if part)
     return click.option(
-        flag_of(row.name),
-        envvar=variable_of(row.name),
+        flag_name(row.name),
+        envvar=variable_name(row.name),
         show_envvar=True,
         metavar=kind,
         help=f"{row.metadata['help']} [{about}]",
     )
 
 
-def settings_of(context: click.Context) -> Settings:
-    """The settings of this command: flags over environment over defaults. Raises ConfigError."""
-    given = {name: value for name, value in context.params.items() if source_of(context, name) == "flag"}
-    return Settings.load({name: value for name, value in given.items() if name in ROWS})
+def load_settings(context: click.Context) -> Settings:
+    """Load the settings of a command: options before environment before defaults. Raises ConfigError."""
+    given = {name: value for name, value in context.params.items() if find_source(context, name) == "flag"}
+    return Settings.load({name: value for name, value in given.items() if name in SETTING_FIELDS})
 
 
-def source_of(context: click.Context, name: str) -> str:
-    """Where a setting's value came from: `flag`, `environment` or `default`."""
+def find_source(context: click.Context, name: str) -> str:
+    """The source of a setting's value: `flag`, `environment` or `default`."""
     found = context.get_parameter_source(name)
     if found is ParameterSource.COMMANDLINE:
         return "flag"

@@ -1,4 +1,4 @@
-"""The progress bar and the spinner on a terminal: loaded when there is something to show on one."""
+"""The progress bar and the spinner on a terminal; a separate module, because the import of rich is slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class ProgressBar:
-    """One bar on standard error; it leaves nothing behind."""
+    """A progress bar on standard error; it disappears at its end."""
 
     def __init__(self) -> None:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
@@ -20,15 +20,15 @@ class ProgressBar:
         self._task = self._bar.add_task("working", total=None, count="")
 
     def show(self, words: str, progress: float, total: float | None) -> None:
-        """Show how far the work is."""
+        """Show the progress."""
         count = f"{progress:g}/{total:g}" if total is not None else f"{progress:g}"
         self._bar.update(self._task, completed=progress, total=total, description=escape(words), count=count)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bar.stop()
 
 
 def spinner(words: str) -> AbstractContextManager[Any]:
-    """A spinner with some words, as long as a block runs."""
+    """A spinner with a text, for the time of a block."""
     return Console(stderr=True).status(escape(words))

@@ -1,7 +1,7 @@
-"""What is shown on standard error while a command works: progress and logs of the server, what is waited for.
+"""Progress, log messages and waiting on standard error while a command runs.
 
-Progress and waiting are for a terminal only, and leave nothing behind; logs are lines anywhere.
-Sources: JN-47 to JN-50 (warnings); MCP specification, basic/utilities/progress, server/utilities/logging.
+Progress and waiting are shown on a terminal only, and disappear. Log messages are always lines.
+Sources: MCP specification, basic/utilities/progress, server/utilities/logging.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.messages import note, printable
+from patchbay.cli.messages import make_printable, write_note
 from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
-from patchbay.events import Progress as Said
+from patchbay.events import Progress as ProgressEvent
 from patchbay.views.terminal import is_terminal
 
 if TYPE_CHECKING:
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """What a server says beside its answers. `level` is the lowest level of log lines that are shown."""
+    """Shows progress and log messages of servers. `level` is the lowest shown level of log messages."""
 
     def __init__(self, level: str = "warning") -> None:
-        self._shows = is_terminal(sys.stderr)
+        self._is_terminal = is_terminal(sys.stderr)
         self._level = LOG_LEVELS.index(level)
         self._bar: ProgressBar | None = None
         self._lock = threading.RLock()
 
     def tell(self, item: Item) -> None:
-        """Show one item."""
+        """Show one progress or log message."""
         with self._lock:
             if isinstance(item, Log) and item.level in LOG_LEVELS:
                 if LOG_LEVELS.index(item.level) >= self._level:
                     data = item.data if isinstance(item.data, str) else json.dumps(item.data, ensure_ascii=False)
                     with self.quiet():
-                        note(f"{item.level}: {f'{item.logger}: ' if item.logger else ''}{data}")
-            elif isinstance(item, Said) and self._shows:
+                        write_note(f"{item.level}: {f'{item.logger}: ' if item.logger else ''}{data}")
+            elif isinstance(item, ProgressEvent) and self._is_terminal:
                 self._progress(item)
 
-    def _progress(self, said: Said) -> None:
+    def _progress(self, event: ProgressEvent) -> None:
         from patchbay.cli.progress_bar import ProgressBar
 
         if self._bar is None:
             self._bar = ProgressBar()
-        self._bar.show(printable(said.message or "working"), said.progress, said.total)
+        self._bar.show(make_printable(event.message or "working"), event.progress, event.total)
 
     def clear(self) -> None:
-        """Take the progress away: what it was about has ended."""
+        """Remove the progress bar."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
@@ -59,18 +59,18 @@ class Display:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Leave the terminal to somebody else while the block runs."""
+        """Show nothing while the block uses the terminal."""
         with self._lock:
             self.clear()
             yield
 
     @contextmanager
     def waiting(self, words: str) -> Iterator[None]:
-        """Say what is waited for while the block runs."""
-        if not self._shows:
+        """Show a spinner with a text while the block runs."""
+        if not self._is_terminal:
             yield
             return
         from patchbay.cli.progress_bar import spinner
 
-        with spinner(printable(words)):
+        with spinner(make_printable(words)):
             yield

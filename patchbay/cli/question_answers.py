@@ -1,9 +1,9 @@
-"""Questions of a server, answered by flags or by the person at the terminal.
+"""Answers to questions of a server, from options or from the person at the terminal.
 
-Elicitation: `--answer NAME=VALUE` fills in, the terminal asks for what is missing, `--decline` says no; without either
-the answer is "cancel", and a sentence says how to answer. Sampling is refused unless `--sample TEXT` is the answer.
-Values get the types that the server's schema wants, and are checked against it before they are sent.
-Sources: JN-71; MCP specification, client/elicitation, client/sampling, client/roots.
+Elicitation: `--answer NAME=VALUE` gives a value, the terminal asks for missing values, `--decline` declines. Without a
+terminal and options the answer is "cancel", and a message explains how to answer. Sampling is refused without `--sample
+TEXT`. Values get the types of the server's schema, and are checked against it before they are sent.
+Sources: MCP specification, client/elicitation, client/sampling, client/roots.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from patchbay.cli.messages import note, printable
+from patchbay.cli.messages import make_printable, write_note
 from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError
 
 INVALID_PARAMS = -32602
-REFUSED = -1
-"""What the specification gives as the code of a person's refusal of sampling."""
+USER_REJECTED = -1
+"""The error code of the specification for sampling that the user rejected."""
 
 Json = dict[str, Any]
 Given = Mapping[str, str | list[str]]
@@ -31,40 +31,40 @@ Given = Mapping[str, str | list[str]]
 
 @dataclass(frozen=True)
 class Terminal:
-    """The person at the terminal, whatever standard input and output are."""
+    """The terminal of the process, independent of standard input and output."""
 
-    ears: IO[str]
-    mouth: IO[str]
+    reader: IO[str]
+    writer: IO[str]
 
     def say(self, text: str) -> None:
         """Show a line."""
-        self.mouth.write(printable(text) + "\n")
-        self.mouth.flush()
+        self.writer.write(make_printable(text) + "\n")
+        self.writer.flush()
 
     def ask(self, text: str) -> str | None:
-        """The person's line, without its end; None for the end of input (Ctrl-D)."""
-        self.mouth.write(printable(text) + " ")
-        self.mouth.flush()
-        line = self.ears.readline()
+        """Ask for a line; return it without its line end, None at the end of input (Ctrl-D)."""
+        self.writer.write(make_printable(text) + " ")
+        self.writer.flush()
+        line = self.reader.readline()
         return line.rstrip("\n") if line else None
 
 
 @contextmanager
-def terminal() -> Iterator[Terminal | None]:
-    """The terminal of this process, None when it has none."""
+def open_terminal() -> Iterator[Terminal | None]:
+    """Open the terminal of this process; None when it has no terminal."""
     with ExitStack() as stack:
         try:
-            ears = stack.enter_context(Path("/dev/tty").open(encoding="utf-8", errors="replace"))
-            mouth = stack.enter_context(Path("/dev/tty").open("w", encoding="utf-8", errors="replace"))
+            reader = stack.enter_context(Path("/dev/tty").open(encoding="utf-8", errors="replace"))
+            writer = stack.enter_context(Path("/dev/tty").open("w", encoding="utf-8", errors="replace"))
         except OSError:
             yield None
             return
-        yield Terminal(ears, mouth)
+        yield Terminal(reader, writer)
 
 
 @dataclass
 class Answers:
-    """What a server's questions are answered with. `quiet` clears the terminal of progress while somebody is asked."""
+    """The answers to a server's questions. `quiet` hides the progress while the terminal asks."""
 
     given: Given = field(default_factory=dict)
     decline: bool = False
@@ -76,93 +76,99 @@ class Answers:
 
     @property
     def questions(self) -> frozenset[str]:
-        """What a server may ask for; folders only when there are some to name."""
+        """The kinds of questions that the client supports; roots only when `--root` names directories."""
         return frozenset({"elicitation", "sampling"} | ({"list_roots"} if self.roots else set()))
 
     def __call__(self, method: str, params: Mapping[str, Any]) -> Json:
-        """The result of one question. Raises McpFailure to refuse."""
+        """Answer one question. Raises McpFailure to refuse it."""
         if method == "roots/list":
             return {"roots": [{"uri": Path(root).resolve().as_uri(), "name": Path(root).name} for root in self.roots]}
         if method == "sampling/createMessage":
-            return self._sampled(params)
+            return self._answer_sampling(params)
         with self.lock, self.quiet():
-            return self._elicited(params)
+            return self._answer_elicitation(params)
 
-    def _sampled(self, params: Mapping[str, Any]) -> Json:
+    def _answer_sampling(self, params: Mapping[str, Any]) -> Json:
         if self.sample is None:
-            asked = _words(params)
-            note(
-                f"The server asks for a model's answer (sampling): {asked}\n"
-                "Refused: there is no model here. To answer it yourself: --sample TEXT"
+            message = _last_message(params)
+            write_note(
+                f"The server asks for the answer of a model (sampling): {message}\n"
+                "Refused: this command has no model. To answer yourself: --sample TEXT"
             )
-            raise McpFailure(REFUSED, "The user refused the sampling request; there is no model on this command line")
+            raise McpFailure(
+                USER_REJECTED, "The user refused the sampling request; there is no model on this command line"
+            )
         content = {"type": "text", "text": self.sample}
         return {"role": "assistant", "content": content, "model": "command-line", "stopReason": "endTurn"}
 
-    def _elicited(self, params: Mapping[str, Any]) -> Json:
+    def _answer_elicitation(self, params: Mapping[str, Any]) -> Json:
         message = str(params.get("message", ""))
         if self.decline:
-            note(f"The server asks: {message}\nDeclined.")
+            write_note(f"The server asks: {message}\nDeclined.")
             return {"action": "decline"}
         if params.get("mode") == "url":
-            return self._visited(message, str(params.get("url", "")))
+            return self._answer_url(message, str(params.get("url", "")))
         schema = params.get("requestedSchema") or {}
-        if not _readable(schema):
-            note(f"The server asks: {message}\nRefused: what it wants to know is in no form that can be read")
+        if not _is_form_schema(schema):
+            write_note(f"The server asks: {message}\nRefused: its schema is not an object schema with properties")
             raise McpFailure(INVALID_PARAMS, "requestedSchema: expected an object schema with properties by name")
         properties: Mapping[str, Any] = schema.get("properties") or {}
         content = coerce_arguments({name: self.given[name] for name in properties if name in self.given}, schema)
         for name, value in content.items():
-            problem = _problem(value, properties[name], schema)
+            problem = _find_problem(value, properties[name], schema)
             if problem:
-                note(f"--answer {name}=: {problem}")
+                write_note(f"--answer {name}=: {problem}")
                 return {"action": "cancel"}
         missing = [name for name in properties if name not in content and "default" not in properties[name]]
         needed = [name for name in missing if name in schema.get("required", ())]
         if self.given and not needed:
             return {"action": "accept", "content": {**_defaults(properties), **content}}
         if self.interactive:
-            with terminal() as person:
+            with open_terminal() as person:
                 if person is not None:
-                    return _asked(person, message, schema, content)
+                    return _ask_person(person, message, schema, content)
         flags = " ".join(f"--answer {name}=..." for name in needed or missing or properties)
-        note(f"The server asks: {message}\nNobody here to answer; to answer it: {flags or '--answer'}, or --decline")
+        write_note(
+            f"The server asks: {message}\nThere is no terminal to answer it. Use: {flags or '--answer'}, or --decline"
+        )
         return {"action": "cancel"}
 
-    def _visited(self, message: str, url: str) -> Json:
+    def _answer_url(self, message: str, url: str) -> Json:
         if self.interactive:
-            with terminal() as person:
+            with open_terminal() as person:
                 if person is not None:
-                    person.say(f"The server asks: {message}\nIt wants you to visit: {url}")
+                    person.say(f"The server asks: {message}\nIt asks you to visit: {url}")
                     return {
-                        "action": {"y": "accept", "n": "decline"}.get(_yes(person, "Have you done so? (y/n)"), "cancel")
+                        "action": {"y": "accept", "n": "decline"}.get(
+                            _ask_yes_or_no(person, "Have you visited it? (y/n)"), "cancel"
+                        )
                     }
-        note(f"The server asks: {message}\nIt wants somebody to visit {url}; nobody here to do so")
+        write_note(f"The server asks: {message}\nIt asks you to visit {url}, but there is no terminal to confirm it")
         return {"action": "cancel"}
 
 
-def _asked(person: Terminal, message: str, schema: Mapping[str, Any], content: Json) -> Json:
-    """The person fills in what is not known yet; an empty line is the default, or nothing; Ctrl-D cancels."""
+def _ask_person(person: Terminal, message: str, schema: Mapping[str, Any], content: Json) -> Json:
+    """Ask the person for missing values. An empty line gives the default or no value; Ctrl-D cancels."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     person.say(f"The server asks: {message}  (Ctrl-D cancels)")
     if not properties:
-        return {"action": {"y": "accept", "n": "decline"}.get(_yes(person, "Agree? (y/n)"), "cancel")}
+        return {"action": {"y": "accept", "n": "decline"}.get(_ask_yes_or_no(person, "Agree? (y/n)"), "cancel")}
     for name, one in properties.items():
         if name in content:
             continue
         needed = name in schema.get("required", ())
         while True:
-            said = person.ask(_prompt(name, one, needed))
-            if said is None:
+            text = person.ask(_format_prompt(name, one, needed))
+            if text is None:
                 person.say("")
                 return {"action": "cancel"}
-            if not said and "default" in one:
+            if not text and "default" in one:
                 content[name] = one["default"]
                 break
-            if not said and not needed:
+            if not text and not needed:
                 break
-            value = coerce_arguments({name: said}, schema)[name]
-            problem = _problem(value, one, schema)
+            value = coerce_arguments({name: text}, schema)[name]
+            problem = _find_problem(value, one, schema)
             if problem is None:
                 content[name] = value
                 break
@@ -170,12 +176,12 @@ def _asked(person: Terminal, message: str, schema: Mapping[str, Any], content: J
     return {"action": "accept", "content": content}
 
 
-def _yes(person: Terminal, question: str) -> str:
-    said = (person.ask(question) or "").strip().lower()
-    return said[:1] if said[:1] in ("y", "n") else ""
+def _ask_yes_or_no(person: Terminal, question: str) -> str:
+    text = (person.ask(question) or "").strip().lower()
+    return text[:1] if text[:1] in ("y", "n") else ""
 
 
-def _prompt(name: str, one: Mapping[str, Any], needed: bool) -> str:
+def _format_prompt(name: str, one: Mapping[str, Any], needed: bool) -> str:
     choices = one.get("enum") or [row.get("const") for row in one.get("oneOf", ()) if isinstance(row, dict)]
     parts = [str(one.get("title") or ""), str(one.get("description") or "")]
     parts += [f"one of {', '.join(map(str, choices))}"] if choices else []
@@ -184,13 +190,13 @@ def _prompt(name: str, one: Mapping[str, Any], needed: bool) -> str:
     return f"  {name}{' (required)' if needed else ''}{f' [{about}]' if about else ''}:"
 
 
-def _problem(value: Any, one: Any, schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with a value, in a sentence."""
+def _find_problem(value: Any, one: Any, schema: Mapping[str, Any]) -> str | None:
+    """Describe the problem of a value in a sentence; None for a valid value."""
     from patchbay.arguments import problems, validator
 
     try:
         checker = validator({**one, "$defs": schema.get("$defs", {})})
-    except (ConfigError, TypeError):  # no schema, or none that is whole in itself: the server says what it thinks
+    except (ConfigError, TypeError):  # an invalid or incomplete schema: the server checks the value
         return None
     wrong = problems(checker, value)
     return f"expected another value: {wrong[0]['message']}" if wrong else None
@@ -200,8 +206,8 @@ def _defaults(properties: Mapping[str, Any]) -> Json:
     return {name: one["default"] for name, one in properties.items() if "default" in one}
 
 
-def _readable(schema: Any) -> bool:
-    """Whether this is the schema of some named values, so that they can be asked for."""
+def _is_form_schema(schema: Any) -> bool:
+    """Whether the schema is an object schema whose properties a terminal can ask for."""
     if not isinstance(schema, dict):
         return False
     properties, required = schema.get("properties") or {}, schema.get("required", [])
@@ -213,7 +219,7 @@ def _readable(schema: Any) -> bool:
     )
 
 
-def _words(params: Mapping[str, Any]) -> str:
+def _last_message(params: Mapping[str, Any]) -> str:
     """The last message of a sampling request, shortened."""
     messages = params.get("messages")
     last = messages[-1] if isinstance(messages, list) and messages else {}

@@ -1,7 +1,7 @@
-"""`patchbay stdio`: one server on standard input and output, for as long as a client wants it.
+"""`patchbay stdio`: one server on standard input and output.
 
-Standard output belongs to the protocol: its descriptor is taken away first, and what anybody else prints goes to
-standard error. Ends when the input ends (calls may still finish), when nobody reads the output, or on a signal.
+Standard output belongs to the protocol: other output of the process goes to standard error. The process ends when the
+input ends (running calls may finish), when the reader of the output is gone, or on a signal.
 """
 
 from __future__ import annotations
@@ -16,80 +16,80 @@ from types import FrameType
 
 from patchbay.assembly import assemble
 from patchbay.processes.confinement.protections import protect_hub
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS, Drain
 from patchbay.settings import Settings
+from patchbay.topics import ENDING
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
 
 CALL_GRACE_SECONDS = 5.0
-"""Seconds in which calls may still finish when the input has ended. Clients send a signal when they want it sooner."""
+"""Seconds that calls may run after the end of the input. A client can end them earlier with a signal."""
 
-END = 1.8
-"""Seconds in which cancelled calls may leave. Clients kill two seconds after their signal."""
+CANCELLED_GRACE_SECONDS = 1.8
+"""Seconds that cancelled calls may take to end. Clients kill the process two seconds after their signal."""
 
 
 class EndSignal:
-    """What ends the process, heard by its main thread: a signal, or somebody who calls `tell`."""
+    """Lets the main thread wait for the end of the process: a signal, or a call of `notify`."""
 
     def __init__(self) -> None:
-        self._ear, self._mouth = socket.socketpair()
-        self._mouth.setblocking(False)
-        signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         for number in SIGNALS:
-            signal.signal(number, _heard)
+            signal.signal(number, _ignore_signal)
 
-    def tell(self) -> None:
-        """Say that it is time to end."""
-        with suppress(BlockingIOError):  # full of what says the same
-            self._mouth.send(b"\0")
+    def notify(self) -> None:
+        """Wake the main thread."""
+        with suppress(BlockingIOError):  # the main thread has a wake-up already
+            self._wake_writer.send(b"\0")
 
     def wait(self) -> None:
-        """Wait until it is time to end."""
-        self._ear.recv(1)
+        """Wait for a signal or `notify`."""
+        self._wake_reader.recv(1)
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
-    """A handler that does nothing: the interpreter itself writes the signal to the wake-up descriptor."""
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the interpreter writes the signal to the wake-up descriptor."""
 
 
-def pipe(settings: Settings, server: str, native: bool = False) -> None:
-    """Serve one server, by its name or `name@cid`, or natively the whole hub, until it is time to end.
+def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
+    """Serve one server (`name` or `name@cid`), or with `native` the whole hub, until the end of the process.
 
-    Raises UnknownServer or UnavailableServer, ConfigError or ContentError before anything is read.
+    Raises UnknownServer, UnavailableServer, ConfigError or ContentError before it reads input.
     """
     protect_hub(settings.protections)
-    source, sink = take_over()
-    told = EndSignal()
+    source, sink = take_standard_streams()
+    end_signal = EndSignal()
     logs.begin(settings)
-    drain = Drain(END)
+    drain = Drain(CANCELLED_GRACE_SECONDS)
     dispatcher = assemble(settings, drain.left)
     catalogue = dispatcher.desk.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:
         dispatcher.server(server, operator=True)
         speak = NativePipe if native else partial(Pipe, endpoint=server)
-        client = speak(dispatcher, read=partial(os.read, source), write=partial(os.write, sink), gone=told.tell)
+        client = speak(dispatcher, read=partial(os.read, source), write=partial(os.write, sink), gone=end_signal.notify)
 
         def read() -> None:
             client.serve()
             drain.begin()
             client.finish(CALL_GRACE_SECONDS)
-            told.tell()
+            end_signal.notify()
 
         threading.Thread(target=read, name="input", daemon=True).start()
-        told.wait()
+        end_signal.wait()
         drain.begin()
-        client.close(END)
+        client.close(CANCELLED_GRACE_SECONDS)
     finally:
         dispatcher.desk.activity.close()
         catalogue.close()
         catalogue.store.close()
 
 
-def take_over() -> tuple[int, int]:
-    """Descriptors of the process's own input and output, which nothing else can get at from now on."""
+def take_standard_streams() -> tuple[int, int]:
+    """Duplicate standard input and output for the protocol; redirect the originals, so that no other code uses them."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

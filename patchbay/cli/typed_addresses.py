@@ -1,8 +1,7 @@
-"""Addresses as they are typed: a bare name for a profile or preset, and what is to be done given beside the address.
+"""Addresses on the command line: short forms, and operations and arguments beside the address.
 
-`jn call ADDRESS TOOL NAME=VALUE` is the address with `tool=TOOL&arg.NAME=VALUE`, so that everything said on the command
-line goes through the one grammar of addresses. What stands beside an address wins (JN-31, JN-C12).
-Sources: JN-46 (`mcp explore biomcp`), JN-55, JN-59.
+`jn call ADDRESS TOOL NAME=VALUE` is the address with `tool=TOOL&arg.NAME=VALUE`, so that the command line and the
+address have one grammar. Values beside an address replace values in it. A bare name is a profile or a preset.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
 
 Pair = tuple[str, str]
-API = "openapi+"
-"""How the addresses of HTTP APIs begin."""
+API_SCHEME = "openapi+"
+"""The prefix of addresses of HTTP APIs."""
 
 _OPERATIONS = ("tool", "resource", "prompt", "list")
 _API_OPERATIONS = ("operation", *_OPERATIONS)
 
 
-def full(text: str) -> str:
-    """The address itself; a bare name is that of a profile."""
+def complete_reference(text: str) -> str:
+    """Complete a bare name to a profile reference; other addresses stay as they are."""
     return f"@{text}" if PROFILE_NAME.fullmatch(text) else text
 
 
-def explored(text: str, sources: Sources, context: SourceContext) -> str:
-    """The address to explore: a profile that is not found is tried as a preset (JN-55)."""
-    address = full(text)
+def resolve_explored(text: str, sources: Sources, context: SourceContext) -> str:
+    """Resolve the address to explore; the name of an unknown profile can name a preset."""
+    address = complete_reference(text)
     name = address[1:]
     if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
         return address
@@ -38,24 +37,24 @@ def explored(text: str, sources: Sources, context: SourceContext) -> str:
     return address if known or name not in context.get_profiles().load_presets()[0] else f"mcp://{name}"
 
 
-def with_operation(address: str, kind: str = "", name: str = "", arguments: Iterable[Pair] = ()) -> str:
-    """The address with an operation (`tool`, `resource`, `prompt` and its name) and arguments said beside it."""
+def add_operation(address: str, kind: str = "", name: str = "", arguments: Iterable[Pair] = ()) -> str:
+    """Add an operation (`tool`, `resource` or `prompt`, with a name) and arguments to an address."""
     arguments = list(arguments)
     if not kind and not arguments:
         return address
-    place, _, query = _mcp(address).partition("?")
+    place, _, query = _to_extended_form(address).partition("?")
     pieces = [piece for piece in query.split("&") if piece]
-    operations = _API_OPERATIONS if place.lower().startswith(API) else _OPERATIONS
+    operations = _API_OPERATIONS if place.lower().startswith(API_SCHEME) else _OPERATIONS
     if kind:
         pieces = [piece for piece in pieces if _key(piece) not in operations] + [f"{kind}={quote(name, safe=':/@')}"]
-    said = {key for key, _ in arguments}
-    pieces = [piece for piece in pieces if _key(piece).removeprefix("arg.") not in said or _key(piece) in operations]
+    given = {key for key, _ in arguments}
+    pieces = [piece for piece in pieces if _key(piece).removeprefix("arg.") not in given or _key(piece) in operations]
     pieces += [f"arg.{quote(key, safe='')}={quote(value, safe='')}" for key, value in arguments]
     return f"{place}?{'&'.join(pieces)}"
 
 
-def names_operation(address: str) -> bool:
-    """Whether the address of an API says which operation is called."""
+def has_operation(address: str) -> bool:
+    """Whether the address of an API names an operation."""
     return any(_key(piece) in ("operation", "tool") for piece in address.partition("?")[2].split("&"))
 
 
@@ -63,8 +62,8 @@ def _key(piece: str) -> str:
     return unquote_plus(piece.partition("=")[0])
 
 
-def _mcp(address: str) -> str:
-    """A plain URL, of a server or of an API's description, in the form that can say more."""
+def _to_extended_form(address: str) -> str:
+    """Convert a plain URL of a server or an API to the form with a scheme, which can hold options."""
     if not re.match(r"(?i)https?://", address):
         return address
     url, _, query = address.partition("?")

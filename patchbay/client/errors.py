@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchbay import exit_codes
 from patchbay.errors import PatchbayError
+from patchbay.exit_codes import OVERDUE, SIGN_IN, UNREACHABLE
 
 
 class McpFailure(PatchbayError):
@@ -31,17 +31,17 @@ class Unreachable(PatchbayError):
     """The server gave no answer, or an answer that is not MCP. The message says what was tried and what happened."""
 
     status = 502
-    exit_code = exit_codes.UNREACHABLE
+    exit_code = UNREACHABLE
 
 
 class ServerTimeout(Unreachable):
     """The server did not answer in time."""
 
     status = 504
-    exit_code = exit_codes.OVERDUE
+    exit_code = OVERDUE
 
 
 class SignInNeeded(Unreachable):
     """The server requires a person to sign in, and this program may not ask for it."""
 
-    exit_code = exit_codes.SIGN_IN
+    exit_code = SIGN_IN

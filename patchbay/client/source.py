@@ -55,9 +55,9 @@ Record = dict[str, Any]
 
 
 def get_scheme(address: str) -> str:
-    """Get the scheme of an address in lower case:
+    """Get the scheme of an address in lower case.
 
-    "@" for a profile, "/" for a server of this hub, "" when it has no scheme.
+    It is "@" for a profile, "/" for a server of this hub, "" when it has no scheme.
     """
     if address[:1] in ("@", "/"):
         return address[:1]

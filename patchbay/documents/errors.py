@@ -1,4 +1,4 @@
-"""What can go wrong with a document, each as a sentence for the caller."""
+"""The errors of a library; their messages are for the caller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from patchbay.errors import ToolFailed, WrongArguments
 
 
 class BadPath(WrongArguments):
-    """A path that no document can have."""
+    """An invalid path of a document."""
 
 
 class NoDocument(ToolFailed):
@@ -14,12 +14,12 @@ class NoDocument(ToolFailed):
 
 
 class DocumentExists(ToolFailed):
-    """There is a document at this path already, or one whose path differs by case alone."""
+    """There is a document at this path already, or at a path that differs only by case."""
 
 
 class Overwritten(ToolFailed):
-    """The document is no longer the version that a change was made for."""
+    """The document is no longer the version that the change expects."""
 
 
 class Unreadable(ToolFailed):
-    """The document is there and cannot be read, or cannot be written: the file system's own reason."""
+    """The document cannot be read or written; the message has the reason of the file system."""

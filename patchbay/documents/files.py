@@ -1,9 +1,9 @@
-"""A folder on the disk: read, written and walked without ever leaving it.
+"""Reads, writes and walks the folder of a library without leaving it.
 
-Every folder on the way is opened by its name inside the one before, and no symbolic link is followed, so that
-somebody who swaps a folder for a link between the check and the use gains nothing. Only regular files are read.
-A file is written beside its place, brought to the disk, then renamed: a reader sees the old text or the new.
-Sources: REQUIREMENTS JANE-C5; THREATS (time of check, time of use); POSIX openat(2), rename(2).
+Each folder of a path is opened by its name inside the folder before it, and no symbolic link is followed. So replacing
+a folder by a link between check and use has no effect. Only regular files are read. A write goes to a temporary file,
+which is synced and then renamed: a reader sees the old text or the new text.
+Sources: POSIX openat(2), rename(2); CWE-367 (time of check, time of use).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 """Bytes of the largest document."""
 
 TEMPORARY = ".tmp-"
-"""How the names of files begin that are being written; what is left of them is swept away."""
+"""The first characters of the names of temporary files. `walk` removes old ones."""
 
-OLD = 3600.0
-"""Seconds after which a temporary file that nobody renamed is left over from somebody who is gone."""
+MAX_TEMPORARY_AGE_SECONDS = 3600.0
+"""Age after which a temporary file counts as abandoned."""
 
 OWN = ".library"
-"""The folder inside the root where history and index are kept."""
+"""The folder inside the root that holds the history and the index."""
 
 LOCK_TRY_SECONDS = 0.01
-"""How often it is tried to be the only writer, where the wait is bounded."""
+"""Seconds between two attempts to take the lock of writers, if the wait is bounded."""
 
-RACY = 100_000_000
-"""Nanoseconds within which a file may change again without showing it in its time of change."""
+RACY_NANOSECONDS = 100_000_000
+"""A file may change a second time within this time without a new modification time."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -47,49 +47,50 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENAM
 
 
 class Disk:
-    """The folder `root`, which need not be there yet. `ignored` are folders that are never looked into."""
+    """The folder `root`, which may not exist yet. `ignored` names folders that `walk` skips."""
 
     def __init__(self, root: Path, ignored: Sequence[str] = ()) -> None:
         self.root = root
         self._ignored = frozenset(ignored)
 
     def exists(self) -> bool:
-        """Whether there is a folder."""
+        """Whether the folder exists."""
         return self.root.is_dir()
 
     def read(self, parts: Sequence[str]) -> tuple[bytes, str]:
-        """The bytes of a file, and its stamp. Raises NoDocument, Unreadable."""
-        with self._failures(parts), self._folder(parts[:-1]) as folder:
-            return _content(parts, folder)
+        """Return the bytes of a file, and its stamp. Raises NoDocument, Unreadable."""
+        with self._convert_errors(parts), self._folder(parts[:-1]) as folder:
+            return _read_file(parts, folder)
 
     def read_each(
         self, keys: Sequence[str], refused: Callable[[str, ToolFailed], None]
     ) -> Iterator[tuple[str, bytes, str]]:
-        """The path, the bytes and the stamp of each of these files that can be read; `refused` gets the other paths.
+        """Yield the path, the bytes and the stamp of each readable file; `refused` gets the path and error of the
+        others.
 
-        A folder is opened once for the files of it that stand together.
+        Consecutive files of one folder share one open folder.
         """
         opened: Sequence[str] | None = None
         with ExitStack() as stack:
             for key in keys:
                 parts = key.split("/")
                 try:
-                    with self._failures(parts):
+                    with self._convert_errors(parts):
                         if opened != parts[:-1]:
                             stack.close()
                             opened = None
                             folder = stack.enter_context(self._folder(parts[:-1]))
                             opened = parts[:-1]
-                        data, stamp = _content(parts, folder)
+                        data, stamp = _read_file(parts, folder)
                 except ToolFailed as problem:
                     refused(key, problem)
                     continue
                 yield key, data, stamp
 
     def write(self, parts: Sequence[str], data: bytes) -> str:
-        """Put bytes in the place of a file, all or nothing, and on the disk; answers its stamp. Raises Unreadable."""
+        """Write or replace a file atomically, and sync it; return its stamp. Raises Unreadable."""
         temporary = TEMPORARY + secrets.token_hex(8)
-        with self._failures(parts, writing=True), self._folder(parts[:-1], make=True) as folder:
+        with self._convert_errors(parts, writing=True), self._folder(parts[:-1], make=True) as folder:
             try:
                 with os.fdopen(os.open(temporary, _NEW, 0o666, dir_fd=folder), "wb") as opened:
                     opened.write(data)
@@ -105,9 +106,9 @@ class Disk:
             return stamp_of(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False))
 
     def move(self, old: Sequence[str], new: Sequence[str]) -> str:
-        """Give a file another place, where there is none; answers its stamp. Raises NoDocument, Unreadable."""
+        """Move a file to a free path; return its stamp. Raises NoDocument, Unreadable."""
         with (
-            self._failures(old, writing=True),
+            self._convert_errors(old, writing=True),
             self._folder(old[:-1]) as source,
             self._folder(new[:-1], make=True) as target,
         ):
@@ -117,31 +118,31 @@ class Disk:
             return stamp_of(os.stat(new[-1], dir_fd=target, follow_symlinks=False))
 
     def remove(self, parts: Sequence[str]) -> None:
-        """Take a file away. Raises NoDocument, Unreadable."""
-        with self._failures(parts, writing=True), self._folder(parts[:-1]) as folder:
+        """Delete a file. Raises NoDocument, Unreadable."""
+        with self._convert_errors(parts, writing=True), self._folder(parts[:-1]) as folder:
             os.unlink(parts[-1], dir_fd=folder)
             os.fsync(folder)
 
     def taken(self, parts: Sequence[str]) -> str | None:
-        """The path of what is there already under these names, where upper and lower case are the same; else None."""
+        """Return the path of an existing file or folder that equals this path when case is ignored; or None."""
         if not self.exists():
             return None
-        with self._failures(parts, writing=True), self._folder(()) as top:
-            return _taken(top, parts)
+        with self._convert_errors(parts, writing=True), self._folder(()) as top:
+            return _find_ignoring_case(top, parts)
 
     def stamp(self, parts: Sequence[str]) -> str | None:
-        """What tells that a file has changed; None where there is no regular file."""
+        """Return the stamp of a file, which differs after a change; None without a regular file."""
         try:
-            with self._failures(parts), self._folder(parts[:-1]) as folder:
+            with self._convert_errors(parts), self._folder(parts[:-1]) as folder:
                 found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
         except ToolFailed:
             return None
         return stamp_of(found) if stat.S_ISREG(found.st_mode) else None
 
     def walk(self, endings: tuple[str, ...], walked: list[Path]) -> Iterator[tuple[str, str]]:
-        """Every regular file with one of these endings: its path, and its stamp. Sweeps what was left half written.
+        """Yield the path and the stamp of every regular file with one of these endings. Removes abandoned files.
 
-        Puts every folder that it looks into on the list `walked`.
+        Appends every folder that it visits to the list `walked`.
         """
         if not self.exists():
             return
@@ -153,7 +154,7 @@ class Disk:
             walked.append(Path(folder))
             for file in files:
                 if file.startswith(TEMPORARY):
-                    _sweep(file, descriptor)
+                    _remove_abandoned(file, descriptor)
                 if not file.endswith(endings) or file.startswith("."):
                     continue
                 with suppress(OSError):
@@ -163,15 +164,15 @@ class Disk:
 
     @contextmanager
     def alone(self, seconds: float = math.inf) -> Iterator[None]:
-        """Keep every other writer out, in this process and in others, meanwhile.
+        """Lock out every other writer, in this process and in others, during the block.
 
-        Raises Unreadable, and TimeoutError where another one writes for longer than `seconds`.
+        Raises Unreadable, and TimeoutError if another writer holds the lock for longer than `seconds`.
         """
         try:
             own = self.own()
             descriptor = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as problem:
-            raise Unreadable(f"nothing can be written here: {problem.strerror}") from problem
+            raise Unreadable(f"the library is not writable: {problem.strerror}") from problem
         try:
             _lock(descriptor, seconds)
             yield
@@ -183,19 +184,19 @@ class Disk:
         try:
             self.own()
         except OSError as problem:
-            raise Unreadable(f"nothing can be written here: {problem.strerror}") from problem
+            raise Unreadable(f"the library is not writable: {problem.strerror}") from problem
 
     def own(self) -> Path:
-        """The folder for history and index, made if need be. Raises OSError."""
+        """Return the folder for history and index; make it if absent. Raises OSError."""
         own = self.root / OWN
         own.mkdir(parents=True, exist_ok=True)
         if own.is_symlink():
-            raise OSError(errno.ELOOP, "its own folder is a symbolic link")
+            raise OSError(errno.ELOOP, f"its folder {OWN} is a symbolic link")
         return own
 
     @contextmanager
     def _folder(self, parts: Sequence[str], make: bool = False) -> Iterator[int]:
-        """A descriptor of a folder, each name opened inside the folder before it."""
+        """Yield a descriptor of a folder; each name is opened inside the folder before it."""
         if make:
             self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -213,8 +214,8 @@ class Disk:
             os.close(descriptor)
 
     @contextmanager
-    def _failures(self, parts: Sequence[str], writing: bool = False) -> Iterator[None]:
-        """The file system's own failures as sentences that name the document, never the root."""
+    def _convert_errors(self, parts: Sequence[str], writing: bool = False) -> Iterator[None]:
+        """Convert OSError to errors that name the document, never the root."""
         try:
             yield
         except OSError as problem:
@@ -227,21 +228,21 @@ class Disk:
             raise Unreadable(f"{path} cannot be {verb}: {problem.strerror}") from problem
 
     def _keep_mode(self, name: str, folder: int, descriptor: int) -> None:
-        """Give a new file the permissions of the one that it takes the place of."""
+        """Give a new file the permissions of the file that it replaces."""
         with suppress(OSError):
             old = os.stat(name, dir_fd=folder, follow_symlinks=False)
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-def _content(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
-    """The bytes of a file in an open folder, and its stamp. Raises NoDocument, Unreadable, OSError."""
+def _read_file(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
+    """Return the bytes of a file in an open folder, and its stamp. Raises NoDocument, Unreadable, OSError."""
     descriptor = os.open(parts[-1], _READ, dir_fd=folder)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise NoDocument(f"{'/'.join(parts)} is no regular file")
+            raise NoDocument(f"{'/'.join(parts)} is not a regular file")
         if found.st_size > MAX_DOCUMENT_BYTES:
-            raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; at most {MAX_DOCUMENT_BYTES} are read")
+            raise Unreadable(f"{'/'.join(parts)} has {found.st_size} bytes; expected at most {MAX_DOCUMENT_BYTES}")
         data = os.read(descriptor, found.st_size + 1)
         while more := os.read(descriptor, MAX_DOCUMENT_BYTES):
             data += more
@@ -251,18 +252,21 @@ def _content(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """What tells that a file has changed. One that changed a moment ago may do so again unseen: it says so by `?`."""
-    racy = "?" if time.time_ns() - found.st_mtime_ns < RACY else ""
+    """Return a text that differs after a change of the file.
+
+    A recently changed file may change again without a new modification time; its stamp ends in `?`.
+    """
+    racy = "?" if time.time_ns() - found.st_mtime_ns < RACY_NANOSECONDS else ""
     return f"{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_size}.{found.st_ino}{racy}"
 
 
 def size_of(stamp: str) -> int:
-    """The bytes of the file that a stamp tells of."""
+    """Return the size in bytes of the file with this stamp."""
     return int(stamp.removesuffix("?").split(".")[2])
 
 
 def _lock(descriptor: int, seconds: float) -> None:
-    """Raises TimeoutError."""
+    """Take the lock of writers. Raises TimeoutError."""
     if math.isinf(seconds):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return
@@ -277,8 +281,8 @@ def _lock(descriptor: int, seconds: float) -> None:
             time.sleep(LOCK_TRY_SECONDS)
 
 
-def _taken(folder: int, parts: Sequence[str]) -> str | None:
-    """As `Disk.taken`, from an open folder: the first name that is there in other letters, or the whole path."""
+def _find_ignoring_case(folder: int, parts: Sequence[str]) -> str | None:
+    """As `Disk.taken`, from an open folder: return the first name that differs by case, or the whole path."""
     same = [one for one in os.listdir(folder) if one.casefold() == parts[0].casefold()]
     if not same:
         return None
@@ -288,13 +292,14 @@ def _taken(folder: int, parts: Sequence[str]) -> str | None:
         return parts[0]
     inner = os.open(parts[0], _FOLDER, dir_fd=folder)
     try:
-        rest = _taken(inner, parts[1:])
+        rest = _find_ignoring_case(inner, parts[1:])
     finally:
         os.close(inner)
     return f"{parts[0]}/{rest}" if rest else None
 
 
-def _sweep(file: str, folder: int) -> None:
+def _remove_abandoned(file: str, folder: int) -> None:
     with suppress(OSError):
-        if time.time() - os.stat(file, dir_fd=folder, follow_symlinks=False).st_mtime > OLD:
+        age = time.time() - os.stat(file, dir_fd=folder, follow_symlinks=False).st_mtime
+        if age > MAX_TEMPORARY_AGE_SECONDS:
             os.unlink(file, dir_fd=folder)

@@ -1,11 +1,10 @@
-"""The YAML (or TOML) at the head of a document: read, made, and changed key by key.
+"""Reads, writes and changes the YAML or TOML front matter at the head of a document.
 
-A change touches the lines of its own keys. Everything else, known or not, stays as it was, byte for byte: comments,
-order, quotes, dates, anchors. Where that cannot be done (keys in braces, an anchor that is used elsewhere) the block
-is written anew with the same values. A block that is no valid YAML is shown as it is and never changed.
-What is YAML here is python-frontmatter's affair; only the cut between block and body is made so that both keep
-every character.
-Sources: REQUIREMENTS A-F2, JANE-C4; https://python-frontmatter.readthedocs.io; https://yaml.org/spec/1.1/.
+A change edits only the lines of its own keys. Comments, order, quotes, dates and anchors of other keys stay unchanged,
+byte for byte. If an edit in place is impossible (keys in braces, an anchor that other keys use), the whole block is
+written again with the same values. A block of invalid YAML is shown unchanged and never edited.
+python-frontmatter parses the YAML; this module splits block and body itself, so that both keep every character.
+Sources: https://python-frontmatter.readthedocs.io; https://yaml.org/spec/1.1/.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from patchbay.documents import front_matter_toml
 from patchbay.documents.errors import Unreadable
 
 MAX_BLOCK_CHARACTERS = 64 * 1024
-"""Characters of the longest block that is read as YAML."""
+"""Characters of the longest block that is parsed."""
 
-SHALLOW = 32
-"""Brackets up to which a block cannot nest too deeply for the fast reader, which does not check."""
+MAX_SAFE_DEPTH = 32
+"""Nesting that is safe for the fast parser, which has no limit of its own: a block with no more brackets."""
 
 MAX_VALUES = 2000
-"""How many values of a block are shown as JSON; aliases can make millions of a few lines."""
+"""Limit on the values of a block that are converted to JSON; aliases can turn a few lines into millions of values."""
 
-_UNSAID = (yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
+_STRUCTURE_TOKENS = (yaml.BlockEndToken, yaml.StreamStartToken, yaml.StreamEndToken)
 MAX_INTEGER = 2**63
 _HANDLER = YAMLHandler()
 _BLOCK = re.compile(r"(\ufeff?-{3,}[ \t]*(\r?\n))(.*?)(^-{3,}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
@@ -43,15 +42,15 @@ _NESTS = re.compile(r"[\[{]")
 _COMPACT = re.compile(r"(?:[-?:][ \t]+){4}|^[ \t]{64}", re.MULTILINE)
 _BROKEN = (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError)
 
-FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The reader in C, which overflows the stack on deep nesting: only for blocks that cannot have any."""
+FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C. Deep nesting overflows its stack, so it gets only blocks with little nesting."""
 
 
 @dataclass(frozen=True)
 class FrontMatter:
-    """A document's text taken apart. `opening + block + closing + body` is the text again.
+    """The parts of a document's text: `opening + block + closing + body` is the text.
 
-    `metadata` is what the block says, empty where there is none; `problem` says why it cannot be read.
+    `metadata` holds the values of the block, empty without a block; `problem` is the reason why it cannot be parsed.
     """
 
     body: str
@@ -64,12 +63,12 @@ class FrontMatter:
 
     @property
     def lines(self) -> int:
-        """How many lines stand before the body."""
+        """The number of lines before the body."""
         return (self.opening + self.block + self.closing).count("\n")
 
 
 def split(text: str) -> FrontMatter:
-    """A text taken apart. Never raises: what is no front matter is body, what is broken has a `problem`."""
+    """Split a text into front matter and body. Never raises: invalid front matter has a `problem`."""
     found = _BLOCK.match(text) or _TOML_BLOCK.match(text)
     if found is None:
         return FrontMatter(text, newline="\r\n" if "\r\n" in text else "\n")
@@ -85,35 +84,35 @@ def split(text: str) -> FrontMatter:
 
 
 def load_toml(block: str) -> dict[str, Any]:
-    """The values of some TOML. Raises Unreadable."""
+    """Return the values of a TOML block. Raises Unreadable."""
     if len(block) > MAX_BLOCK_CHARACTERS:
-        raise Unreadable(f"the front matter has {len(block)} characters; at most {MAX_BLOCK_CHARACTERS} are read")
+        raise Unreadable(f"the front matter has {len(block)} characters; expected at most {MAX_BLOCK_CHARACTERS}")
     return front_matter_toml.load(block)
 
 
 def load(block: str) -> Any:
-    """The value of some YAML. Raises Unreadable."""
+    """Return the value of a YAML block. Raises Unreadable."""
     if len(block) > MAX_BLOCK_CHARACTERS:
-        raise Unreadable(f"the front matter has {len(block)} characters; at most {MAX_BLOCK_CHARACTERS} are read")
-    shallow = len(_NESTS.findall(block)) <= SHALLOW and _COMPACT.search(block) is None
-    if shallow:
-        # The quick loader refuses a few texts that YAML allows, such as an empty key; the other one decides then.
+        raise Unreadable(f"the front matter has {len(block)} characters; expected at most {MAX_BLOCK_CHARACTERS}")
+    is_shallow = len(_NESTS.findall(block)) <= MAX_SAFE_DEPTH and _COMPACT.search(block) is None
+    if is_shallow:
+        # The fast parser refuses some valid YAML, such as an empty key; then the other parser decides.
         with suppress(*_BROKEN):
-            return _HANDLER.load(block, Loader=FAST)
+            return _HANDLER.load(block, Loader=FAST_LOADER)
     try:
         return _HANDLER.load(block, Loader=yaml.SafeLoader)
     except _BROKEN as problem:
         reason = "it nests too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())[:300]
-        raise Unreadable(f"the front matter is no valid YAML: {reason}") from problem
+        raise Unreadable(f"the front matter is not valid YAML: {reason}") from problem
 
 
 def new_document_text(metadata: Mapping[str, Any], body: str) -> str:
-    """The text of a new document. Raises Unreadable for what YAML cannot say."""
-    return f"---\n{_dumped(metadata)}---\n{body}"
+    """Return the text of a new document. Raises Unreadable for values that YAML cannot hold."""
+    return f"---\n{_dump_yaml(metadata)}---\n{body}"
 
 
 def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
-    """A text with other values of some keys, and another body if one is given. Raises Unreadable."""
+    """Return the text with new values of some keys, and a new body if one is given. Raises Unreadable."""
     front = split(text)
     body = front.body if body is None else body
     if not changes:
@@ -122,27 +121,27 @@ def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> s
         raise Unreadable(f"{front.problem}; nothing was changed")
     if not front.opening:
         mark = "\ufeff" if text.startswith("\ufeff") else ""
-        lines = _dumped(changes).replace("\n", front.newline)
+        lines = _dump_yaml(changes).replace("\n", front.newline)
         return f"{mark}---{front.newline}{lines}---{front.newline}{body.removeprefix(mark)}"
     if "+++" in front.opening:
         return front.opening + front_matter_toml.changed(front.block, changes, front.newline) + front.closing + body
     wanted = {**front.metadata, **changes}
-    block = _in_place(front, changes)
-    if block is None or not _same(block, wanted):
-        block = _dumped(wanted).replace("\n", front.newline)
-    if not _same(block, wanted):
-        raise Unreadable("the front matter cannot be changed without losing something; nothing was changed")
+    block = _edit_in_place(front, changes)
+    if block is None or not _has_values(block, wanted):
+        block = _dump_yaml(wanted).replace("\n", front.newline)
+    if not _has_values(block, wanted):
+        raise Unreadable("the front matter cannot be changed without losing values; nothing was changed")
     return front.opening + block + front.closing + body
 
 
 def plain(value: Any) -> Any:
-    """A value of YAML as JSON can say it; what is too much is left out."""
+    """Return the JSON form of a YAML value, without the values beyond MAX_VALUES and MAX_SAFE_DEPTH."""
     return _plain(value, [MAX_VALUES], 0)
 
 
 def _plain(value: Any, left: list[int], depth: int) -> Any:
     left[0] -= 1
-    if left[0] < 0 or depth > SHALLOW:
+    if left[0] < 0 or depth > MAX_SAFE_DEPTH:
         return None
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -155,25 +154,25 @@ def _plain(value: Any, left: list[int], depth: int) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner, left, depth + 1) for key, inner in _some(value.items(), left)}
+        return {str(key): _plain(inner, left, depth + 1) for key, inner in _take_while_left(value.items(), left)}
     if isinstance(value, (list, tuple, set)):
-        return [_plain(inner, left, depth + 1) for inner in _some(value, left)]
+        return [_plain(inner, left, depth + 1) for inner in _take_while_left(value, left)]
     return str(value)
 
 
-def _some(values: Iterable[Any], left: list[int]) -> Iterable[Any]:
+def _take_while_left(values: Iterable[Any], left: list[int]) -> Iterable[Any]:
     for one in values:
         if left[0] <= 0:
             return
         yield one
 
 
-def _dumped(metadata: Mapping[str, Any]) -> str:
-    """Metadata as lines of YAML, in their order. Raises Unreadable."""
+def _dump_yaml(metadata: Mapping[str, Any]) -> str:
+    """Return metadata as lines of YAML, in their order. Raises Unreadable."""
     if not metadata:
         return ""
     try:
-        # The writer in C escapes emoji. python-frontmatter's own export strips Unicode spaces from the first key.
+        # The dumper in C escapes emoji. python-frontmatter's own export strips Unicode spaces from the first key.
         return str(
             yaml.dump(
                 dict(metadata),
@@ -185,30 +184,32 @@ def _dumped(metadata: Mapping[str, Any]) -> str:
             )
         )
     except _BROKEN as problem:
-        raise Unreadable(f"this cannot be said in YAML: {' '.join(str(problem).split())[:300]}") from problem
+        raise Unreadable(f"these values have no YAML form: {' '.join(str(problem).split())[:300]}") from problem
 
 
-def _in_place(front: FrontMatter, changes: Mapping[str, Any]) -> str | None:
-    """The block with the lines of some keys exchanged; None where keys have no lines of their own."""
+def _edit_in_place(front: FrontMatter, changes: Mapping[str, Any]) -> str | None:
+    """Return the block with the lines of some keys replaced; None if the keys do not have separate lines."""
     try:
         root = yaml.compose(front.block, Loader=yaml.SafeLoader)
     except _BROKEN:
         return None
     if root is not None and (not isinstance(root, yaml.MappingNode) or root.flow_style):
         return None
-    said = [token for token in yaml.scan(front.block, Loader=yaml.SafeLoader) if not isinstance(token, _UNSAID)]
+    tokens = [
+        token for token in yaml.scan(front.block, Loader=yaml.SafeLoader) if not isinstance(token, _STRUCTURE_TOKENS)
+    ]
     spans: dict[str, tuple[int, int]] = {}
     for key, value in root.value if root is not None else ():
         if not isinstance(key, yaml.ScalarNode) or key.value in spans or key.start_mark.column:
             return None
         begin, end = key.start_mark.index, max(value.end_mark.index, key.end_mark.index)
-        # A list ends where the next key begins for the reader; comments and blank lines before that are not its own.
-        ends = (token.end_mark.index for token in said if begin <= token.start_mark.index < end)
+        # The parser ends a list at the next key; comments and blank lines before that key do not belong to the list.
+        ends = (token.end_mark.index for token in tokens if begin <= token.start_mark.index < end)
         spans[key.value] = (begin, max(ends, default=end))
-    # The reader counts characters without a mark at the very beginning, which no block has.
+    # The parser does not count a byte order mark; a block never begins with one.
     edits = []
     for name, new in changes.items():
-        line = _dumped({name: new}).rstrip("\n").replace("\n", front.newline)
+        line = _dump_yaml({name: new}).rstrip("\n").replace("\n", front.newline)
         begin, end = spans.get(name, (len(front.block), len(front.block)))
         edits.append((begin, end, line))
     block = front.block
@@ -218,14 +219,14 @@ def _in_place(front: FrontMatter, changes: Mapping[str, Any]) -> str | None:
             before += front.newline if before and not before.endswith("\n") else ""
             block = before + line + front.newline + rest
         else:
-            # A value over several lines ends where the next line begins; the newline is put back.
+            # A value over several lines includes its last newline; add it again.
             missing = block[begin:end].endswith("\n") or not rest.startswith(("\r", "\n", " ", "\t"))
             block = before + line + (front.newline if missing else "") + rest
     return block
 
 
-def _same(block: str, wanted: Mapping[str, Any]) -> bool:
-    """Whether some YAML says exactly this, which may hold what is not equal to itself."""
+def _has_values(block: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether a YAML block has exactly these values. Compares their YAML text, because NaN differs from itself."""
     try:
         return bool(yaml.safe_dump(load(block) or {}) == yaml.safe_dump(dict(wanted)))
     except (*_BROKEN, Unreadable):

@@ -1,7 +1,7 @@
-"""Front matter in TOML, between lines of `+++`: read, and changed key by key.
+"""Reads and changes TOML front matter, between lines of `+++`.
 
-A change writes one line for each key, in its place or before the first table; everything else stays byte for byte. Only
-texts, numbers, truth values and lists of them are written; what comes out is read again before it is kept.
+A change writes one line for each key, in its place or before the first table; all other bytes stay unchanged. Values
+may be texts, numbers, booleans and lists of them. The result is parsed and compared before it is returned.
 Source: https://toml.io/en/v1.0.0.
 """
 
@@ -19,16 +19,16 @@ _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def load(block: str) -> dict[str, Any]:
-    """The values of some TOML. Raises Unreadable."""
+    """Return the values of a TOML block. Raises Unreadable."""
     try:
         return tomllib.loads(block.replace("\r\n", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         reason = "it nests too deeply" if isinstance(problem, RecursionError) else str(problem)
-        raise Unreadable(f"the front matter is no valid TOML: {reason}") from problem
+        raise Unreadable(f"the front matter is not valid TOML: {reason}") from problem
 
 
 def changed(block: str, changes: Mapping[str, Any], newline: str) -> str:
-    """A block with other values of some keys. Raises Unreadable where that cannot be done line by line."""
+    """Return a block with new values of some keys. Raises Unreadable if a change line by line is impossible."""
     wanted = {**load(block), **changes}
     for name, value in changes.items():
         line = f"{_key(name)} = {_value(value)}"
@@ -46,7 +46,7 @@ def changed(block: str, changes: Mapping[str, Any], newline: str) -> str:
     except Unreadable:
         same = False
     if not same:
-        raise Unreadable("the front matter cannot be changed without losing something; nothing was changed")
+        raise Unreadable("the front matter cannot be changed without losing values; nothing was changed")
     return block
 
 
@@ -55,10 +55,10 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML. Raises Unreadable."""
+    """Return a value as TOML. Raises Unreadable."""
     if isinstance(value, (str, bool, int, float)) or (
         isinstance(value, (list, tuple)) and all(isinstance(one, (str, bool, int, float)) for one in value)
     ):
-        # What JSON escapes in a text, TOML escapes in the same way, but for DEL.
+        # TOML has the same escapes as JSON, except for DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     raise Unreadable(f"expected texts, numbers or lists of them for front matter in TOML, not {type(value).__name__}")

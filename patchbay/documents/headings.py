@@ -1,7 +1,7 @@
-"""The headings of a Markdown text: their words without badges and markup, and the anchors that lead to them.
+"""Finds the headings of a Markdown text: their words without badges and markup, and their anchors.
 
-An anchor is what most sites that show Markdown make: lower case, without punctuation, `-` for blanks, `-1` for the
-second of its kind; one that the author wrote (`{#name}`) stays.
+An anchor has the form that GitHub uses: lower case, without punctuation, `-` for blanks, `-1` at the end of the second
+equal one. An anchor of the author (`{#name}`) stays unchanged.
 Sources: https://spec.commonmark.org; https://github.github.com/gfm/.
 """
 
@@ -22,12 +22,12 @@ _HTML_HEADING = re.compile(r"<h1\b[^<>]{0,500}>(.{1,1000}?)</h1>", re.DOTALL | r
 _WORD = re.compile(r"[^\W_]+")
 
 MAX_TITLE_PLACE = 20_000
-"""Characters at the beginning of a text within which an HTML heading may be its title."""
+"""Characters at the beginning of a text that are searched for an HTML heading as the title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading: its level, its plain words, its anchor, and where its line begins and ends in the text."""
+    """A heading: its level, its plain words, its anchor, and the offsets of its line in the text."""
 
     level: int
     title: str
@@ -37,10 +37,10 @@ class Heading:
 
 
 def headings(body: str) -> list[Heading]:
-    """The headings of a text, without what only looks like one inside fenced code, or has no words."""
+    """Return the headings of a text, without lines in fenced code and headings without words."""
     if "#" not in body:
         return []
-    # What closes a heading is taken off here: an expression that does it takes cubic time for a line of blanks.
+    # The closing `#` are stripped here: a regular expression for them takes cubic time for a line of blanks.
     plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
     found: list[Heading] = []
     known: dict[str, int] = {}
@@ -59,10 +59,10 @@ def headings(body: str) -> list[Heading]:
 
 
 def title_of(body: str, name: str = "") -> str:
-    """The title that a text gives itself: its first heading with words, in Markdown or HTML; else empty.
+    """Return the first heading with words, in Markdown or HTML, or an empty text.
 
     An HTML heading before the first Markdown heading may be a banner that all documents of a project share. The
-    Markdown heading is the title where it has more words of the file's `name` than the HTML heading has.
+    Markdown heading is the title if it has more words of the file's `name` than the HTML heading.
     """
     found = headings(body)
     html = _HTML_HEADING.search(body[:MAX_TITLE_PLACE])
@@ -80,7 +80,7 @@ def _words(text: str) -> set[str]:
 
 
 def plain_title(text: str) -> str:
-    """The words of a heading: no images, no addresses of links, no tags, no signs of emphasis."""
+    """Return the words of a heading, without images, addresses of links, tags and emphasis."""
     text = _IMAGE.sub("", text)
     text = _LINK.sub(r"\1", text)
     text = _TAG.sub("", text)

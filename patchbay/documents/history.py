@@ -1,8 +1,8 @@
-"""Every version of every document under its CID, and which document had which version when.
+"""The history of a library: every version of every document under its CID, with the time of each change.
 
-Kept in SQLite beside the documents. An entry is on the disk before the write that it belongs to is acknowledged.
-A version is kept once, however many documents have it. Times are Unix time in seconds.
-Sources: DESIGN section 4; issue "a library of documents"; https://www.sqlite.org/atomiccommit.html.
+The history is an SQLite file beside the documents. An entry is on the disk before its write returns. Documents with
+equal content share one stored version. Times are Unix time in seconds.
+Source: https://www.sqlite.org/atomiccommit.html.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 LOCK_WAIT_SECONDS = 30.0
 """Seconds that a write waits for another process."""
 
-PAGE = 1000
-"""How many versions of one document are told at once."""
+MAX_VERSIONS = 1000
+"""Limit on the versions of one document that `of` returns."""
 
 SMALL_BYTES = 16 * 1024
 """Bytes of the largest version that is compressed with a window of 4 KiB."""
@@ -43,7 +43,7 @@ CREATE INDEX IF NOT EXISTS of_key ON version (key, seq);
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One moment of a document: the CID it had from then on (None: it was gone), and how that came about."""
+    """One change of a document: its new CID (None: deleted), the time, and the kind of change."""
 
     cid: str | None
     at: float
@@ -51,32 +51,32 @@ class Version:
 
 
 class History:
-    """The versions of a library, in a file of its own. Safe for many threads and processes.
+    """The versions of a library in one file. Safe for many threads and processes.
 
-    A file that is damaged is put aside, with a word in the log, and a new history begins. One that only cannot be had
-    now (another process holds it, the disk is full) stays where it is: raises sqlite3.OperationalError.
+    A damaged file is renamed, with an error in the log, and a new history begins. A file that is temporarily unusable
+    (another process locks it, the disk is full) stays: raises sqlite3.OperationalError.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         try:
-            self._connection = _opened(path)
+            self._connection = _open(path)
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as problem:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
-            log.error("the history %s is damaged (%s); it was put aside as %s", path.name, problem, aside.name)
+            log.error("the history %s is damaged (%s); it was renamed to %s", path.name, problem, aside.name)
             path.rename(aside)
             for rest in ("-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     path.with_name(path.name + rest).unlink()
-            self._connection = _opened(path)
+            self._connection = _open(path)
         self._closer = weakref.finalize(self, self._connection.close)
 
     def add(self, entries: Iterable[tuple[str, bytes | None, str]]) -> None:
-        """Keep what documents have from now on: key, bytes (None: nothing any more), how that came about.
+        """Add changes of documents in one transaction: key, bytes (None: deleted), kind of change.
 
-        All or none; nothing is added where a document has the newest version that is known of it.
+        Skips a document whose content equals its newest version.
         """
         with self._lock, self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -86,30 +86,30 @@ class History:
                 if latest == (cid,) or (cid is None and latest is None):
                     continue
                 if data is not None:
-                    self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, _packed(data)))
+                    self._connection.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (cid, _compress(data)))
                 self._connection.execute(
                     "INSERT INTO version (key, cid, at, how) VALUES (?, ?, ?, ?)", (key, cid, time.time(), how)
                 )
 
     def of(self, key: str) -> list[Version]:
-        """The versions of a document, the newest first, at most PAGE."""
+        """Return the versions of a document, newest first, at most MAX_VERSIONS."""
         sql = "SELECT cid, at, how FROM version WHERE key = ? ORDER BY seq DESC LIMIT ?"
         with self._lock:
-            return [Version(*row) for row in self._connection.execute(sql, (key, PAGE))]
+            return [Version(*row) for row in self._connection.execute(sql, (key, MAX_VERSIONS))]
 
     def read(self, key: str, cid: str) -> bytes:
-        """The bytes of a version that a document has had. Raises NoDocument."""
+        """Return the bytes of a version of a document. Raises NoDocument."""
         sql = "SELECT data FROM content JOIN version USING (cid) WHERE key = ? AND cid = ? LIMIT 1"
         with self._lock:
             row = self._connection.execute(sql, (key, cid)).fetchone()
         if row is None:
-            raise NoDocument(f"{key} has had no version {cid}")
+            raise NoDocument(f"{key} has no version {cid}")
         data = zlib.decompress(row[0])
         verify(cid, data)
         return data
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._closer()
 
@@ -119,15 +119,15 @@ class History:
         return found
 
 
-def _packed(data: bytes) -> bytes:
-    """Some bytes compressed by zlib; for a small document most of the time would go into an empty large window."""
+def _compress(data: bytes) -> bytes:
+    """Compress bytes with zlib; a small window saves most of the time for a small document."""
     window, memory = (12, 5) if len(data) <= SMALL_BYTES else (15, 8)
     packer = zlib.compressobj(1, zlib.DEFLATED, window, memory)
     return packer.compress(data) + packer.flush()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Raises sqlite3.DatabaseError for a file that is none or damaged."""
+def _open(path: Path) -> sqlite3.Connection:
+    """Open or create the file. Raises sqlite3.DatabaseError for a damaged file or another kind of file."""
     connection = sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, check_same_thread=False, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -1,9 +1,8 @@
-"""What is on the disk, kept in step: a row in memory for each document, its words in the index.
+"""The index of a library's folder: a row in memory for each document, and its words in the full-text index.
 
-Rules: a file is read again only when its size, times or inode changed, and indexed again only when its bytes did;
-readers use what there is and never wait for an index that is being written; an index that is damaged is thrown away
-and filled again from the disk.
-Sources: REQUIREMENTS JANE-8, JANE-18, A-F2; https://www.sqlite.org/fts5.html.
+Rules: a file is read again only after its size, times or inode changed, and indexed again only after its bytes changed;
+readers use the present index and never wait for a write; a damaged index is deleted and built again from the folder.
+Source: https://www.sqlite.org/fts5.html.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from patchbay.sqlite import sqlite3
 log = logging.getLogger(__name__)
 
 COLUMNS = {"title": 10.0, "headings": 3.0, "tags": 3.0, "description": 3.0, "path": 2.0, "body": 1.0}
-"""What is searched of a document, and how much a word there counts."""
+"""The searched parts of a document, and the weight of a word in each part."""
 
 LABELS = ("top", "grp", "cid", "stamp", "about")
 MAX_BATCH_FILES, MAX_BATCH_BYTES = 512, 1024 * 1024
-"""How many files, and bytes of them, are read and indexed at once; a writer waits for no more. A file may be larger."""
+"""Limits on the files, and their bytes, that are indexed under one lock; a single file may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """What a list says of a document. Times are ISO 8601, as the document says them; empty where it does not."""
+    """The entry of a document in a list. Times are ISO 8601, as in the front matter; empty if it has none."""
 
     key: str
     cid: str
@@ -62,7 +61,7 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What became of a document: `added`, `changed` or `removed`. `relisted`: lists of documents show it otherwise."""
+    """A change of a document: `added`, `changed` or `removed`. `relisted` says that its entry in lists changed."""
 
     key: str
     how: str
@@ -71,7 +70,7 @@ class DocumentChange:
 
 @dataclass(frozen=True)
 class Document:
-    """A document as it is read: its row, its whole text, and that text taken apart."""
+    """A document: its row, its whole text, and the parts of the text."""
 
     row: DocumentRow
     text: str
@@ -79,31 +78,31 @@ class Document:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What its front matter says, as JSON."""
+        """The values of its front matter, as JSON."""
         return {str(key): front.plain(value) for key, value in self.front.metadata.items()}
 
 
 def document_of(key: str, data: bytes, stamp: str) -> Document:
-    """A document from its bytes. Raises Unreadable for what is no UTF-8 text."""
+    """Return a document from its bytes. Raises Unreadable for bytes that are not UTF-8 text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as problem:
         line = data.count(b"\n", 0, problem.start) + 1
-        raise Unreadable(f"{key} is no UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
+        raise Unreadable(f"{key} is not UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
     parts = front.split(text)
-    said = parts.metadata
+    metadata = parts.metadata
     name = key.rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     row = DocumentRow(
         key,
         cid_of(data),
         stamp,
-        _text(said.get("title")) or title_of(parts.body, stem) or stem,
-        _text(said.get("description")),
-        _text(said.get("author")),
-        _tags(said.get("tags")),
-        _text(said.get("createdAt")),
-        _text(said.get("updatedAt")),
+        _text(metadata.get("title")) or title_of(parts.body, stem) or stem,
+        _text(metadata.get("description")),
+        _text(metadata.get("author")),
+        _tags(metadata.get("tags")),
+        _text(metadata.get("createdAt")),
+        _text(metadata.get("updatedAt")),
         len(data),
         parts.problem or "",
     )
@@ -113,10 +112,10 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
 class FolderIndex:
     """The rows and the index of one folder.
 
-    With `place` the index is kept in that file, else in memory. `took` and `folders` are of the last look: the seconds
-    of its walk, and the folders it met. `keep` is called with what was found on the disk
-    (key and bytes, None where it is gone) before it counts as known; `alone` keeps other writers
-    out meanwhile, and raises TimeoutError where they write for longer than its seconds.
+    The index is in the file `place`, or in memory if it is None. `took` and `folders` belong to the last scan: the
+    seconds of its walk, and the folders that it visited. `keep` gets each version from the disk (key and bytes, None
+    for a deleted file) before the index has it; `alone` locks out other writers, and raises TimeoutError if they hold
+    the lock for longer than its seconds.
     """
 
     def __init__(
@@ -137,23 +136,24 @@ class FolderIndex:
         self.done, self.total = 0, 0
         self.took = 0.0
         self.folders: list[Path] = []
-        self.index, self._rows, self._inode = self._opened()
+        self.index, self._rows, self._inode = self._open_index()
 
     @property
     def rows(self) -> Mapping[str, DocumentRow]:
-        """Every document by its path."""
+        """The rows of all documents by path."""
         return self._rows.copy()
 
     def get(self, key: str) -> DocumentRow | None:
-        """What is known of one document."""
+        """Return the row of one document, or None."""
         return self._rows.get(key)
 
     def refresh(
         self, progress: Callable[[int, int], None] = lambda done, total: None, seconds: float = math.inf
     ) -> list[DocumentChange] | None:
-        """Look at the whole folder once and take in what changed; answers that. `progress` gets done and total.
+        """Scan the whole folder, index the changes and return them. `progress` gets done and total.
 
-        After `seconds` it takes in no more: `total - done` is what is left. None where another thread looks so long.
+        Indexing stops after `seconds`; `total - done` is the number of files left. Returns None if another thread
+        refreshes for that long.
         """
         end = time.monotonic() + seconds
         if not self._refreshing.acquire(timeout=-1 if math.isinf(seconds) else seconds):
@@ -161,81 +161,81 @@ class FolderIndex:
         changes: list[DocumentChange] = []
         try:
             self._check_place()
-            stale, gone = self._compared()
+            stale, gone = self._find_changes()
             self.done, self.total = 0, len(stale) + len(gone)
-            # What is gone goes first: else a moved document would be found twice.
-            batches = [(self._forget, batch) for batch in _batches(dict.fromkeys(gone, 0))]
-            batches += [(self._take_in, batch) for batch in _batches(stale)]
-            for take, batch in batches:
+            # Remove deleted files first: otherwise a search would find a moved document twice.
+            batches = [(self._remove_files, batch) for batch in _batches(dict.fromkeys(gone, 0))]
+            batches += [(self._index_files, batch) for batch in _batches(stale)]
+            for apply, batch in batches:
                 left = max(0.0, end - time.monotonic())
                 if not left:
                     break
                 with self._alone(left):
-                    changes += take(batch)
+                    changes += apply(batch)
                 self.done += len(batch)
                 progress(self.done, self.total)
         except TimeoutError as problem:
-            log.info("a look at a library ends early: %s", problem)
+            log.info("the scan of a library ends early: %s", problem)
         finally:
             self._refreshing.release()
         return changes
 
-    def _compared(self) -> tuple[dict[str, int], list[str]]:
-        """The files that differ from what is known of them, each with its bytes; and the paths that are gone."""
-        begun, folders = time.monotonic(), list[Path]()
+    def _find_changes(self) -> tuple[dict[str, int], list[str]]:
+        """Return the new and changed files, each with its size in bytes, and the paths of deleted files."""
+        started, folders = time.monotonic(), list[Path]()
         known = self._rows.copy()
         walk = self._disk.walk(self._endings, folders)
-        seen = {key: stamp for key, stamp in walk if key in known or self._listed(key)}
-        self.took, self.folders = time.monotonic() - begun, folders
+        seen = {key: stamp for key, stamp in walk if key in known or self._is_document(key)}
+        self.took, self.folders = time.monotonic() - started, folders
         stale = {key: size_of(stamp) for key, stamp in seen.items() if key not in known or known[key].stamp != stamp}
         return stale, [key for key in known if key not in seen]
 
     def put(self, document: Document) -> DocumentChange:
-        """Take in what has just been written."""
+        """Index a document that was just written."""
         change = self._change(document.row)
-        self._index(lambda index: index.put(_words(document)))
+        self._write_index(lambda index: index.put(_words(document)))
         self._rows[document.row.key] = document.row
         return change
 
     def drop(self, key: str) -> DocumentChange:
-        """Take out what has just been removed."""
-        self._index(lambda index: index.remove(key))
+        """Remove a document that was just deleted."""
+        self._write_index(lambda index: index.remove(key))
         self._rows.pop(key, None)
         return DocumentChange(key, "removed")
 
     def rebuild(self) -> None:
-        """Begin again with an empty index: what there was is damaged."""
+        """Replace a damaged index by an empty one."""
         self.index.close()
         if self._place is not None:
             _remove(self._place)
-        self.index, self._rows, self._inode = self._opened()
+        self.index, self._rows, self._inode = self._open_index()
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self.index.close()
 
-    def _index(self, do: Callable[[Index], Any]) -> None:
-        """Write to the index. One that is damaged must not keep a document from being written."""
+    def _write_index(self, write: Callable[[Index], Any]) -> None:
+        """Write to the index. A damaged index is rebuilt, so that the write of the document succeeds."""
         try:
-            do(self.index)
+            write(self.index)
         except sqlite3.DatabaseError as problem:
-            log.error("the index of the library is damaged and is made again: %s", problem)
+            log.error("the index of the library is damaged and will be rebuilt: %s", problem)
             self.rebuild()
 
-    def _opened(self) -> tuple[Index, dict[str, DocumentRow], int]:
+    def _open_index(self) -> tuple[Index, dict[str, DocumentRow], int]:
         try:
             index = Index(COLUMNS, self._place, LABELS)
             rows = dict(_rows(index))
         except (ConfigError, sqlite3.DatabaseError, orjson.JSONDecodeError, TypeError) as problem:
             if self._place is None:
                 raise
-            log.warning("the index of the library cannot be used and is made again: %s", problem)
+            log.warning("the index of the library is unusable and will be rebuilt: %s", problem)
             _remove(self._place)
             index, rows = Index(COLUMNS, self._place, LABELS), {}
         return index, rows, self._place.stat().st_ino if self._place is not None else 0
 
     def _check_place(self) -> None:
-        """Another process may have thrown a damaged index away: then this one uses the new one too."""
+        """Open the index again if another process has replaced a damaged file."""
         if self._place is None:
             return
         try:
@@ -244,17 +244,17 @@ class FolderIndex:
             same = False
         if not same:
             self.index.close()
-            self.index, self._rows, self._inode = self._opened()
+            self.index, self._rows, self._inode = self._open_index()
 
-    def _listed(self, key: str) -> bool:
+    def _is_document(self, key: str) -> bool:
         if paths.is_path(key):
             return True
         if key not in self._refused:
             self._refused.add(key)
-            log.warning("the file %r is no document: its path is none that is the same everywhere", key)
+            log.warning("the file %r is not a document: its path is not valid on every system", key)
         return False
 
-    def _take_in(self, keys: Sequence[str]) -> list[DocumentChange]:
+    def _index_files(self, keys: Sequence[str]) -> list[DocumentChange]:
         fresh: list[tuple[Document, bytes]] = []
         stamps: dict[str, str] = {}
         for key, data, stamp in self._disk.read_each(keys, self._refuse):
@@ -267,13 +267,13 @@ class FolderIndex:
             except Unreadable as problem:
                 fresh.append((_unreadable(key, data, stamp, problem.message), data))
         if stamps:
-            self._index(lambda index: index.label_each("stamp", stamps))
+            self._write_index(lambda index: index.label_each("stamp", stamps))
             self._rows |= {key: replace(self._rows[key], stamp=stamp) for key, stamp in stamps.items()}
         if not fresh:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
         changes = [self._change(document.row) for document, _ in fresh]
-        self._index(lambda index: index.put(*(_words(document) for document, _ in fresh)))
+        self._write_index(lambda index: index.put(*(_words(document) for document, _ in fresh)))
         self._rows |= {document.row.key: document.row for document, _ in fresh}
         return changes
 
@@ -284,22 +284,22 @@ class FolderIndex:
         return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
     def _refuse(self, key: str, problem: ToolFailed) -> None:
-        """Log once for each file why it cannot be read; one that is gone is no problem."""
+        """Log once for each file why it cannot be read; a deleted file needs no log line."""
         if not isinstance(problem, NoDocument) and key not in self._refused:
             self._refused.add(key)
             log.warning("%s", problem.message)
 
-    def _forget(self, keys: Sequence[str]) -> list[DocumentChange]:
+    def _remove_files(self, keys: Sequence[str]) -> list[DocumentChange]:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
         self._keep([(key, None) for key in gone])
-        self._index(lambda index: index.remove(*gone))
+        self._write_index(lambda index: index.remove(*gone))
         for key in gone:
             self._rows.pop(key, None)
         return [DocumentChange(key, "removed") for key in gone]
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[Sequence[str]]:
-    """Paths, of which the bytes are given, in groups of at most MAX_BATCH_FILES and MAX_BATCH_BYTES."""
+    """Yield the paths in groups of at most MAX_BATCH_FILES and MAX_BATCH_BYTES; `sizes` maps a path to its bytes."""
     batch: list[str] = []
     left = MAX_BATCH_BYTES
     for key, size in sizes.items():
@@ -313,7 +313,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[Sequence[str]]:
 
 
 def group_of(key: str) -> tuple[str, str]:
-    """The first folder of a path, and the first two; empty where there are none."""
+    """Return the first folder of a path, and the first two; an empty text for a missing one."""
     parts = key.split("/")[:-1]
     return parts[0] if parts else "", "/".join(parts[:2]) if len(parts) > 1 else ""
 

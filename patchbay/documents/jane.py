@@ -1,6 +1,6 @@
-"""Jane's two collections in one library: `stdlib/{language}/**.md` and `specs/{project}/**.md`, and their addresses.
+"""The two collections of the server jane in one library: `stdlib/{language}/**.md` and `specs/{project}/**.md`.
 
-Sources: REQUIREMENTS section 5 (JANE-11, JANE-12, JANE-C7, A-F1).
+Stored definitions of the server import this module, so its names stay (docs/definitions.md).
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from patchbay.documents.search_results import answered as answered
 from patchbay.documents.search_results import told as told
 from patchbay.errors import WrongArguments
 
-FIRST_LOOK = 0.5
-"""Seconds that a list of resources waits for the first look at the disk; a longer one is told when it is done."""
+FIRST_SCAN_SECONDS = 0.5
+"""Seconds that a list of resources waits for the first scan of the folder; a notification follows a longer scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One of the two: the `type` of tools' arguments, its folder and its scheme, and what its groups are called."""
+    """One of the two collections: its `type` in arguments (also the URI scheme), its folder, the name of its groups."""
 
     type: str
     folder: str
     group: str
 
     def key(self, group: str, path: str) -> str:
-        """The path in the library of a document of a group. Raises BadPath."""
+        """Return the path in the library of a document of a group. Raises BadPath."""
         key = f"{self.folder}/{paths.name(group, self.group)}/{path}"
         paths.document_path(path)
         return key
 
     def uri(self, group: str, path: str) -> str:
-        """The address of a document."""
+        """Return the URI of a document."""
         return f"{self.type}://{quote(group, safe='')}/{quote(path, safe='/')}"
 
 
@@ -48,22 +48,22 @@ _BY_FOLDER = {one.folder: one for one in (STDLIB, SPEC)}
 
 
 def place_of(key: str) -> tuple[Collection, str, str] | None:
-    """Collection, group and path of a document of the library; None for one that belongs to neither collection."""
+    """Return collection, group and path of a document of the library; None for a document in neither collection."""
     parts = key.split("/", 2)
     found = _BY_FOLDER.get(parts[0])
     return (found, parts[1], parts[2]) if found is not None and len(parts) == 3 else None
 
 
 def uri_of(key: str) -> str:
-    """The address of a document of one of the collections."""
+    """Return the URI of a document of one of the collections."""
     place = place_of(key)
-    assert place is not None, f"{key} lies in neither collection"
+    assert place is not None, f"{key} is in neither collection"
     collection, group, path = place
     return collection.uri(group, path)
 
 
 def chosen(type: str, language: str | None, project: str | None) -> tuple[Collection, str]:
-    """The collection and group that a tool's arguments name. Raises WrongArguments when the group is missing."""
+    """Return the collection and group in a tool's arguments. Raises WrongArguments for a missing group."""
     collection = BY_TYPE[type]
     group = language if collection is STDLIB else project
     if not group:
@@ -72,15 +72,15 @@ def chosen(type: str, language: str | None, project: str | None) -> tuple[Collec
 
 
 def opened(context: Any) -> Library:
-    """The library of the calling server, opened when it is asked for the first time, closed when the hub ends."""
-    library: Library = context.kept(_made)
+    """Return the library of the calling server. The first call opens it; the hub closes it when the hub stops."""
+    library: Library = context.kept(_open_library)
     return library
 
 
 def listed(context: Any) -> list[dict[str, Any]]:
-    """Every document as an entry of `resources/list`, by address."""
+    """Return an entry of `resources/list` for every document, sorted by path."""
     library = opened(context)
-    library.ready(FIRST_LOOK)
+    library.ready(FIRST_SCAN_SECONDS)
     found = []
     for row in library.rows():
         place = place_of(row.key)
@@ -101,11 +101,11 @@ def listed(context: Any) -> list[dict[str, Any]]:
 
 
 def summary(row: DocumentRow) -> dict[str, Any]:
-    """What a list says of a document."""
+    """Return the entry of a document in the results of tools."""
     place = place_of(row.key)
-    assert place is not None, f"{row.key} lies in neither collection"
+    assert place is not None, f"{row.key} is in neither collection"
     collection, group, path = place
-    said = {
+    entry = {
         "uri": collection.uri(group, path),
         "type": collection.type,
         collection.group: group,
@@ -119,16 +119,16 @@ def summary(row: DocumentRow) -> dict[str, Any]:
         "problem": row.problem,
     }
     needed = ("uri", "type", collection.group, "path", "title", "tags")
-    return {name: value for name, value in said.items() if value or name in needed}
+    return {name: value for name, value in entry.items() if value or name in needed}
 
 
-def _made(context: Any) -> Library:
-    library = Library(context.folder, listener=partial(_tell, context))
+def _open_library(context: Any) -> Library:
+    library = Library(context.folder, listener=partial(_report_changes, context))
     library.start()
     return library
 
 
-def _tell(context: Any, changes: Sequence[DocumentChange]) -> None:
+def _report_changes(context: Any, changes: Sequence[DocumentChange]) -> None:
     for change in changes:
         if place_of(change.key) is not None and change.how != "added":
             context.updated(uri_of(change.key))

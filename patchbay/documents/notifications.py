@@ -1,4 +1,4 @@
-"""Who hears that documents changed: told on a thread of its own, many changes at once, so that no writer waits."""
+"""Reports changed documents to a listener on a separate thread, in batches, so that a writer does not wait."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from patchbay.documents.index import DocumentChange
 
 log = logging.getLogger(__name__)
 
-EVERY = 0.25
-"""Seconds between two rounds: what changes meanwhile is told together."""
+BATCH_SECONDS = 0.25
+"""Seconds between two calls of a listener; the changes in between form one batch."""
 
 Listener = Callable[[Sequence[DocumentChange]], None]
 
 
 class ListenerThread:
-    """Tells one listener. The first change is told at once; a listener that fails is told the next time again."""
+    """Calls one listener with changes. The first change is reported at once; a failing listener gets later batches."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._waiting: dict[str, DocumentChange] = {}
-        self._some = threading.Condition()
+        self._wake = threading.Condition()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def tell(self, changes: Sequence[DocumentChange]) -> None:
-        """Have these told soon. Of several changes of one document only the last one is."""
+    def report(self, changes: Sequence[DocumentChange]) -> None:
+        """Report these changes soon. Of several changes of one document the listener gets only the last."""
         if not changes:
             return
-        with self._some:
+        with self._wake:
             for change in changes:
                 before = self._waiting.get(change.key)
                 relisted = change.relisted or (before is not None and before.relisted)
@@ -39,26 +39,26 @@ class ListenerThread:
             if self._thread is None and not self._ending.is_set():
                 self._thread = threading.Thread(target=self._run, name="library notices", daemon=True)
                 self._thread.start()
-            self._some.notify()
+            self._wake.notify()
 
     def close(self) -> None:
-        """Tell nobody any more."""
-        with self._some:
+        """Stop calling the listener."""
+        with self._wake:
             self._ending.set()
-            self._some.notify()
+            self._wake.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
         while True:
-            with self._some:
-                self._some.wait_for(lambda: self._waiting or self._ending.is_set())
+            with self._wake:
+                self._wake.wait_for(lambda: self._waiting or self._ending.is_set())
                 if self._ending.is_set():
                     return
                 changes, self._waiting = list(self._waiting.values()), {}
             try:
                 self._listener(changes)
             except Exception:
-                log.exception("that documents changed could not be told")
-            if self._ending.wait(EVERY):
+                log.exception("the listener of a library failed")
+            if self._ending.wait(BATCH_SECONDS):
                 return

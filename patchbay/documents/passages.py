@@ -1,8 +1,7 @@
-"""Where in a document the words of a query stand: the lines to show, with whole words marked, and the best section.
+"""Finds the words of a query in a document: the lines to show, with whole words marked, and the best section.
 
-A text is scanned once, for the beginnings of the words alone, and no further than MOST_MATCHES matches; a word counts
-when its stem or its form is one that the query asks for.
-Sources: REQUIREMENTS JANE-17, JANE-C10.
+One scan of the text finds the beginnings of the words, at most MAX_MATCHES; a word matches if its stem or its form is
+in the query.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from patchbay.fulltext.query import ParsedQuery, Word
 from patchbay.fulltext.words import folded, pieces, sign_of
 
 MAX_LINES = 5
-"""How many matching lines of one document are shown."""
+"""Limit on the matching lines of one document that are shown."""
 
 MAX_LINE_CHARACTERS = 240
-"""Characters of a line that are shown."""
+"""Limit on the characters of a line that are shown."""
 
 MAX_WORD_CHARACTERS = 64
-"""Characters on either side of a match that may belong to its word."""
+"""Limit on the characters of a word on either side of a match."""
 
 MAX_MATCHES = 2000
-"""How many matches of one document are looked at."""
+"""Limit on the matches in one document."""
 
 MARK = "**"
-"""What stands around a match, before and after it."""
+"""The text before and after a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line of a document's text with its number, counted from 1; MARK stands around what was looked for."""
+    """A line of a document's text with its number, counted from 1, and MARK around each match."""
 
     line: int
     text: str
@@ -46,7 +45,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """The lines that match, in order, and the heading of the section that matches best (None: there is none)."""
+    """The matching lines, in order, and the heading of the best section (None: no section)."""
 
     lines: tuple[Match, ...] = ()
     section: Heading | None = None
@@ -54,7 +53,7 @@ class Passages:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A match: where it begins and ends, and which word of the query it is."""
+    """A match: its offsets in the text, and the number of its word in the query."""
 
     begin: int
     end: int
@@ -62,7 +61,7 @@ class _Spot:
 
 
 def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
-    """Where a document's body has the words of a query; `before` lines stand before the body."""
+    """Return the matching lines and section of a document's body; `before` is the number of lines before the body."""
     spots = list(_spots(reading, body))
     if not spots:
         return Passages(section=None)
@@ -70,7 +69,7 @@ def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
     by_line: dict[int, list[_Spot]] = {}
     for spot in spots:
         by_line.setdefault(bisect_right(starts, spot.begin) - 1, []).append(spot)
-    # Lines with more of the words are better; of equal ones, the first are shown.
+    # Show the lines with the most words of the query; of equal lines the first ones.
     best = sorted(by_line, key=lambda line: (-len({spot.word for spot in by_line[line]}), line))[:MAX_LINES]
     shown = []
     for line in sorted(best):
@@ -80,7 +79,7 @@ def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
 
 
 def _section(body: str, spots: Sequence[_Spot]) -> Heading | None:
-    """The section with most of the words; words in its heading count more, then their number, then its place."""
+    """Return the section with the most words of the query, then the most in its heading, then the most matches."""
     found = headings(body)
     if not found:
         return None
@@ -99,18 +98,18 @@ def _section(body: str, spots: Sequence[_Spot]) -> Heading | None:
 
 
 def _spots(reading: ParsedQuery, body: str) -> Iterator[_Spot]:
-    """Every match in a text, by place, at most MAX_MATCHES."""
+    """Yield the matches in a text in order, at most MAX_MATCHES for each word."""
     flat = _flat(body)
     found: list[_Spot] = []
     for number, word in enumerate(reading.words):
         phrase = word.term.text.split() if word.term.phrase else None
         if phrase:
             pattern = r"[\W_]+".join(re.escape(_flat(one)) for one in phrase)
-            found += (_Spot(one.start(), one.end(), number) for one in _some(rf"(?<!\w){pattern}(?!\w)", flat))
+            found += (_Spot(one.start(), one.end(), number) for one in _find(rf"(?<!\w){pattern}(?!\w)", flat))
             continue
         forms = _Forms(word)
-        for one in _some("|".join(map(re.escape, forms.begins)), flat):
-            begin, end = _whole(flat, one.start(), one.end())
+        for one in _find("|".join(map(re.escape, forms.begins)), flat):
+            begin, end = _whole_word(flat, one.start(), one.end())
             if forms.has(flat[begin:end], body[begin:end]):
                 found.append(_Spot(begin, end, number))
     last = -1
@@ -120,7 +119,7 @@ def _spots(reading: ParsedQuery, body: str) -> Iterator[_Spot]:
             yield spot
 
 
-def _some(pattern: str, text: str) -> Iterator[re.Match[str]]:
+def _find(pattern: str, text: str) -> Iterator[re.Match[str]]:
     if not pattern:
         return
     for number, found in enumerate(re.finditer(pattern, text)):
@@ -130,7 +129,7 @@ def _some(pattern: str, text: str) -> Iterator[re.Match[str]]:
 
 
 class _Forms:
-    """How a word of a query may be written in a text."""
+    """The forms of a query's word in a text."""
 
     def __init__(self, word: Word) -> None:
         text = word.term.text
@@ -146,7 +145,7 @@ class _Forms:
         self.begins = [self._sign] if self._sign else sorted(filter(None, begins), key=len)
 
     def has(self, flat: str, written: str) -> bool:
-        """Whether a whole word of a text shows the word of the query."""
+        """Whether a whole word of a text is a form of the query's word."""
         if self._sign:
             return True
         if flat.replace("_", "") == self._whole or (self._open and flat.startswith(self._whole)):
@@ -157,8 +156,8 @@ class _Forms:
         return not flat.isascii() and self._whole in flat
 
 
-def _whole(text: str, begin: int, end: int) -> tuple[int, int]:
-    """The bounds of the whole word around a match."""
+def _whole_word(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Return the bounds of the whole word around a match."""
     least, most = max(0, begin - MAX_WORD_CHARACTERS), min(len(text), end + MAX_WORD_CHARACTERS)
     while begin > least and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
         begin -= 1
@@ -173,20 +172,20 @@ def _whole(text: str, begin: int, end: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8192)
 def _letter(letter: str) -> str:
-    """A letter in lower case and without accents, still one letter."""
+    """Return a letter in lower case and without accents, still one letter."""
     bare = unicodedata.normalize("NFKD", letter)[0].lower()
     return bare if len(bare) == 1 else letter
 
 
 def _flat(text: str) -> str:
-    """A text in lower case and without accents, each letter in its place."""
+    """Return a text in lower case and without accents, with the same offsets."""
     if text.isascii():
         return text.lower()
     return text.translate({ord(letter): _letter(letter) for letter in set(text)})
 
 
 def _shown(line: str, start: int, spots: Sequence[_Spot]) -> str:
-    """A line with MARK around its matches, shortened around the first of them."""
+    """Return a line with MARK around its matches, shortened around the first match."""
     begin, stop = 0, len(line.rstrip())
     if stop > MAX_LINE_CHARACTERS:
         first = spots[0].begin - start

@@ -1,8 +1,8 @@
-"""Which paths a document may have: relative, with `/`, plain names, and the same everywhere.
+"""Checks the paths of documents: relative, with `/`, of plain names, and valid on every system.
 
-A path that is refused here is never shown to the file system. Names that one system reads in another way than the
-next (`..`, drive letters, `CON`, a trailing dot, percent-encoding, look-alikes of `/`) are refused on all of them.
-Sources: REQUIREMENTS JANE-C5, JANE-15; THREATS (paths); https://learn.microsoft.com/windows/win32/fileio/naming-a-file.
+The file system never sees a refused path. Names with a different meaning on some system (`..`, drive letters, `CON`, a
+trailing dot, percent-encoding, look-alikes of `/`) are refused on all systems.
+Source: https://learn.microsoft.com/windows/win32/fileio/naming-a-file.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from functools import lru_cache
 
 from patchbay.documents.errors import BadPath
 
-LONGEST_NAME = 200
-"""Bytes of the longest name; file systems take 255, and a temporary file needs some of them."""
+MAX_NAME_BYTES = 200
+"""Limit on a name; file systems allow 255 bytes, and a temporary file needs some of them."""
 
-LONGEST_PATH = 1000
-"""Bytes of the longest path."""
+MAX_PATH_BYTES = 1000
+"""Limit on a path."""
 
 MAX_FOLDER_DEPTH = 16
-"""Folders inside each other."""
+"""Limit on the names in a path."""
 
-SHOWN = 120
-"""Characters of a wrong path that a message shows."""
+MAX_SHOWN_CHARACTERS = 120
+"""Limit on the characters of a wrong path in a message."""
 
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3])(?:\..*)?", re.I
@@ -34,7 +34,7 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def document_path(path: str, endings: tuple[str, ...] = (".md",)) -> tuple[str, ...]:
-    """The names in the path of a document, the last one with one of these endings. Raises BadPath."""
+    """Return the names in the path of a document, which ends in one of these endings. Raises BadPath."""
     parts = folder_path(path)
     if not parts[-1].endswith(endings) or parts[-1] in endings:
         raise BadPath(f"{_shown(path)}: expected a path that ends in {' or '.join(endings)}")
@@ -42,15 +42,15 @@ def document_path(path: str, endings: tuple[str, ...] = (".md",)) -> tuple[str, 
 
 
 def folder_path(path: str) -> tuple[str, ...]:
-    """The names in a path. Raises BadPath."""
+    """Return the names in a path. Raises BadPath."""
     if not path:
         raise BadPath("expected a path, not an empty text")
     if "\0" in path:
         raise BadPath(f"{_shown(path)}: expected a path without NUL characters")
     if path.startswith("/"):
         raise BadPath(f"{_shown(path)}: expected a relative path, one that does not begin with /")
-    if len(path) > LONGEST_PATH or len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
-        raise BadPath(f"{_shown(path)}: expected a path of at most {LONGEST_PATH} bytes")
+    if len(path) > MAX_PATH_BYTES or len(path.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
+        raise BadPath(f"{_shown(path)}: expected a path of at most {MAX_PATH_BYTES} bytes")
     parts = tuple(path.split("/"))
     if len(parts) > MAX_FOLDER_DEPTH:
         raise BadPath(f"{_shown(path)}: expected at most {MAX_FOLDER_DEPTH} names in a path")
@@ -60,7 +60,7 @@ def folder_path(path: str) -> tuple[str, ...]:
 
 
 def name(text: str, what: str) -> str:
-    """One name, such as that of a project; `what` is what messages call it. Raises BadPath."""
+    """Check one name, such as a project; `what` is the word for it in messages. Raises BadPath."""
     if "/" in text:
         raise BadPath(f"{what} {_shown(text)}: expected a single name, without /")
     try:
@@ -70,7 +70,7 @@ def name(text: str, what: str) -> str:
 
 
 def is_path(path: str) -> bool:
-    """Whether a path is one that a document or folder may have."""
+    """Whether a path is valid for a document or a folder."""
     try:
         folder_path(path)
     except BadPath:
@@ -79,16 +79,16 @@ def is_path(path: str) -> bool:
 
 
 def _check(part: str, path: str) -> None:
-    """Raises BadPath for a name that no file here may have."""
-    reason = _reason(part)
+    """Raise BadPath for an invalid name."""
+    reason = _find_problem(part)
     if reason:
         raise BadPath(f"{_shown(path)}: {reason}")
 
 
 @lru_cache(maxsize=4096)
-def _reason(part: str) -> str | None:
+def _find_problem(part: str) -> str | None:
     if not part:
-        return "expected a name between two / and at the end"
+        return "expected a name before, between and after the / of a path"
     if part in (".", ".."):
         return f"expected names of files and folders, not {part!r}"
     if part.startswith("."):
@@ -96,7 +96,7 @@ def _reason(part: str) -> str | None:
     if found := _FORBIDDEN.search(part):
         return f"expected names without {found[0]!r}"
     if _ENCODED.search(part):
-        return "expected plain text; there is a percent-encoded character"
+        return "expected plain text; found a percent-encoded character"
     if any(unicodedata.category(one) in _UNSEEN for one in part):
         return "expected names without control or invisible characters"
     if part[-1] in ". " or part[0] == " ":
@@ -107,10 +107,10 @@ def _reason(part: str) -> str | None:
         return "expected Unicode in its composed form (NFC)"
     if re.search(r"[/\\:]|^\.{1,2}$", unicodedata.normalize("NFKC", part)):
         return "expected no look-alikes of / \\ : or .."
-    if len(part.encode()) > LONGEST_NAME:
-        return f"expected names of at most {LONGEST_NAME} bytes"
+    if len(part.encode()) > MAX_NAME_BYTES:
+        return f"expected names of at most {MAX_NAME_BYTES} bytes"
     return None
 
 
 def _shown(path: str) -> str:
-    return repr(path if len(path) <= SHOWN else path[: SHOWN - 1] + "…")
+    return repr(path if len(path) <= MAX_SHOWN_CHARACTERS else path[: MAX_SHOWN_CHARACTERS - 1] + "…")

@@ -1,8 +1,7 @@
-"""What a search answers: a page of documents with their lines, sections and texts, as JSON and to read.
+"""The results of a search: a page of documents with their lines, sections and texts, as JSON and as text.
 
-A document is read when it is shown: one that is gone, or another than the index says, shows that the index is behind,
-and the answer says so. An answer is bounded: `nextOffset` says where the rest begins.
-Sources: REQUIREMENTS JANE-8, JANE-17, JANE-C10.
+Each document is read when its result is made. A deleted or changed document shows that the index lacks changes, and the
+answer reports that. The size of an answer is bounded: `nextOffset` is the offset of the next page.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from patchbay.documents.passages import passages
 from patchbay.documents.search import DocumentHit, Search, is_all
 
 DEFAULT_LIMIT = 20
-"""How many documents a page of results has, where nothing else is asked for."""
+"""Documents in a page of results, unless the caller asks for another number."""
 
 MAX_LIMIT = 1000
-"""How many documents a page of results has at most; as many has a page of all documents."""
+"""Limit on the documents in a page of results; also the default for a list of all documents."""
 
 MAX_ANSWER_BYTES = 300_000
-"""Bytes of the results of one page as JSON, without texts of documents; what would not fit is on the next page."""
+"""Limit on the JSON of one page, without the texts of documents; further results go to the next page."""
 
 MAX_CONTENT_BYTES = 400_000
-"""Bytes of the texts of documents in one page; one that would not fit is left out."""
+"""Limit on the texts of documents in one page; the page leaves out texts beyond it."""
 
-LEFT_OUT = "(left out here, because it is long: read the document)"
+LEFT_OUT = "(the text is too long for this page: read the document)"
 
 Json = dict[str, Any]
 
@@ -44,7 +43,7 @@ def answered(
     offset: int = 0,
     with_content: bool = False,
 ) -> Json:
-    """A page of results. `summary` says what is shown of a row, at least `uri` and `title`."""
+    """Return a page of results as JSON. `summary` returns the members of a row, at least `uri` and `title`."""
     library.catch_up()
     most = limit or (MAX_LIMIT if is_all(query) else DEFAULT_LIMIT)
     found = library.search(query, where, most, offset)
@@ -75,22 +74,22 @@ def answered(
 
 
 def behind(library: Library) -> Json:
-    """What an answer says of an index that lacks something: `behind`, and `pending` where the number is known."""
+    """Return the members for an index that lacks changes: `behind`, and `pending` if the number is known."""
     if not library.behind:
         return {}
     return {"behind": True} | ({"pending": library.pending} if library.pending else {})
 
 
 def told(value: Json) -> str:
-    """A page of results for reading."""
+    """Return a page of results as text."""
     late = ""
     if value.get("behind"):
         count = f"{value['pending']} documents" if value.get("pending") else "some changes"
-        late = f"The index is behind the folder: {count} are still to be taken in. Search again in a moment."
+        late = f"The index is behind the folder: {count} are not indexed yet. Search again in a moment."
     meant = f"Did you mean: {value['didYouMean']}" if "didYouMean" in value else ""
     if not value["results"]:
         return "\n\n".join(filter(None, ("No document was found.", meant, late)))
-    some = "" if value["every"] else " Few have all the words; those with some of them are here too."
+    some = "" if value["every"] else " Few have all the words, so documents with some of them are listed too."
     least = "At least " if value.get("behind") else ""
     parts = [f"{least}{value['total']} found, {len(value['results'])} shown.{some}", meant, late]
     parts += [_told(one) for one in value["results"]]
@@ -100,7 +99,7 @@ def told(value: Json) -> str:
 
 
 def _current(library: Library, hit: DocumentHit) -> Document | None:
-    """A found document as it is now; None where it is gone."""
+    """Return the present document of a hit; None if it is deleted or unreadable."""
     try:
         document = library.read(hit.row.key)
     except NoDocument:

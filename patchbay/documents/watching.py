@@ -1,9 +1,9 @@
-"""Watching a library's folder: the kernel tells of a change, then the folder is looked at.
+"""Watches a library's folder: scans the folder after the kernel reports a change.
 
-Each folder that holds or may hold documents is watched by itself, never through a symbolic link. A look compares the
-whole folder with what is known, so that one look takes in whatever was told and whatever was missed. A second look
-follows when a change was told, because files in a new folder may be older than its watch. Where the kernel cannot
-watch (no inotify, too many folders), the folder is looked at again and again.
+Each folder that may hold documents has its own watch, never through a symbolic link. A scan compares the whole folder
+with the index, so one scan finds all reported and all missed changes. A second scan follows each reported change,
+because files in a new folder may be older than its watch. If the kernel cannot watch (no inotify, too many folders),
+the folder is scanned periodically.
 Sources: inotify(7); https://watchfiles.helpmanual.io/api/watch/.
 """
 
@@ -21,42 +21,42 @@ from watchfiles import Change, watch
 log = logging.getLogger(__name__)
 
 GATHERING_MILLISECONDS = 100
-"""How long changes are gathered at most before they are told together."""
+"""Limit on the time that changes are collected before they are reported together."""
 
 QUIET_MILLISECONDS = 25
-"""Changes are told when there was none for so long."""
+"""Changes are reported after this time without another change."""
 
-SECOND_LOOK_MILLISECONDS = 1000
-"""When a second look follows a change, or the begin of a watch."""
+SECOND_SCAN_MILLISECONDS = 1000
+"""Time between a change, or the start of a watch, and the second scan."""
 
-SAFETY_LOOK_SECONDS = 30.0
-"""How often the folder is looked at although the kernel told nothing; a network file system tells nothing."""
+SAFETY_SCAN_SECONDS = 30.0
+"""Time between scans without a reported change; a network file system reports no changes."""
 
 POLL_SECONDS = 1.0
-"""How often the folder is looked at where the kernel cannot watch it."""
+"""Time between scans of a folder that the kernel cannot watch."""
 
-SHARE = 3
-"""Between two looks, at least this many times as long as a look takes is waited; without a watch, 20 times."""
+SCAN_PAUSE_FACTOR = 3
+"""The pause after a scan is at least this many times the duration of the scan; without a watch, 20 times."""
 
-Look = Callable[[], float]
-"""Looks at the whole folder once; answers how many seconds the walk took."""
+Scan = Callable[[], float]
+"""Scans the whole folder once; returns the seconds that the walk took."""
 
 
 class Watcher:
-    """Keeps a library in step with its folder, on a thread of its own, from `start` to `stop`.
+    """Watches the folder of a library on a separate thread, from `start` to `stop`.
 
-    `look` looks at the folder, `folders` names those that the last look found, `notice` is called when the kernel tells
-    of a change, `is_behind` says whether another look is wanted.
+    `scan` scans the folder, `folders` returns the folders of the last scan, `notice` is called for each change that the
+    kernel reports, `is_behind` says whether the index needs another scan.
     """
 
     def __init__(
         self,
-        look: Look,
+        scan: Scan,
         folders: Callable[[], Sequence[Path]],
         notice: Callable[[], None],
         is_behind: Callable[[], bool],
     ) -> None:
-        self._look = look
+        self._scan = scan
         self._folders = folders
         self._notice = notice
         self._is_behind = is_behind
@@ -64,54 +64,54 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="library", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch."""
+        """Stop watching."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
     def _run(self) -> None:
-        told = False
+        is_logged = False
         while not self._ending.is_set():
-            took = self._looked()
+            took = self._scan_safely()
             folders = self._folders()
             try:
                 if folders:
                     self._follow(folders)
                     continue
             except FileNotFoundError:
-                pass  # a folder went away between the look and the watch; the next look knows
+                pass  # a folder was deleted between the scan and the watch; the next scan finds that
             except OSError as problem:
-                if not told:
-                    log.warning("the kernel cannot watch a library, which is looked at instead: %s", problem)
-                told = True
+                if not is_logged:
+                    log.warning("the kernel cannot watch a library; the hub scans it periodically: %s", problem)
+                is_logged = True
             self._ending.wait(max(POLL_SECONDS, 20 * took))
 
     def _follow(self, folders: Sequence[Path]) -> None:
-        """Look at the folder after each change, until there are other folders to watch. Raises OSError."""
-        looked, again = time.monotonic(), True
-        for told in self._told(folders):
-            if told:
+        """Scan the folder after each change, until the set of folders to watch changes. Raises OSError."""
+        last_scan, needs_second_scan = time.monotonic(), True
+        for has_changed in self._wait_for_changes(folders):
+            if has_changed:
                 self._notice()
-            elif not (again or self._is_behind() or time.monotonic() - looked > SAFETY_LOOK_SECONDS):
+            elif not (needs_second_scan or self._is_behind() or time.monotonic() - last_scan > SAFETY_SCAN_SECONDS):
                 continue
-            again = told
-            took = self._looked()
-            looked = time.monotonic()
-            if self._folders() != folders or self._ending.wait(SHARE * took):
+            needs_second_scan = has_changed
+            took = self._scan_safely()
+            last_scan = time.monotonic()
+            if self._folders() != folders or self._ending.wait(SCAN_PAUSE_FACTOR * took):
                 return
 
-    def _told(self, folders: Sequence[Path]) -> Iterator[bool]:
-        """Whether the kernel told of a change, each time that it did or SECOND_LOOK_MILLISECONDS have passed."""
+    def _wait_for_changes(self, folders: Sequence[Path]) -> Iterator[bool]:
+        """Yield True for each report of changes, False after SECOND_SCAN_MILLISECONDS without one."""
         changes = watch(
             *folders,
             watch_filter=_is_seen,
             debounce=GATHERING_MILLISECONDS,
             step=QUIET_MILLISECONDS,
-            rust_timeout=SECOND_LOOK_MILLISECONDS,
+            rust_timeout=SECOND_SCAN_MILLISECONDS,
             yield_on_timeout=True,
             stop_event=self._ending,
             recursive=False,
@@ -120,14 +120,14 @@ class Watcher:
         )
         return (bool(change) for change in changes)
 
-    def _looked(self) -> float:
+    def _scan_safely(self) -> float:
         try:
-            return self._look()
+            return self._scan()
         except Exception:
-            log.exception("a library could not be looked at; it is tried again")
+            log.exception("the scan of a library failed; the hub scans it again")
             return POLL_SECONDS
 
 
 def _is_seen(change: Change, path: str) -> bool:
-    """Whether a change is of a file or folder that a look would see."""
+    """Whether a change is of a file or folder that a scan visits."""
     return not path.rpartition(os.sep)[2].startswith(".")

@@ -1,1 +1,1 @@
-"""A full-text index: texts are found by their words, best first."""
+"""A full-text index: finds texts by their words, best first."""

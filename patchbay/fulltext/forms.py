@@ -1,7 +1,7 @@
-"""The other forms of a word that is searched for: inflected, compound, split in two, or spelled wrongly.
+"""Finds the other forms of a query's word: inflected, compound, split in two, or with corrected spelling.
 
-All are looked up among the words of an index when a query is read, so that a document costs nothing more to index.
-English endings are the tokenizer's affair; here are the languages whose endings it does not know, by Snowball.
+The forms are looked up among the words of an index when a query is parsed, so that indexing needs no extra work. The
+tokenizer handles English endings; Snowball handles the other languages here.
 Source: https://snowballstem.org/algorithms/.
 """
 
@@ -19,30 +19,30 @@ from patchbay.fulltext.words import folded
 LATIN = ("german", "french", "spanish", "italian", "portuguese", "dutch", "swedish")
 CYRILLIC = ("russian",)
 
-MOST_STEMMED = 60
-"""How many words of an index are stemmed to find the inflections of one word."""
+MAX_STEMMED_WORDS = 60
+"""Limit on the words of an index that are stemmed to find the inflections of one word."""
 
-MOST_FORMS = 24
-"""How many other forms of one kind a word has at most."""
+MAX_FORMS = 24
+"""Limit on the other forms of one kind for a word."""
 
-LONGEST_ENDING = 5
+MAX_ENDING_LETTERS = 5
 """Letters of the longest ending of an inflected word."""
 
-SHORTEST_STEM = 3
-SHORTEST_PART = 4
-"""Letters of the shortest word that is looked for inside of compound words."""
+MIN_STEM_LETTERS = 3
+MIN_PART_LETTERS = 4
+"""Letters of the shortest word that is searched inside compound words."""
 
-SHORTEST_CORRECTED = 4
+MIN_CORRECTED_LETTERS = 4
 """Letters of the shortest word whose spelling is corrected."""
 
-LONGEST_CORRECTED = 64
-"""Letters of the longest word that is corrected or split in two; a longer one makes too many candidates."""
+MAX_CORRECTED_LETTERS = 64
+"""Letters of the longest word that is corrected or split in two; a longer word has too many candidates."""
 
-MOST_COMPARED = 5000
-"""How many words of an index are compared with one that is spelled wrongly."""
+MAX_COMPARED_WORDS = 5000
+"""Limit on the words of an index that are compared with a misspelled word."""
 
 _LINKS = ("", "s", "es", "n", "en")
-"""What German and its relatives put between the parts of a compound word."""
+"""The letters between the parts of a compound word in German and related languages."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _CYRILLIC_LETTERS = "абвгдежзиклмнопрстуфхцчшщъыьэюя"
@@ -54,19 +54,19 @@ class Vocabulary(Protocol):
     """The words of an index, each with its form without accents."""
 
     def between(self, begin: str, end: str, most: int) -> list[str]:
-        """Words whose form lies between two, in order."""
+        """Return words whose form sorts between `begin` and `end`, in order."""
         ...
 
     def containing(self, part: str, letters: int, most: int) -> list[str]:
-        """Words of at least so many letters whose form holds a part."""
+        """Return words of at least `letters` letters whose form contains `part`."""
         ...
 
     def known(self, forms: Iterable[str]) -> list[str]:
-        """Those words that have one of these forms."""
+        """Return the words with one of these forms."""
         ...
 
     def documents(self, word: str) -> int:
-        """How many documents have a word."""
+        """Return the number of documents with a word."""
         ...
 
 
@@ -77,67 +77,67 @@ def _stemmer(language: str) -> snowballstemmer.stemmer:
 
 @lru_cache(maxsize=65536)
 def stem(language: str, word: str) -> str:
-    """The stem of a word in one language, without accents."""
+    """Return the stem of a word in one language, without accents."""
     return folded(_stemmer(language).stemWord(word.lower()))
 
 
 def inflections(word: str, vocabulary: Vocabulary) -> list[str]:
-    """Known words that have the stem of a word in some language."""
+    """Return the known words with the same stem in some language."""
     if not _WORD.fullmatch(word):
         return []
     found: dict[str, None] = {}
     for language in CYRILLIC if _CYRILLIC.search(word) else LATIN:
         root = stem(language, word)
-        if len(root) < SHORTEST_STEM:
+        if len(root) < MIN_STEM_LETTERS:
             continue
-        near = vocabulary.between(root, root + "\U0010ffff", 4 * MOST_STEMMED)
-        short = [one for one in near if len(one) <= len(root) + LONGEST_ENDING and one not in found]
-        found |= dict.fromkeys(one for one in short[:MOST_STEMMED] if stem(language, one) == root)
+        near = vocabulary.between(root, root + "\U0010ffff", 4 * MAX_STEMMED_WORDS)
+        short = [one for one in near if len(one) <= len(root) + MAX_ENDING_LETTERS and one not in found]
+        found |= dict.fromkeys(one for one in short[:MAX_STEMMED_WORDS] if stem(language, one) == root)
     found.pop(word.lower(), None)
-    return list(found)[:MOST_FORMS]
+    return list(found)[:MAX_FORMS]
 
 
 def compounds(word: str, vocabulary: Vocabulary) -> list[str]:
-    """Known words that hold a word as a part."""
+    """Return the known words that contain a word as a part."""
     if not _WORD.fullmatch(word):
         return []
     languages = CYRILLIC if _CYRILLIC.search(word) else LATIN[:1]
     part = min([folded(word.lower()), *(stem(language, word) for language in languages)], key=len)
-    if len(part) < SHORTEST_PART:
+    if len(part) < MIN_PART_LETTERS:
         return []
-    return vocabulary.containing(part, len(folded(word)) + SHORTEST_PART, MOST_FORMS)
+    return vocabulary.containing(part, len(folded(word)) + MIN_PART_LETTERS, MAX_FORMS)
 
 
 def halves(word: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Two known words that a word is made of, if there are some."""
+    """Return the pairs of known words that form the word."""
     flat = folded(word.lower())
-    if len(flat) > LONGEST_CORRECTED:
+    if len(flat) > MAX_CORRECTED_LETTERS:
         return []
-    cuts = range(SHORTEST_PART, len(flat) - SHORTEST_PART + 1)
+    cuts = range(MIN_PART_LETTERS, len(flat) - MIN_PART_LETTERS + 1)
     pairs = [
         (flat[: cut - len(link)], flat[cut:])
         for cut in cuts
         for link in _LINKS
-        if cut - len(link) >= SHORTEST_PART and flat[:cut].endswith(link)
+        if cut - len(link) >= MIN_PART_LETTERS and flat[:cut].endswith(link)
     ]
     known = {folded(one) for one in vocabulary.known({one for pair in pairs for one in pair})}
-    return [pair for pair in pairs if known.issuperset(pair)][:MOST_FORMS]
+    return [pair for pair in pairs if known.issuperset(pair)][:MAX_FORMS]
 
 
 def corrections(word: str, vocabulary: Vocabulary) -> list[str]:
-    """Known words that a wrongly spelled one may mean, the most probable first."""
+    """Return the known words that a misspelled word may mean, the most probable first."""
     flat = folded(word.lower())
-    if not SHORTEST_CORRECTED <= len(flat) <= LONGEST_CORRECTED or not flat.isalnum():
+    if not MIN_CORRECTED_LETTERS <= len(flat) <= MAX_CORRECTED_LETTERS or not flat.isalnum():
         return []
-    near = vocabulary.known(set(_edited(flat)))
+    near = vocabulary.known(set(_single_edits(flat)))
     if not near:
-        near = [one for one in _alike(flat, vocabulary) if _distance(flat, folded(one)) <= 2]
-    counted = sorted((-vocabulary.documents(one), one) for one in near[:MOST_FORMS])
+        near = [one for one in _similar_words(flat, vocabulary) if _distance(flat, folded(one)) <= 2]
+    counted = sorted((-vocabulary.documents(one), one) for one in near[:MAX_FORMS])
     return [one for count, one in counted if count < 0][:3]
 
 
-def _edited(word: str) -> Iterator[str]:
-    """What one letter more, less, other or exchanged makes of a word."""
+def _single_edits(word: str) -> Iterator[str]:
+    """Yield the words that differ by one added, removed, replaced or exchanged letter."""
     letters = _CYRILLIC_LETTERS if _CYRILLIC.search(word) else _LETTERS
     for at in range(len(word) + 1):
         before, after = word[:at], word[at:]
@@ -151,17 +151,17 @@ def _edited(word: str) -> Iterator[str]:
                 yield before + letter + after[1:]
 
 
-def _alike(word: str, vocabulary: Vocabulary) -> Iterator[str]:
-    """Known words of about the same length that begin with the same two letters, or end as the word does."""
+def _similar_words(word: str, vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield the known words of about the same length that begin with the same two letters."""
     if len(word) < 6:
         return
-    for one in vocabulary.between(word[:2], word[:2] + "\U0010ffff", MOST_COMPARED):
+    for one in vocabulary.between(word[:2], word[:2] + "\U0010ffff", MAX_COMPARED_WORDS):
         if abs(len(one) - len(word)) <= 2:
             yield one
 
 
 def _distance(one: str, other: str) -> int:
-    """How many letters have to change to make one word of another; two neighbours that are exchanged count one."""
+    """Return the edit distance of two words, at most 3; an exchange of two neighbouring letters counts as one."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):

@@ -1,10 +1,10 @@
-"""Full-text search: texts under keys, found by their words, best first. A small layer over SQLite's FTS5.
+"""Full-text search: finds texts under keys by their words, best first. A small layer over SQLite's FTS5.
 
-What strangers type is never a query language here. Words are looked for as they stand, a phrase in double quotes
-as a whole; the last word, of two letters or more, may be unfinished while nothing follows it. Case, accents and
-English endings do not count. `create_issue`, `create-issue`, `createIssue` and `create issue` find each other, and
-so do the characters of Chinese, Japanese and Korean text that stand together. The score is BM25 with a weight for
-each column. An index is a copy: it can be thrown away and filled again.
+A query has no operators of FTS5. Each word is searched as it is, a phrase in double quotes as a whole; the last word,
+of two letters or more, may be unfinished if no other text follows it. Case, accents and English endings do not matter.
+`create_issue`, `create-issue`, `createIssue` and `create issue` find each other, and so do adjacent characters of
+Chinese, Japanese and Korean text. The score is BM25 with a weight for each column. An index is a copy: you can delete
+it and fill it again.
 
     index = Index({"title": 4.0, "text": 1.0}, labels=("language",))
     index.put(Document("a.md", {"title": "Loops", "text": "How to iterate"}, {"language": "python"}))
@@ -26,7 +26,7 @@ from typing import Self
 
 from patchbay.errors import ConfigError
 from patchbay.fulltext import tables
-from patchbay.fulltext.query import ParsedQuery, understood
+from patchbay.fulltext.query import ParsedQuery, parse_query
 from patchbay.fulltext.time_limit import TimeLimit
 from patchbay.fulltext.vocabulary import IndexVocabulary, question_marks
 from patchbay.fulltext.words import (
@@ -42,17 +42,17 @@ from patchbay.fulltext.words import (
 )
 from patchbay.sqlite import sqlite3
 
-MOST_ENDINGS = 32
-"""How many words an unfinished word is tried as, where it is none itself."""
+MAX_COMPLETIONS = 32
+"""Limit on the known words that complete an unfinished word."""
 
 BEGIN, END = "\x02", "\x03"
-"""What stands around a match in a snippet; no text holds them, so they are replaced after escaping."""
+"""The marks around a match in a snippet. Texts cannot contain them, so they can be replaced after escaping."""
 
-SNIPPET = 24
+SNIPPET_WORDS = 24
 """Words in a snippet."""
 
 MAX_KEPT_TEXTS = 32_768
-"""How many texts without blanks an index keeps in memory with their other forms."""
+"""Limit on the texts without blanks that an index caches with their other forms."""
 
 _WORD = re.compile(r"[^\W_]{2,64}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
@@ -60,7 +60,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is put into an index: a key, the text of each column (a missing one is empty), the value of each label."""
+    """A document for an index: a key, the text of each column (a missing one is empty), the value of each label."""
 
     key: str
     texts: Mapping[str, str]
@@ -69,7 +69,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class IndexHit:
-    """What was found: a key, its score (more is better, only comparable within one search), the snippets asked for."""
+    """A match: its key, its score (higher is better; comparable only within one search), the requested snippets."""
 
     key: str
     score: float
@@ -77,11 +77,11 @@ class IndexHit:
 
 
 class Index:
-    """Documents by key. Safe for many threads, and a file for several processes: who reads it never waits for a write.
+    """Documents by key. Safe for many threads and, in a file, for several processes. Reads never wait for writes.
 
-    `columns` maps the names of the texts to their weights, `labels` names what can be filtered by. With `path`
-    the index is kept in that file; one that was made with other columns or labels begins empty. Names are lower-case.
-    Raises ConfigError when SQLite has no FTS5 or the file is no index.
+    `columns` maps the names of the texts to their weights, `labels` names the values to filter by. With `path` the
+    index is in that file; a file with other columns or labels is emptied first. Names are lower-case. Raises
+    ConfigError for an SQLite without FTS5 and for a file that is not an index.
     """
 
     def __init__(self, columns: Mapping[str, float], path: Path | None = None, labels: Sequence[str] = ()) -> None:
@@ -106,13 +106,13 @@ class Index:
             tables.require(self._connection, "fts5")
             self._prepare()
         except sqlite3.DatabaseError as problem:
-            expected = f"expected a place for a search index, or one, to be deleted if it is broken: {problem}"
+            expected = f"expected a search index, or a path for a new one; delete the file if it is damaged: {problem}"
             raise ConfigError(str(path), "", expected) from problem
 
     def put(self, *documents: Document) -> None:
-        """Add documents, or replace those whose keys are known: all or none. Raises ValueError for unknown names.
+        """Add or replace documents by key in one transaction. Raises ValueError for unknown names.
 
-        Thousands at once take less time than one by one, but searches wait meanwhile.
+        Many documents in one call take less time than one by one.
         """
         with self._lock:
             try:
@@ -126,9 +126,9 @@ class Index:
                 raise
 
     def _check_texts(self) -> None:
-        """Begin anew with the known texts where they are many, or where another connection has written.
+        """Clear the cache of texts if it is large, or if another connection has written.
 
-        The words of every known text are in the table of words, which another connection may have emptied.
+        The words of every cached text are in the table of words, which another connection may have emptied.
         """
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version or len(self._texts) > MAX_KEPT_TEXTS:
@@ -136,37 +136,37 @@ class Index:
         self._version = version
 
     def _store_words(self) -> None:
-        """Put the words of new texts into the table of words, in its order."""
+        """Store the words of new texts in the table of words, in its order."""
         words = {word.lower() for text in self._texts.new for word in _WORD.findall(text)}
         forms = sorted((folded(word), word) for word in words)
         self._connection.executemany("INSERT OR IGNORE INTO word VALUES (?, ?)", forms)
         self._texts.new.clear()
 
     def remove(self, *keys: str) -> int:
-        """Take documents away; how many there were."""
+        """Remove documents; return how many existed."""
         with self._lock, self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             return sum(self._remove(key) for key in set(keys))
 
     def label_each(self, name: str, values: Mapping[str, str]) -> None:
-        """Give documents, by key, other values of one label; their texts stay. Raises ValueError for unknown names."""
-        self._known((name,), self._labels)
+        """Set one label of documents, by key; their texts stay unchanged. Raises ValueError for unknown names."""
+        self._check_names((name,), self._labels)
         with self._lock, self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             changes = ((value, key) for key, value in values.items())
             self._connection.executemany(f"UPDATE entry SET l_{name} = ? WHERE key = ?", changes)
 
     def labels(self) -> dict[str, dict[str, str]]:
-        """The labels of every document, by key."""
+        """Return the labels of every document, by key."""
         names = "".join(f", l_{name}" for name in self._labels)
         with self._reading() as connection:
             rows = connection.execute(f"SELECT key{names} FROM entry")
             return {key: dict(zip(self._labels, values, strict=True)) for key, *values in rows}
 
     def clear(self) -> None:
-        """Take all documents away."""
+        """Remove all documents."""
         with self._lock:
-            self._make()
+            self._create_tables()
 
     def search(
         self,
@@ -177,15 +177,14 @@ class Index:
         snippets: Sequence[str] = (),
         within: Sequence[str] = (),
     ) -> list[IndexHit]:
-        """At most `limit` documents that have a word of a query (`every`: each of its words), best first.
+        """Return at most `limit` documents with a word of the query (`every`: with each of its words), best first.
 
-        `where` keeps only documents whose labels have these values; `snippets` names columns of which a part around
-        the matches is wanted; `within` names the only columns that are looked into. A query without words finds
-        nothing. Raises ValueError for unknown names.
+        `where` restricts the values of labels; `snippets` names the columns to give a snippet of; `within` restricts
+        the search to these columns. A query without words finds no documents. Raises ValueError for unknown names.
         """
         where = where or {}
-        self._known(where, self._labels)
-        self._known((*snippets, *within), self._columns)
+        self._check_names(where, self._labels)
+        self._check_names((*snippets, *within), self._columns)
         terms = significant_words(query)
         if not terms or limit < 1:
             return []
@@ -199,46 +198,46 @@ class Index:
         return sorted(found, key=lambda hit: (-hit.score, hit.key))[:limit]
 
     def read(self, query: str) -> ParsedQuery:
-        """A query as this index understands it."""
+        """Parse a query with the words of this index."""
         with self._reading() as connection:
             vocabulary = IndexVocabulary(connection, self._limit.check)
-            return understood(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
+            return parse_query(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
 
     def found(
         self, expression: str, limit: int, where: Mapping[str, str] | None = None, within: Sequence[str] = ()
     ) -> list[IndexHit]:
-        """At most `limit` documents that an expression of a `ParsedQuery` finds, best first; else as `search`."""
+        """Return at most `limit` documents that an expression of a `ParsedQuery` finds, best first, as `search`."""
         where = where or {}
-        self._known(where, self._labels)
-        self._known(within, self._columns)
+        self._check_names(where, self._labels)
+        self._check_names(within, self._columns)
         with self._reading() as connection:
             return _rows(connection, self._selection(_only(expression, within), where, (), limit), ())
 
     def having(self, expression: str, where: Mapping[str, str] | None = None, within: Sequence[str] = ()) -> set[str]:
-        """The keys of all documents that an expression of a `ParsedQuery` finds, unranked."""
+        """Return the keys of all documents that an expression of a `ParsedQuery` finds, unranked."""
         where = where or {}
-        self._known(where, self._labels)
-        self._known(within, self._columns)
+        self._check_names(where, self._labels)
+        self._check_names(within, self._columns)
         sql = "SELECT entry.key FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
         sql += "".join(f" AND entry.l_{name} = ?" for name in where)
         with self._reading() as connection:
             return {key for (key,) in connection.execute(sql, (_only(expression, within), *where.values()))}
 
     def count(self, expression: str, where: Mapping[str, str] | None = None) -> int:
-        """How many documents an expression of a `ParsedQuery` finds."""
+        """Return the number of documents that an expression of a `ParsedQuery` finds."""
         where = where or {}
-        self._known(where, self._labels)
+        self._check_names(where, self._labels)
         sql = "SELECT count(*) FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
         sql += "".join(f" AND entry.l_{name} = ?" for name in where)
         with self._reading() as connection:
             return int(connection.execute(sql, (expression, *where.values())).fetchone()[0])
 
     def within_seconds(self, seconds: float) -> AbstractContextManager[None]:
-        """Interrupt what this thread asks of the index in the block after so many seconds. Raises TimedOut then."""
+        """Limit the time of this thread's searches in the block. Raises TimedOut after `seconds`."""
         return self._limit.within_seconds(seconds)
 
     def keys(self) -> list[str]:
-        """The keys of all documents, sorted."""
+        """Return the keys of all documents, sorted."""
         with self._reading() as connection:
             return [key for (key,) in connection.execute("SELECT key FROM entry ORDER BY key")]
 
@@ -257,15 +256,15 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Let go of the index; one that nobody holds any more does so by itself."""
+        """Close the connections. The garbage collector also closes them."""
         with self._lock:
             self._closer()
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read from: of a file one that no write blocks, in memory the only one there is.
+        """Yield a connection for reading: for a file one that writes do not block, in memory the only connection.
 
-        Raises TimedOut at the end of the time of `within_seconds`, also in the middle of a statement.
+        Raises TimedOut after the time of `within_seconds`, also in the middle of a statement.
         """
         self._limit.check()
         if self._path is None:
@@ -277,7 +276,7 @@ class Index:
         except IndexError:
             connection = tables.connected(self._path)
         try:
-            # All that one search asks is of one moment.
+            # One transaction, so that all statements of a search see the same state.
             connection.execute("BEGIN")
             with self._limit.interrupt(connection):
                 yield connection
@@ -288,28 +287,28 @@ class Index:
 
     def _prepare(self) -> None:
         if not tables.fit(self._connection, self._columns, self._labels):
-            self._make()
+            self._create_tables()
 
-    def _make(self) -> None:
-        """Begin with an empty index."""
+    def _create_tables(self) -> None:
+        """Replace the index by an empty one."""
         self._texts.clear()
         with self._connection:
             tables.make(self._connection, self._columns, self._labels)
 
     def _put(self, documents: Mapping[str, Document]) -> None:
-        """Keep documents by key. One table is written after the other, which is quicker than by turns."""
+        """Store documents by key, first in one table, then in the next, which is faster than alternating."""
         entries: list[Sequence[object]] = []
         texts: list[Sequence[object]] = []
         for key in documents:
             self._remove(key)
         last = self._connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()[0]
         for id, (key, document) in enumerate(documents.items(), last + 1):
-            self._known(document.texts, self._columns)
-            self._known(document.labels, self._labels)
+            self._check_names(document.texts, self._columns)
+            self._check_names(document.labels, self._labels)
             entries.append((id, key, *(document.labels.get(name, "") for name in self._labels)))
             row: list[object] = [id]
             for name in self._columns:
-                text = _sayable(document.texts.get(name, ""))
+                text = _replace_unsayable(document.texts.get(name, ""))
                 row += (text, " ".join(self._texts.forms(text)))
             texts.append(row)
         self._connection.executemany(self._insert_entry, entries)
@@ -323,16 +322,16 @@ class Index:
         self._connection.execute("DELETE FROM entry WHERE id = ?", row)
         return 1
 
-    def _known(self, given: Iterable[str], known: Iterable[str]) -> None:
+    def _check_names(self, given: Iterable[str], known: Iterable[str]) -> None:
         if unknown := sorted(set(given).difference(known)):
             raise ValueError(f"this index has no {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
 
     def _selection(
         self, expression: str, where: Mapping[str, str], snippets: Sequence[str], limit: int
     ) -> tuple[str, list[object]]:
-        """The statement that finds documents, and its parameters."""
+        """Return the statement that finds documents, and its parameters."""
         order = list(self._columns)
-        cuts = "".join(f", snippet(found, {2 * order.index(name)}, ?, ?, '…', {SNIPPET})" for name in snippets)
+        cuts = "".join(f", snippet(found, {2 * order.index(name)}, ?, ?, '…', {SNIPPET_WORDS})" for name in snippets)
         weights = ", ".join(f"{weight!r}, {weight!r}" for weight in map(float, self._columns.values()))
         sql = (
             f"SELECT entry.key, -bm25(found, {weights}) AS score{cuts}"
@@ -345,27 +344,27 @@ class Index:
     def _expressions(
         self, connection: sqlite3.Connection, terms: Sequence[QueryTerm], every: bool, within: Sequence[str]
     ) -> tuple[str, str | None]:
-        """A query in FTS5's language, and a second one where its last word may be unfinished."""
-        spoken = [fts5_expression(term, every) for term in terms]
-        first = _only(joined(spoken, every), within)
+        """Return a query as an FTS5 expression, and a second one if its last word may be unfinished."""
+        expressions = [fts5_expression(term, every) for term in terms]
+        first = _only(joined(expressions, every), within)
         endings = _endings(connection, terms[-1])
         if not endings:
             return first, None
         last = "(" + " OR ".join(map(quoted, endings)) + ")"
-        # Of a word that is put together only the last part is unfinished.
+        # In a word of several parts, only the last part is unfinished.
         last = "(" + " AND ".join([*map(quoted, pieces(terms[-1].text)[:-1]), last]) + ")"
-        return first, _only(joined([*spoken[:-1], last], every), within)
+        return first, _only(joined([*expressions[:-1], last], every), within)
 
 
-def _sayable(text: str) -> str:
-    """A text with blanks in place of what an index cannot hold."""
+def _replace_unsayable(text: str) -> str:
+    """Return a text with blanks in place of the characters that an index cannot hold."""
     if text.isascii() and not any(mark in text for mark in ("\0", BEGIN, END)):
         return text
     return UNSAYABLE.sub(" ", text)
 
 
 def _only(expression: str, within: Sequence[str]) -> str:
-    """An expression that looks into some columns alone."""
+    """Return the expression restricted to some columns."""
     columns = " ".join(f"c_{name} p_{name}" for name in within)
     return f"{{{columns}}} : ({expression})" if within else f"({expression})"
 
@@ -383,9 +382,9 @@ def _rows(
 
 
 def _endings(connection: sqlite3.Connection, term: QueryTerm) -> list[str]:
-    """Known words that begin with an unfinished one: its stem need not be the beginning of theirs."""
+    """Return the known words that begin with an unfinished word."""
     begun = folded(UNSAYABLE.sub("", pieces(term.text)[-1]).lower()) if term.open and not term.phrase else ""
     if not begun:
         return []
-    sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MOST_ENDINGS}"
+    sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MAX_COMPLETIONS}"
     return [word for (word,) in connection.execute(sql, (begun, begun + "\U0010ffff"))]

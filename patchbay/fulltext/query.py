@@ -1,7 +1,7 @@
-"""A query as it is understood by an index: each of its words with the other forms that count as the word.
+"""Parses a query with the words of an index: each word with its other forms.
 
-`narrow` finds a word as it is written, in any English form; `wide` finds its inflections in other languages, compound
-words that hold it and, where nothing has it, what it probably means. Both are expressions in FTS5's language.
+`narrow` finds the word itself in any English form; `wide` also finds its inflections in other languages, compound words
+that contain it and, if no document has it, its probable correction. Both are FTS5 expressions.
 Source: https://www.sqlite.org/fts5.html.
 """
 
@@ -25,7 +25,7 @@ from patchbay.fulltext.words import (
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word or phrase of a query. `forms` are the words, without accents, that show it in a text."""
+    """One word or phrase of a query. `forms` are the words, without accents, that match it in a text."""
 
     term: QueryTerm
     narrow: str
@@ -35,38 +35,38 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query as it is understood; `suggestion` is the query as it was probably meant, where a word is unknown."""
+    """A parsed query; `suggestion` is the query with corrected spelling, if it has an unknown word."""
 
     words: tuple[Word, ...]
     suggestion: str | None = None
 
     def narrow(self, every: bool) -> str:
-        """Finds documents with the words as they are written, each of them or any."""
+        """Return the expression for documents with the words themselves: with each word, or with any."""
         return joined([word.narrow for word in self.words], every)
 
     def wide(self, every: bool) -> str:
-        """Finds documents with any form of the words, each of them or any."""
+        """Return the expression for documents with any form of the words: of each word, or of any."""
         return joined([word.wide for word in self.words], every)
 
     def exact(self) -> str | None:
-        """Finds documents with every identifier of the query as it is written; None where there is none."""
+        """Return the expression for documents with every whole identifier of the query; None without identifiers."""
         found = [one for word in self.words if (one := exactly(word.term)) is not None]
         return joined(found, True) if found else None
 
 
-def understood(
+def parse_query(
     query: str, vocabulary: Vocabulary, endings: Callable[[QueryTerm], list[str]], has: Callable[[str], bool]
 ) -> ParsedQuery:
-    """A query as it is understood. `endings` completes an unfinished word, `has` says what finds any."""
+    """Parse a query. `endings` completes an unfinished word; `has` says whether an expression finds any document."""
     words: list[Word] = []
-    meant = query
+    corrected = query
     for term in significant_words(query):
         word = _word(term, vocabulary, endings)
         if not term.phrase and not has(word.wide):
-            word, better = _guessed(term, word, vocabulary)
-            meant = meant.replace(term.text, better, 1)
+            word, better = _correct(term, word, vocabulary)
+            corrected = corrected.replace(term.text, better, 1)
         words.append(word)
-    return ParsedQuery(tuple(words), meant if meant != query else None)
+    return ParsedQuery(tuple(words), corrected if corrected != query else None)
 
 
 def _word(term: QueryTerm, vocabulary: Vocabulary, endings: Callable[[QueryTerm], list[str]]) -> Word:
@@ -80,7 +80,7 @@ def _word(term: QueryTerm, vocabulary: Vocabulary, endings: Callable[[QueryTerm]
         wide.append("(" + " AND ".join(_any((part, *found)) for part, found in forms.items()) + ")")
     if ended := endings(term):
         last = _any(ended)
-        # Of a word that is put together only the last part is unfinished.
+        # In a word of several parts, only the last part is unfinished.
         wide.append("(" + " AND ".join([*map(quoted, pieces(term.text)[:-1]), last]) + ")")
         others += ended
     return Word(term, narrow, f"({' OR '.join(wide)})", frozenset(map(folded, others)))
@@ -94,8 +94,8 @@ def _any(words: Iterable[str]) -> str:
     return "(" + " OR ".join(map(quoted, words)) + ")"
 
 
-def _guessed(term: QueryTerm, word: Word, vocabulary: Vocabulary) -> tuple[Word, str]:
-    """A word that no document has: its two halves, or what it probably means; and how it should have been written."""
+def _correct(term: QueryTerm, word: Word, vocabulary: Vocabulary) -> tuple[Word, str]:
+    """Replace a word that no document has by its two halves or by its correction; also return the right spelling."""
     for left, right in halves(term.text, vocabulary)[:1]:
         found = {form for half in (left, right) for form in (half, *inflections(half, vocabulary))}
         return replace(word, wide=_any(sorted(found)), forms=frozenset(map(folded, found))), term.text

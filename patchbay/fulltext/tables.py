@@ -59,7 +59,7 @@ def require(connection: sqlite3.Connection, module: str) -> None:
     """Check that SQLite has a module compiled in. Raises ConfigError."""
     if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = ?", (module,)).fetchone() is None:
         version = sqlite3.sqlite_version
-        expected = f"expected an SQLite with {module} compiled in; this is {version} without it, so there is no search"
+        expected = f"expected SQLite with {module}; version {version} is compiled without it, so there is no search"
         raise ConfigError("SQLite", "", expected)
 
 

@@ -1,4 +1,4 @@
-"""A limit on the time of what one thread asks of SQLite: a statement is interrupted when it is over."""
+"""Limits the time of one thread's SQLite statements by interrupting them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from patchbay.errors import TimedOut
 from patchbay.sqlite import sqlite3
 
 PROGRESS_STEPS = 10_000
-"""Steps of SQLite's machine between two looks at the clock, about a millisecond."""
+"""Instructions of SQLite's virtual machine between two checks of the time, about a millisecond."""
 
 
 class TimeLimit:
-    """The limits of an index, one for each thread that searches; a thread without one is never interrupted."""
+    """The time limits of an index, one for each thread; a thread without a limit is never interrupted."""
 
     def __init__(self) -> None:
         self._threads = threading.local()
 
     @contextmanager
     def within_seconds(self, seconds: float) -> Iterator[None]:
-        """Limit what this thread asks in the block."""
+        """Limit the time of this thread's statements in the block."""
         self._threads.limit = seconds, time.monotonic() + seconds
         try:
             yield
@@ -37,7 +37,7 @@ class TimeLimit:
 
     @contextmanager
     def interrupt(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """End the statements of the block when the time of this thread is over. Raises TimedOut then."""
+        """Interrupt the statements of the block when the time of this thread is over. Raises TimedOut."""
         _, end = getattr(self._threads, "limit", (0.0, None))
         if end is None:
             yield

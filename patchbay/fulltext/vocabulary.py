@@ -1,4 +1,4 @@
-"""The words of an index, as the reading of a query looks them up."""
+"""Looks up the words of an index while a query is parsed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from patchbay.sqlite import sqlite3
 
 
 class IndexVocabulary:
-    """The words of an index, seen through one connection. `check_time` raises when no more may be asked."""
+    """The words of an index, read through one connection. `check_time` raises TimedOut when the time is over."""
 
     def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
         self._connection = connection
@@ -23,8 +23,8 @@ class IndexVocabulary:
         return self._words(condition, part, letters, most)
 
     def known(self, forms: Iterable[str]) -> list[str]:
-        asked = list(forms)
-        batches = (asked[begin : begin + 500] for begin in range(0, len(asked), 500))
+        wanted = list(forms)
+        batches = (wanted[begin : begin + 500] for begin in range(0, len(wanted), 500))
         return [word for batch in batches for word in self._words(f"folded IN ({question_marks(batch)})", *batch)]
 
     def documents(self, word: str) -> int:
@@ -43,5 +43,5 @@ class IndexVocabulary:
 
 
 def question_marks(values: Sequence[object]) -> str:
-    """As many `?` as there are values, for a statement."""
+    """Return one `?` for each value, for a statement."""
     return ", ".join("?" * len(values))

@@ -1,6 +1,6 @@
-"""The words of a text search: a query taken apart, words in their other forms, both in FTS5's language.
+"""Splits queries and texts into words, and writes words as FTS5 expressions.
 
-Nothing that is searched for is ever read as that language: every word and phrase is quoted.
+Every word and phrase is quoted, so that a query cannot contain operators of FTS5.
 Source: https://www.sqlite.org/fts5.html.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-MOST_CHARACTERS, MOST_WORDS = 1000, 32
-"""How much of a query is read; the rest is left out."""
+MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS = 1000, 32
+"""Limits on a query; the rest of it is ignored."""
 
 MAX_KEPT_CHARACTERS = 48
 """Characters of the longest text without blanks that is kept in memory with its other forms."""
@@ -25,7 +25,7 @@ COMMON = frozenset(
         "the this to use using want was what when where which will with would you your",
     )
 )
-"""English words that say nothing about what is wanted; left out where others are left."""
+"""English words without meaning for a search; ignored if the query has other words."""
 
 FOREIGN = frozenset(
     re.findall(
@@ -41,11 +41,11 @@ FOREIGN = frozenset(
         "она они от по при с со так то у что чтобы это этот",
     )
 )
-"""Words of other languages that say nothing about what is wanted. English words that say something are not here."""
+"""Words of other languages without meaning for a search, except words that have a meaning in English."""
 
 _PLAIN = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s]+"
 _RUN = re.compile(rf"{_PLAIN}(?:[._/:@'-]+{_PLAIN})*")
-"""A word with what is joined to it: `a.b`, `create_issue`, `utf-8`."""
+"""A word and the parts that are joined to it: `a.b`, `create_issue`, `utf-8`."""
 
 _SIGN = re.compile(
     r"(?P<emoji>[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff])"
@@ -65,7 +65,7 @@ UNSAYABLE = re.compile(r"[\x00\x02\x03\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """A word or phrase of a query; `open` when it may go on."""
+    """A word or phrase of a query; `open` if it may be the beginning of a longer word."""
 
     text: str
     phrase: bool = False
@@ -73,7 +73,7 @@ class QueryTerm:
 
 
 def significant_words(query: str) -> list[QueryTerm]:
-    """The words of a query without those that say nothing, unless there are no others."""
+    """Return the words of a query without the common words, unless it has only common words."""
     terms = read(query)
     for common in (COMMON | FOREIGN, COMMON):
         left = [term for term in terms if term.phrase or term.text.lower() not in common]
@@ -83,9 +83,9 @@ def significant_words(query: str) -> list[QueryTerm]:
 
 
 def read(query: str) -> list[QueryTerm]:
-    """The words and phrases of a query, each once, in order; `begin*` may go on. All else in it means nothing."""
+    """Return the words and phrases of a query, each once, in order; `begin*` is open. Other characters are ignored."""
     terms: dict[str, QueryTerm] = {}
-    chunks = spelled(query[:MOST_CHARACTERS]).split('"')
+    chunks = spelled(query[:MAX_QUERY_CHARACTERS]).split('"')
     for number, chunk in enumerate(chunks):
         runs = list(_RUN.finditer(chunk))
         unfinished = number == len(chunks) - 1 and bool(runs) and runs[-1].end() == len(chunk)
@@ -97,21 +97,21 @@ def read(query: str) -> list[QueryTerm]:
             last = unfinished and text.endswith(words[-1]) and (len(text) > 1 or not text.isascii())
             begun = (words[-1] if phrase else text) in starred
             terms[text.lower()] = QueryTerm(text, phrase, last or begun)
-    return list(terms.values())[:MOST_WORDS]
+    return list(terms.values())[:MAX_QUERY_WORDS]
 
 
 def spelled(text: str) -> str:
-    """A text with words in place of the signs that a tokenizer does not see: `C++`, `C#`, `.NET`, emoji."""
+    """Return a text with words in place of the signs that a tokenizer ignores: `C++`, `C#`, `.NET`, emoji."""
     return _SIGN.sub(lambda found: f" {_sign(found)} ", text)
 
 
 def signs(text: str) -> Iterator[str]:
-    """The words that `spelled` puts into a text."""
+    """Yield the words that `spelled` puts into a text."""
     return map(_sign, _SIGN.finditer(text))
 
 
 def sign_of(word: str) -> str:
-    """What `spelled` made a word of: the sign as it stands in a text, in lower case; empty where it is a plain word."""
+    """Return the sign that `spelled` replaced by this word, in lower case; empty for a plain word."""
     if found := _SPELLED_EMOJI.fullmatch(word):
         return chr(int(found[1], 16))
     if word == "dotnet":
@@ -130,17 +130,17 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def pieces(word: str) -> list[str]:
-    """A word taken apart where writers of programs put words together; itself alone where they did not."""
+    """Return the parts of an identifier (`create_issue`, `createIssue`); a plain word is its only part."""
     found = [piece for part in _SEPARATORS.split(word) for piece in _CAMEL.split(part) if piece]
     return found or [word]
 
 
 class KnownTexts(dict[str, tuple[str, ...]]):
-    """Texts without blanks, each with the other forms of its words: apart what is written together, and together what
-    is written apart.
+    """A cache of texts without blanks, each with the other forms of its words: identifiers split into parts, and their
+    parts joined.
 
-    A text that is looked up for the first time is computed, and put on the list `new` with its forms. The longest texts
-    are not kept: they are computed each time.
+    The first lookup of a text computes its forms, and appends the text and the forms to the list `new`. The longest
+    texts are computed at each lookup.
     """
 
     def __init__(self) -> None:
@@ -148,11 +148,11 @@ class KnownTexts(dict[str, tuple[str, ...]]):
         self.new: list[str] = []
 
     def forms(self, text: str) -> list[str]:
-        """The other forms of the words of any text. No form reaches across a blank."""
+        """Return the other forms of the words of a text. No form contains a blank."""
         return list(chain.from_iterable(map(self.__getitem__, text.split())))
 
     def clear(self) -> None:
-        """Know no text, and have none on the list."""
+        """Empty the cache and the list `new`."""
         super().clear()
         self.new.clear()
 
@@ -167,7 +167,7 @@ class KnownTexts(dict[str, tuple[str, ...]]):
 
 
 def _forms(word: str) -> Iterator[str]:
-    """The other forms of one word; most words have none."""
+    """Yield the other forms of one word; most words have no other form."""
     if word.isascii() and word.isalnum() and word.islower():
         return
     if _CJK.search(word) is not None:
@@ -183,7 +183,7 @@ def _spaced(word: str) -> str:
 
 
 def fts5_expression(term: QueryTerm, every: bool) -> str:
-    """A term in FTS5's language: a phrase, or any form of a word."""
+    """Return a term as an FTS5 expression: a phrase, or any form of a word."""
     star = "*" if term.open else ""
     if term.phrase:
         return quoted(term.text) + star
@@ -199,23 +199,25 @@ def fts5_expression(term: QueryTerm, every: bool) -> str:
 
 
 def exactly(term: QueryTerm) -> str | None:
-    """An identifier as it is written, in FTS5's language; None for a plain word or a phrase."""
+    """Return a whole identifier as an FTS5 expression; None for a plain word or a phrase."""
     found = pieces(term.text)
     if term.phrase or len(found) == 1 or _CJK.search(term.text) is not None:
         return None
     return f"({quoted(' '.join(found).lower())} OR {quoted(''.join(found).lower())})"
 
 
-def joined(said: Sequence[str], every: bool) -> str:
-    return (" AND " if every else " OR ").join(said)
+def joined(expressions: Sequence[str], every: bool) -> str:
+    """Join search terms with AND (`every`) or OR."""
+    return (" AND " if every else " OR ").join(expressions)
 
 
 def quoted(text: str) -> str:
+    """Quote a text as a phrase of the index; replace characters that the index cannot hold."""
     return '"' + UNSAYABLE.sub(" ", text).replace('"', '""') + '"'
 
 
 def folded(word: str) -> str:
-    """A word without accents."""
+    """Return a word without accents."""
     return (
         word
         if word.isascii()

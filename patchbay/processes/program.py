@@ -14,13 +14,12 @@ import selectors
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Literal
+from typing import IO, Literal, Protocol
 
 from patchbay.errors import ToolFailed
 from patchbay.processes.process_trees import kill_marked, signal_group
@@ -49,12 +48,18 @@ Piece = tuple[Channel, bytes] | None
 """One piece of output; None means no output since the last check."""
 
 
+class Confine(Protocol):
+    """Gives what `begin` gives, in a thread that is confined."""
+
+    def __call__(self, begin: Callable[[], subprocess.Popen[bytes]], /) -> subprocess.Popen[bytes]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A program with its arguments, its whole environment, its working folder and its input.
 
-    `around` is a command line that ends by running the program: limits, a sandbox. `confine` restricts the thread that
-    starts the program, and thereby the program.
+    `around` is a command line that ends by running the program: limits, a sandbox. `confine` starts the program in a
+    thread that is restricted, and thereby restricts the program.
     """
 
     argv: Sequence[str]
@@ -62,7 +67,7 @@ class Command:
     folder: Path
     input: bytes | None = None
     around: Sequence[str] = ()
-    confine: Callable[[], None] | None = None
+    confine: Confine | None = None
 
 
 def run(
@@ -116,7 +121,7 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
                     bufsize=0,
                 )
 
-            return start() if command.confine is None else _start_in_thread(start, command.confine)
+            return start() if command.confine is None else command.confine(start)
     except FileNotFoundError as problem:
         raise ToolFailed(
             f"the program {program!r} is not installed here (exit code 127)", {"exitCode": 127}
@@ -127,27 +132,6 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
         raise ToolFailed(f"the program {program!r} cannot be started: {problem.strerror}") from problem
     except ValueError as problem:
         raise ToolFailed(f"a program cannot take an argument given for {program!r}: {problem}") from problem
-
-
-def _start_in_thread(
-    start: Callable[[], subprocess.Popen[bytes]], confine: Callable[[], None]
-) -> subprocess.Popen[bytes]:
-    """Start a child in a temporary thread that is confined; the calling thread stays unconfined. Raises OSError."""
-    outcome: list[subprocess.Popen[bytes] | Exception] = []
-
-    def work() -> None:
-        try:
-            confine()
-            outcome.append(start())
-        except Exception as problem:
-            outcome.append(problem)
-
-    thread = threading.Thread(target=work, name="start of a tool", daemon=True)
-    thread.start()
-    thread.join()
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
 
 
 def _check_program(program: str, path: str) -> None:

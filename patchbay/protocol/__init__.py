@@ -1,1 +1,1 @@
-"""The Model Context Protocol in its five revisions, free of any transport."""
+"""The Model Context Protocol in its five revisions, without any transport."""

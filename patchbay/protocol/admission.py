@@ -1,8 +1,8 @@
-"""Which era a message belongs to, and whether it may come in: the ladder of checks, first failure answers.
+"""Decides the era of a message, modern or legacy, and checks its terms in order; the first failing check answers.
 
-A claim in the body (`_meta` names a protocol version), or a version header that is not one of the
-four legacy versions, means modern; everything else is legacy. Nothing else decides.
-Source: SPEC-DIGEST section 2, steps 5 to 11 and L1 to L4.
+A message is modern if its `_meta` names a protocol version, or if its version header is not one of the four legacy
+versions; every other message is legacy.
+Source: MCP specification 2026-07-28, basic/versioning and basic/transports; 2025-11-25, basic/lifecycle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CAPABILITIES = PREFIX + "clientCapabilities"
 LOG_LEVEL = PREFIX + "logLevel"
 
 LONGEST_NAME = 64
-"""Characters of a client's name, and of its version, that a session knows."""
+"""Characters of a client's name, and of its version, that a session stores."""
 
 
 def claims(params: Mapping[str, Any]) -> bool:
@@ -34,16 +34,16 @@ def claims(params: Mapping[str, Any]) -> bool:
 
 
 def modern_header(version: str | None) -> bool:
-    """Whether a version header is none of the legacy ones."""
+    """Whether a version header names a version that is not legacy."""
     return version is not None and version not in LEGACY
 
 
 def admit(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
-    """The terms under which a message is served. Raises the error of the first rung that fails."""
+    """Return the terms under which a message is served. Raises the error of the first failing check."""
     if isinstance(message, Request):
         if claims(message.params) or modern_header(wire.version):
             if not claims(message.params) and wire.version not in MODERN:
-                # Nothing but the header speaks of a revision, and no revision has this name.
+                # Only the header names a revision, and that revision does not exist.
                 raise UnsupportedVersion(str(wire.version), (*LEGACY, *MODERN))
             return admit_modern(message, wire)
         return admit_legacy(message, wire, sessions)
@@ -57,7 +57,7 @@ def admit(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
 
 
 def admit_modern(request: Request, wire: TransportInfo) -> Caller:
-    """The terms of a request of the modern era, checked from its own `_meta`. Raises the error of the first rung."""
+    """Return the terms of a modern request from its own `_meta`. Raises the error of the first failing check."""
     meta = request.params.get("_meta")
     if not isinstance(meta, dict):
         raise InvalidParams(f"params._meta is missing; it has to hold {VERSION} and {CAPABILITIES}")
@@ -80,7 +80,7 @@ def admit_modern(request: Request, wire: TransportInfo) -> Caller:
 
 
 def admit_legacy(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
-    """The terms of a message of the legacy era; `initialize` opens a session. Raises UnknownSession, InvalidParams."""
+    """Return the terms of a legacy message; `initialize` opens a session. Raises UnknownSession, InvalidParams."""
     id = wire.session_id
     if id is not None:
         session = sessions.find(id, wire.endpoint, wire.principal)
@@ -93,7 +93,7 @@ def admit_legacy(message: Message, wire: TransportInfo, sessions: Sessions) -> C
 
 
 def assumed(version: str | None) -> Revision:
-    """The revision of a legacy request without a session."""
+    """Return the revision of a legacy request without a session."""
     return REVISIONS[version] if version in LEGACY else ASSUMED
 
 
@@ -111,7 +111,7 @@ def _opened(request: Request, wire: TransportInfo, sessions: Sessions) -> Caller
 
 
 def _named(request: Request) -> str:
-    """What a client calls itself: name and version, cut where they are long; empty when it does not say."""
+    """Return name and version of the client, both cut at LONGEST_NAME; empty if it does not give them."""
     info = request.params.get("clientInfo")
     parts = [info.get("name"), info.get("version")] if isinstance(info, dict) else []
     return " ".join(part[:LONGEST_NAME] for part in parts if isinstance(part, str)).encode("utf-8", "replace").decode()

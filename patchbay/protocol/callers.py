@@ -1,4 +1,4 @@
-"""Who sends a message, and under which terms: what a transport knows, and what admission makes of it."""
+"""The sender and the terms of a message: the facts from the transport, and the result of admission."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 from patchbay.protocol.versions import Revision
 
 LOCAL = "local"
-"""The principal of every caller, until there are others."""
+"""The principal of every caller."""
+
+EVERYTHING = "everything"
+"""The key of the set of all descriptors."""
 
 
 @dataclass(slots=True)
 class LegacySession:
-    """A legacy session: what its signed id says (`nonce` to `opened`), and what changed since (`level`, `ended`).
+    """A legacy session: the fields of its signed id (`nonce` to `opened`), and later changes (`level`, `ended`).
 
-    `opened` is Unix time in seconds; `id` is the whole signed string; `client` is what the client calls itself.
+    `opened` is Unix time in seconds; `id` is the whole signed string; `client` is the client's own name and version.
     """
 
     id: str
@@ -35,15 +38,14 @@ class LegacySession:
 
 @dataclass(frozen=True, slots=True)
 class TransportInfo:
-    """What a transport knows of a message besides its body.
+    """The facts about a message that the transport knows besides the body.
 
-    `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to
-    trimmed values and is None where a transport has none (stdio). `streams` says that more than one
-    message can be sent back. `connection` names the one peer that speaks on this wire (stdio); it is None
-    where the request ids of many callers meet. `strict` says that a legacy request needs a session. `way` names the
-    way in where neither the headers nor their absence do. `operator` says that the operator is proved to send it;
-    it is asked only where an address is the operator's alone. `waits` says that the transport waits by itself where a
-    stream has nothing to do (`store.Wait`), so that the stream holds no thread.
+    `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to trimmed values;
+    None for a transport without headers (stdio). `streams` says that the transport can send more than one message back.
+    `connection` names the only peer of this connection (stdio); None where many callers share request ids. `strict`
+    says that a legacy request needs a session. `way` names the entry point if the headers do not show it. `operator`
+    says that the sender is proved to be the operator; only addresses of the operator use it. `waits` says that the
+    transport handles `store.Wait` itself, so that a waiting stream holds no thread.
     """
 
     endpoint: str
@@ -67,7 +69,7 @@ class TransportInfo:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The terms of one message: revision, capabilities, least log level (None: no log messages), session if any."""
+    """The terms of one message: revision, capabilities, lowest log level (None: no log messages), session or None."""
 
     revision: Revision
     capabilities: Mapping[str, Any]
@@ -76,14 +78,19 @@ class Caller:
     session: LegacySession | None = None
 
     @property
+    def sees(self) -> str:
+        """The key of the set of descriptors that this caller may see: callers with the same key see the same."""
+        return EVERYTHING
+
+    @property
     def owner(self) -> str | None:
-        """Whose request ids this caller uses: its session's or its connection's. None: it cannot cancel by id."""
+        """The owner of this caller's request ids: its session or its connection. None: it cannot cancel by id."""
         return self.session.nonce if self.session is not None else self.wire.connection
 
     def declares(self, capability: str) -> bool:
         return isinstance(self.capabilities.get(capability), dict)
 
     def extends(self, extension: str) -> bool:
-        """Whether this message declares an extension, by its id."""
+        """Whether this message declares the extension with this id."""
         declared = self.capabilities.get("extensions")
         return isinstance(declared, dict) and isinstance(declared.get(extension), dict)

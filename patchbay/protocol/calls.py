@@ -1,8 +1,8 @@
-"""The three methods that run something: tools/call, resources/read, prompts/get.
+"""The three methods that run code: tools/call, resources/read, prompts/get.
 
-One conversation drives all of them: events become notifications, questions go to the caller, and
-the fold becomes the result. A tool's own failure is a result; a malformed envelope is an error.
-Sources: SPEC-DIGEST 2.1 steps 15 to 17; REQUIREMENTS X-2, X-2b, X-14.
+One loop drives all of them: events become notifications, questions go to the caller, and the fold becomes the result.
+A failure of a tool is a result; a malformed envelope is an error.
+Source: MCP specification, server/tools, server/resources, server/prompts.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _ANSWERS = ("inputResponses", "requestState")
 
 
 def call_tool(turn: RequestContext) -> Answers:
-    """tools/call: checks, runs, and answers with what came of it."""
+    """Answer tools/call: check the arguments, run the tool, yield the answers."""
     name, arguments = _named(turn.params)
     try:
         descriptor = find_tool(turn.server, name)
-        # Who calls by way of `call_tool` repeats the arguments of that one in headers, which has none to be repeated.
+        # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
         if turn.caller.revision.modern and turn.caller.wire.headers is not None and not turn.proxied:
             check_parameters(turn.caller.wire.headers, descriptor.wire["inputSchema"], arguments)
         reference = turn.desk.reference(turn.caller.wire.principal)
@@ -62,7 +62,7 @@ def call_tool(turn: RequestContext) -> Answers:
 
 
 def read_resource(turn: RequestContext) -> Answers:
-    """resources/read: the contents of a URI, made when they are read (V-C10)."""
+    """Answer resources/read with the contents of a URI, which are made at each read."""
     uri = turn.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string, the URI of a resource")
@@ -78,7 +78,7 @@ def read_resource(turn: RequestContext) -> Answers:
 
 
 def get_prompt(turn: RequestContext) -> Answers:
-    """prompts/get: the messages of a prompt with its arguments filled in."""
+    """Answer prompts/get with the messages of a prompt, its arguments filled in."""
     name, arguments = _named(turn.params)
     descriptor = turn.server.prompts.get(name)
     if descriptor is None:
@@ -98,7 +98,7 @@ def get_prompt(turn: RequestContext) -> Answers:
 
 
 def relay(turn: RequestContext) -> Answers:
-    """A request that goes to the mounted server as it is; its result comes back as it is."""
+    """Pass a request to the mounted server and its result back, both unchanged."""
     ours = ("_meta", *_ANSWERS) if _answers_given(turn) else ("_meta",)
     params = {key: value for key, value in turn.params.items() if key not in ours}
     call = _call(turn, None, {})
@@ -115,7 +115,7 @@ def relay(turn: RequestContext) -> Answers:
 
 
 def _given(fold: Fold) -> dict[str, Any]:
-    """What a mounted server says in a result beside what is asked for."""
+    """Return the further members of a mounted server's result."""
     result = fold.ending.result if fold.ending is not None else None
     return {key: value for key, value in (result or {}).items() if key not in ("ttlMs", "cacheScope")}
 
@@ -138,7 +138,7 @@ def _call(turn: RequestContext, descriptor: Descriptor | None, arguments: dict[s
 
 
 def _terms(turn: RequestContext) -> dict[str, Any]:
-    """The fields of a Call that depend on who calls, and how."""
+    """Return the fields of a Call that depend on the caller."""
     caller, meta, token = turn.caller, turn.request.params.get("_meta"), None
     if isinstance(meta, dict):
         token = meta.get("progressToken")
@@ -157,13 +157,13 @@ def _terms(turn: RequestContext) -> dict[str, Any]:
 
 
 def _record(turn: RequestContext, descriptor: Descriptor | None, call: Call) -> None:
-    """Tell the record of this request what is run; the call goes on under the record's trace."""
+    """Add the descriptor and the deadline to the record of this request; the call continues the record's trace."""
     if turn.run is not None:
         call.meta = turn.run.calls(descriptor, call.deadline, call.meta)
 
 
 def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> TaskWork:
-    """A call whose events are folded as they pass."""
+    """Return the work of a call whose events are folded as they pass."""
     fold = Fold()
     return TaskWork(call, folded(events, fold), fold, answer)
 
@@ -174,18 +174,19 @@ def _failed(turn: RequestContext, sentence: str) -> Result:
 
 
 class _Silence:
-    """How long a caller has heard nothing. A tool may talk all the time and say nothing that this caller wants to hear;
-    whether the caller is still there is noticed only when something is sent."""
+    """The time since the last message to a caller. A tool may yield many events that this caller does not get; the hub
+    notices that a caller has left only when it sends a message.
+    """
 
     def __init__(self) -> None:
         self._since, self._bound = time.monotonic(), FIRST_PAUSE
 
     def ends(self) -> None:
-        """Something is sent now."""
+        """Note that a message is sent now."""
         self._since, self._bound = time.monotonic(), NEXT_PAUSE
 
     def too_long(self) -> bool:
-        """Whether a Pause is due; it is taken to be sent."""
+        """Whether a Pause is due; if so, note it as sent."""
         due = time.monotonic() - self._since >= self._bound
         if due:
             self.ends()
@@ -193,7 +194,7 @@ class _Silence:
 
 
 def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
-    """Drive an activation to its end; its answer is the last message. A cancelled call gets none."""
+    """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer."""
     call, events, fold = work.call, work.events, work.fold
     notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
     asker = _asker(turn) if _answers_given(turn) else None
@@ -243,7 +244,7 @@ def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
 
 
 def _as_task(turn: RequestContext, work: TaskWork) -> dict[str, Any] | None:
-    """The CreateTaskResult of a call that goes on as a task; None where the caller knows none, or there is no room."""
+    """Return the CreateTaskResult of a call that continues as a task; None if that is impossible."""
     if not (_may_be_task(turn) and turn.caller.extends(TASKS)):
         return None
     task = turn.desk.tasks.start(work, turn.caller.wire.endpoint)
@@ -255,7 +256,7 @@ def _may_be_task(turn: RequestContext) -> bool:
 
 
 def _detached(turn: RequestContext, event: Detach) -> Answers:
-    """Let the caller hang up where its revision has a way to come back; one that has to and cannot is refused."""
+    """Let the caller disconnect if its revision can resume. Raises ToolFailed if the call requires that and cannot."""
     if turn.caller.revision.priming and turn.caller.session is not None:
         yield event
     elif event.required and _may_be_task(turn):
@@ -266,7 +267,7 @@ def _detached(turn: RequestContext, event: Detach) -> Answers:
 
 
 def _raise_for(ending: Event, turn: RequestContext) -> None:
-    """A failure that is to be a JSON-RPC error: such as a capability that the modern caller did not declare."""
+    """Raise the failures that become JSON-RPC errors, such as a capability that a modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
         if isinstance(ending.error, Stopping):
             return
@@ -289,7 +290,7 @@ def _answers_given(turn: RequestContext) -> bool:
 
 def _asker(turn: RequestContext) -> ClientRequester:
     if turn.caller.revision.modern:
-        # A server's name has no blank in it: the two cannot be taken for another pair.
+        # The name of a server has no blank, so the pair is unambiguous.
         return RetriedRequester(turn.desk.states, turn.request, f"{turn.server.name} {turn.caller.wire.principal}")
     if turn.caller.session is None or not turn.caller.wire.streams:
         raise ToolFailed(

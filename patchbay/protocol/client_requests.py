@@ -1,10 +1,10 @@
-"""Questions to the caller: one author's interface, two ways to the client.
+"""Questions to the caller: one interface for authors, two protocols for clients.
 
-Up to 2025-11-25 a question is a request on the open stream; its answer arrives as another message
-and is found on the session's topic of the bus, whichever process took it in. In 2026-07-28 the call
-ends with an InputRequiredResult; the retry brings the answers, and what was answered in earlier
-rounds travels sealed in `requestState`, bound to principal, method, target, arguments and time, for one use.
-Sources: SPEC-DIGEST 1.9, 3.7; THREATS 1.3; DESIGN section 1.
+Up to 2025-11-25 a question is a request on the open stream; its answer is another message, which any process passes on
+through the session's topic of the bus. In 2026-07-28 the call ends with an InputRequiredResult; the retry brings the
+answers, and the answers of earlier rounds travel sealed in `requestState`, bound to principal, method, target,
+arguments and time, for one use.
+Source: MCP specification 2025-11-25, client/elicitation and client/sampling; 2026-07-28, multi-round-trip requests.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, me
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
+from patchbay.topics import ANSWERS, REQUEST_STATES
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 STATE_SECONDS = 600
-"""How long a requestState is good for, unless told otherwise."""
-
-
-USED = "request-state/"
-"""The journal topics of states that were used, by nonce."""
+"""Default lifetime of a requestState."""
 
 
 class InputRequired(PatchbayError):
-    """The call cannot go on without answers: `result` is the InputRequiredResult."""
+    """The call needs answers to continue: `result` is the InputRequiredResult."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         super().__init__("input required")
@@ -43,7 +40,7 @@ class InputRequired(PatchbayError):
 
 
 class ClientRequester(Protocol):
-    """How one call reaches its caller."""
+    """Sends the questions of one call to its caller."""
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]: ...
 
@@ -56,7 +53,7 @@ class OpenStream:
         self._session = session
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
-        """Send every question, then wait for every answer, no longer than the call may take."""
+        """Send every question, then wait for every answer, until the deadline of the call."""
         ids = {key: f"ask-{secrets.token_urlsafe(9)}" for key in ask.questions}
         with self._bus.subscribe([answer_topic(self._session, id) for id in ids.values()]) as mailbox:
             for key, question in ask.questions.items():
@@ -86,7 +83,7 @@ def _opened(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
 
 
 def _fitting(key: str, method: str, answer: Any) -> Any:
-    """An answer as it is. Raises ToolFailed for one of another shape: unlike a retry, nobody asks for it again."""
+    """Return the answer unchanged. Raises ToolFailed for an invalid answer, because a stream asks only once."""
     if not fits(method, answer):
         raise ToolFailed(f"the client's answer to {key} is no answer to {method}")
     return answer
@@ -100,17 +97,17 @@ def _still_wanted(call: Call) -> None:
 
 
 def answer_topic(session: LegacySession, id: str | int | None) -> str:
-    """Where the answer to a question of this session is put. Only this session's messages get there."""
-    return f"answer/{session.nonce}/{id}"
+    """Return the topic for the answer to a question. Only messages of this session are published there."""
+    return f"{ANSWERS}{session.nonce}/{id}"
 
 
 def deliver(bus: Bus, session: LegacySession, answer: Result | Failure) -> None:
-    """Put a client's answer where the waiting activation finds it; an answer nobody waits for is dropped."""
+    """Publish a client's answer for the waiting activation; an unexpected answer is dropped."""
     bus.publish(answer_topic(session, answer.id), encode(answer))
 
 
 class RetriedRequester:
-    """Asks by ending the call with the questions, and replays what is answered already (2026-07-28)."""
+    """Asks by ending the call with the questions, and replays earlier answers (2026-07-28)."""
 
     def __init__(self, states: States, request: Request, principal: str) -> None:
         self._states = states
@@ -118,13 +115,13 @@ class RetriedRequester:
         self._answers = states.answers(request, self._bound)
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
-        """The answers when all are there; raises InputRequired with those that are not."""
-        open = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
-        if open:
+        """Return all answers. Raises InputRequired with the questions that have no answer yet."""
+        unanswered = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
+        if unanswered:
             raise InputRequired(
                 {
                     "resultType": "input_required",
-                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in open.items()},
+                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in unanswered.items()},
                     "requestState": self._states.seal(self._bound, self._answers),
                 }
             )
@@ -156,9 +153,9 @@ def _binding(request: Request, principal: str) -> str:
 
 
 class States:
-    """Seals and opens `requestState`, which is good for `seconds` and for one use.
+    """Seals and opens `requestState`, which is valid for `seconds` and for one use.
 
-    Each state has a nonce. A use of it is an entry of the journal; the first entry wins, in whichever process.
+    Each state has a nonce. A use is an entry of the journal; over all processes, the first entry is valid.
     """
 
     def __init__(self, key: bytes, journal: Journal, seconds: int = STATE_SECONDS) -> None:
@@ -167,16 +164,16 @@ class States:
         self._seconds = seconds
 
     def seal(self, bound: str, answers: Mapping[str, Any]) -> str:
-        """The state of a call as a string; the same call only can bring it back, for ten minutes."""
+        """Return the state of a call as a string, which only the same call can use."""
         return str(self._serializer.dumps([bound, dict(answers), secrets.token_urlsafe(16)]))
 
     def answers(self, request: Request, bound: str) -> dict[str, Any]:
-        """All answers so far, earlier rounds' first. Raises InvalidParams for a state or answers we cannot take."""
+        """Return all answers so far, those of earlier rounds first. Raises InvalidParams."""
         fresh = request.params.get("inputResponses", {})
         if not isinstance(fresh, dict):
             raise InvalidParams("params.inputResponses has to be an object of answers by key")
         state = request.params.get("requestState")
-        # The state is opened last: a request that is refused does not use it up.
+        # Open the state last, so that a refused request does not use it.
         return (self._open(state, bound) if state is not None else {}) | fresh
 
     def _open(self, state: Any, bound: str) -> dict[str, Any]:
@@ -190,7 +187,7 @@ class States:
         return dict(answers)
 
     def _use(self, nonce: str) -> None:
-        topic = USED + nonce
+        topic = REQUEST_STATES + nonce
         own = self._journal.append(topic, b"", keep=self._seconds + 1)
         if self._journal.read(topic, limit=1)[0].seq != own:
             raise InvalidParams(

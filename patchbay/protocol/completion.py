@@ -1,7 +1,8 @@
 """`completion/complete`: values for a prompt's or a template's argument, from the server's `completions`.
 
-At most 100 values that begin with what was typed, ignoring case (SPEC-DIGEST 1.11). The values stand in the
-configuration, or a function of the definition gives them when they are asked for.
+At most 100 values that begin with the typed text, ignoring case. The configuration lists the values, or names a
+function of the definition that returns them.
+Source: MCP specification, server/utilities/completion.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from patchbay.views.fold import fold
 MAX_VALUES = 100
 
 SECONDS = 5.0
-"""How long a function may take to suggest values: somebody is typing."""
+"""Limit on the time of a function that suggests values, because a person waits while typing."""
 
 
 def complete(turn: RequestContext) -> dict[str, Any]:
-    """The result of a completion request. Raises InvalidParams for an unknown reference or argument."""
+    """Return the result of a completion request. Raises InvalidParams for an unknown reference or argument."""
     reference, argument = turn.params.get("ref"), turn.params.get("argument")
     if not isinstance(reference, Mapping):
         raise InvalidParams("params.ref has to be an object: a ref/prompt with a name or a ref/resource with a uri")
@@ -45,7 +46,7 @@ def complete(turn: RequestContext) -> dict[str, Any]:
 
 
 def _given(turn: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
-    """What a function suggests: it gets what was typed, and what is known of the other arguments. Raises ToolFailed."""
+    """Return the suggestions of a function, which gets the typed text and the other arguments. Raises ToolFailed."""
     context = turn.params.get("context")
     others = context.get("arguments", {}) if isinstance(context, Mapping) else {}
     call = new_call(

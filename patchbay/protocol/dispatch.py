@@ -1,7 +1,7 @@
-"""From one message to its answers: the method is looked up in the table, its row is the gate.
+"""Dispatches one message: finds the method in the table, checks that the revision has it, and yields the answers.
 
-The Dispatcher is what every way in joins at. It knows no transport: it gets a message with its terms,
-and gives messages, with a Pause where it has nothing to say but is alive.
+Every transport uses the Dispatcher. It knows no transport itself: it takes a message with its terms and yields
+messages, and a Pause while a call runs without messages.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from patchbay.protocol.routing import narrowed
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
+from patchbay.topics import SESSIONS
 
 log = logging.getLogger(__name__)
 
 RECORDED = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Methods that run something: each call leaves a record."""
+"""Methods that run code: each call makes a record."""
 
 
 RELAYED = frozenset(
@@ -40,14 +41,14 @@ RELAYED = frozenset(
         *("skills/list", "skills/get", "resources/directory/read"),
     ]
 )
-"""Methods that a mounted server answers itself, if it can."""
+"""Methods that a mounted server answers itself."""
 
 
 class Dispatcher:
-    """Serves messages at the desk. Safe to use from many threads.
+    """Answers messages with the services of the hub. Safe to use from many threads.
 
-    `places` are those for streams that only listen, whichever way in they come by; each holds a thread. `streams` are
-    the bodies of answers that are being streamed.
+    `places` limits the streams that only listen, over all transports; each holds a thread. `streams` holds the bodies
+    of answers that are being streamed.
     """
 
     def __init__(self, desk: HubServices) -> None:
@@ -59,17 +60,17 @@ class Dispatcher:
 
     @property
     def listening(self) -> int:
-        """How many places are taken."""
+        """The number of open listening streams."""
         return self.places.taken
 
     def admit(self, message: Message, wire: TransportInfo) -> Caller:
-        """The terms of a message; raises the error of the first check that fails."""
+        """Return the terms of a message. Raises the error of the first failing check."""
         return admit(message, wire, self.desk.sessions)
 
     def server(self, endpoint: str, operator: bool = False) -> Server:
-        """The server behind an address below /mcp/; all of them as one behind /mcp itself. Raises UnknownServer.
+        """Return the server of an address below /mcp/; for /mcp itself, all servers as one. Raises UnknownServer.
 
-        Versions of a name that was taken away are served to the `operator` only.
+        Only the `operator` gets the versions of a removed name.
         """
         if not endpoint:
             return self.desk.catalogue.whole()
@@ -95,12 +96,12 @@ class Dispatcher:
         return exchange
 
     def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
-        """The answers to a message: for a request at last one Result or Failure, unless it was cancelled."""
+        """Return the answers to a message; for a request the last is a Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
             request, server, proxied = narrowed(message, server)
             run = self._begun(request, caller, server) if request.method in RECORDED else None
             turn = RequestContext(self.desk, request, caller, server, proxied=proxied, run=run)
-            # Known from here on, not only once somebody reads: a cancellation may be the very next message.
+            # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
                 self.cancellations.listen()
                 self.desk.running.add(caller.owner, message.id, turn.cancelled)
@@ -113,17 +114,17 @@ class Dispatcher:
         return iter(())
 
     def end(self, session: LegacySession, why: str) -> None:
-        """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
+        """End a session: cancel its calls, end its streams, and refuse its id from now on."""
         self.desk.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
-        self.desk.catalogue.store.bus.publish(f"session/{session.nonce}", ENDED)
+        self.desk.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", ENDED)
 
     def cancel_all(self, owner: str, why: str) -> None:
-        """Cancel everything that is being answered for one owner (`Caller.owner`), in whichever process."""
+        """Cancel all running requests of one owner (`Caller.owner`), in every process."""
         self.cancellations.cancel_all(owner, why)
 
     def _begun(self, request: Request, caller: Caller, server: Server) -> CallRecording:
-        """The record of a request that runs something."""
+        """Begin the record of a request that runs code."""
         params = request.params
         meta = params.get("_meta")
         if request.method == "resources/read":
@@ -161,7 +162,7 @@ class Dispatcher:
                 self.desk.running.remove(caller.owner, request.id, turn.cancelled)
 
     def _note(self, notification: Notification, caller: Caller) -> None:
-        # Over HTTP a modern client cancels by closing its stream: it owns no ids, so none is honoured.
+        # Over HTTP a modern client cancels by closing its stream: it owns no request ids.
         if notification.method != "notifications/cancelled" or caller.owner is None:
             return
         reason = notification.params.get("reason")

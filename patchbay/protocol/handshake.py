@@ -1,9 +1,9 @@
-"""One client on one connection that carries everything: its era is decided once, its handshake is enforced.
+"""The state of one client on one connection: decides its era once, and enforces the handshake.
 
-The first decisive message picks the era, and it stays: `initialize` opens the connection's one session,
-a request that claims a revision in `_meta` makes it modern. What is refused decides nothing, so that a client
-may try one and then the other. Notifications never decide.
-Sources: SPEC-DIGEST 1.15, 2.5, 2.6; REQUIREMENTS X-3 (strict), SUB-12, SUB-C12.
+The first accepted request decides the era for the whole connection: `initialize` opens its only session, a request with
+a revision in `_meta` makes it modern. A refused request decides nothing, so that a client may try both. A notification
+never decides.
+Source: MCP specification, basic/lifecycle; 2026-07-28, basic/versioning.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ AT_ONCE = frozenset(
         "resources/unsubscribe",
     }
 )
-"""Methods that are answered before the next message is looked at: they change the terms of later ones, or they
-ask whether anybody is there, which has to be answered whatever else is going on."""
+"""Methods that are answered before the next message is read: they change the terms of later messages, or they check
+that the connection works, which must not wait for other calls."""
 
 
 class NotInitialized(PatchbayError):
@@ -42,9 +42,9 @@ class NotInitialized(PatchbayError):
 
 
 class ConnectionState:
-    """Who the messages of one connection come from. `session` is its session, once there is one.
+    """The state of one connection. `session` is its session, once `initialize` opened it.
 
-    With `handshake_only` no message makes it modern. Not for use from several threads.
+    With `handshake_only` the connection cannot become modern. Not for use from several threads.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ConnectionState:
         self._handshake_only = handshake_only
 
     def admit(self, message: Message) -> Caller:
-        """The terms of the next message. Raises NotInitialized, or the error of the first check that fails."""
+        """Return the terms of the next message. Raises NotInitialized, or the error of the first failing check."""
         if self._modern:
             return self._in_modern(message)
         if self.session is not None:

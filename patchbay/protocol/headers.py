@@ -1,7 +1,7 @@
-"""The headers of 2026-07-28 that repeat what the body says, compared after trimming and decoding.
+"""Compares the headers of 2026-07-28 that repeat parts of the body, after trimming and decoding.
 
-Values may be written `=?base64?...?=`, decoded strictly; anything else is literal. The body is the truth.
-Source: SPEC-DIGEST 1.2; https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+A value may have the form `=?base64?...?=`, which is decoded strictly; every other value is literal. The body decides.
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START, _END = "=?base64?", "?="
 
 
 def decoded(value: str, header: str) -> str:
-    """A header's value, decoded when it is in the base64 form. Raises HeaderMismatch for a bad encoding."""
+    """Return a header's value, decoded from the base64 form if it has that form. Raises HeaderMismatch."""
     if not (value.startswith(_START) and value.endswith(_END) and len(value) >= len(_START) + len(_END)):
         return _as_utf8(value)
     inner = value[len(_START) : -len(_END)]
@@ -42,7 +42,7 @@ def decoded(value: str, header: str) -> str:
 
 
 def _as_utf8(value: str) -> str:
-    # WSGI hands header bytes over as Latin-1.
+    # WSGI decodes header bytes as Latin-1.
     try:
         return value.encode("latin-1").decode("utf-8")
     except (UnicodeDecodeError, UnicodeEncodeError):
@@ -50,7 +50,7 @@ def _as_utf8(value: str) -> str:
 
 
 def check_routing(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:
-    """`Mcp-Method` and `Mcp-Name` say what the body says. Raises HeaderMismatch."""
+    """Check that `Mcp-Method` and `Mcp-Name` equal the body. Raises HeaderMismatch."""
     found = headers.get("mcp-method")
     if found is None or decoded(found, "Mcp-Method") != method:
         raise HeaderMismatch(f"Mcp-Method has to be {method!r}, as in the body; it is {_shown(found)}")
@@ -63,7 +63,7 @@ def check_routing(headers: Mapping[str, str], method: str, params: Mapping[str, 
 
 
 def check_parameters(headers: Mapping[str, str], schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """`Mcp-Param-*` headers repeat the annotated arguments of a tool. Raises HeaderMismatch."""
+    """Check that `Mcp-Param-*` headers repeat the annotated arguments of a tool. Raises HeaderMismatch."""
     for name, path in annotated(schema):
         header = f"Mcp-Param-{name}"
         found, argument = headers.get(header.lower()), _at(arguments, path)
@@ -77,7 +77,7 @@ def check_parameters(headers: Mapping[str, str], schema: Mapping[str, Any], argu
 
 
 def annotated(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The `x-mcp-header` names in a schema with the path of the property that carries each."""
+    """Yield the `x-mcp-header` names in a schema with the path of each property."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return
@@ -100,7 +100,7 @@ def _same(text: str, argument: Any) -> bool:
         return text == ("true" if argument else "false")
     if isinstance(argument, (int, float)):
         try:
-            # Exact, where a float is not: large integers that are neighbours would be the same one.
+            # Decimal is exact: as floats, large neighbouring integers would be equal.
             return Decimal(text) == Decimal(str(argument))
         except InvalidOperation:
             return False

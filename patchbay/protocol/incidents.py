@@ -1,6 +1,6 @@
-"""A failure of the hub itself, as the caller hears of it: a number that the log has too, and nothing else.
+"""Failures of the hub itself: the caller gets only a number, and the log has the details under the same number.
 
-Source: THREATS 1.1 (information leak in errors).
+Source: CWE-209 (error messages with sensitive information).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from patchbay.errors import PatchbayError
 
 
 def incident(log: logging.Logger, where: str) -> PatchbayError:
-    """The problem to answer with for the exception that is being handled, which goes to the log with its trace.
+    """Log the exception that is being handled, with its traceback; return the error for the caller.
 
-    `where` ends the log's line, as in "in a task of notes" or "while answering tools/call".
+    `where` ends the line in the log, as in "in a task of notes" or "while answering tools/call".
     """
     number = secrets.token_hex(6)
     log.exception("incident %s %s", number, where)

@@ -1,11 +1,10 @@
-"""InspectedServers: servers that are looked at without being plugged in.
+"""Inspects servers without mounting them.
 
-A guest is a mount that is kept in memory only: it has the connection, the lists, the questions and the limits of a
-mount, and no name in the store. It is reached when it is asked for, by the operator alone, and forgotten when nobody
-has asked for a while, so that a hub with several workers needs nothing in common for it.
-Rules: at most MOST at a time; one that does not answer is forgotten at once; a program is started only where the
-setting `inspect` says so.
-Sources: issue 7 part 5; THREATS 1.7 (SSRF, stdio launch); DESIGN section 11.
+An inspected server is a mount in memory only: it has the connection, the lists, the questions and the limits of a
+mount, but no name in the store. Only the operator can use it. Each worker connects it when needed and closes it after
+IDLE_SECONDS without use, so workers share no state for it. Rules: at most MAX_INSPECTED_SERVERS at a time; a server
+that does not answer is closed at once; programs start only if the setting `inspect` allows it.
+Source: OWASP, Server-Side Request Forgery Prevention.
 """
 
 from __future__ import annotations
@@ -38,27 +37,27 @@ from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 
 NAME = "inspect"
-"""What a guest is called in records and sentences; no server of a hub can have this name."""
+"""The name of an inspected server in records and messages; no server of a hub can have this name."""
 
 MAX_ADDRESS_CHARACTERS = 2000
-"""Characters of an address."""
+"""Limit on the characters of an address."""
 
 MAX_INSPECTED_SERVERS = 8
 IDLE_SECONDS = 300.0
-"""Seconds after which a guest is forgotten that nobody asks for."""
+"""Seconds without use after which an inspected server is closed."""
 
 FIRST_ANSWER_SECONDS = 20.0
-"""Seconds that somebody waits for a server to answer for the first time."""
+"""Limit on the wait for the first answer of a server."""
 
 REMEMBERED = 256
-"""Endpoints whose address is remembered."""
+"""Limit on the endpoints whose address is stored."""
 
 WHERE = "the address"
 
 
 @dataclass(frozen=True, slots=True)
 class InspectionTarget:
-    """Which server somebody wants to look at. `public` says that a URL may lead to public addresses only."""
+    """The server to inspect. `public` says that a URL may lead to public addresses only."""
 
     address: str
     era: Era = "auto"
@@ -66,7 +65,7 @@ class InspectionTarget:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As the configuration of a mount, which is what a file of one would say."""
+        """The fields of the configuration of such a mount."""
         return {"kind": "upstream", "address": self.address} | ({} if self.era == "auto" else {"era": self.era})
 
 
@@ -80,7 +79,7 @@ class _Guest:
 
 
 class InspectedServers:
-    """The guests of one hub in one process. Safe to use from many threads."""
+    """The inspected servers of one hub in one process. Safe to use from many threads."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._allowed = settings.inspect
@@ -92,7 +91,7 @@ class InspectedServers:
         self._sweeper: threading.Timer | None = None
 
     def reach(self, wanted: InspectionTarget) -> Target:
-        """How it would be reached; nothing is. Raises Refused (403), ConfigError for an address that cannot be."""
+        """Return how the hub would connect, without connecting. Raises Refused (403), ConfigError for a bad address."""
         if self._allowed == "off":
             raise Refused("this hub inspects no other servers (setting inspect)")
         if len(wanted.address) > MAX_ADDRESS_CHARACTERS:
@@ -101,7 +100,7 @@ class InspectedServers:
         if isinstance(parsed.target, Local):
             raise ConfigError(WHERE, "", f"expected another server; {parsed.target.label} is one of this hub")
         mount = self._mount(wanted)
-        # A program is refused before anything else is said of it, whether a variable of it is set or not.
+        # Refuse a program before any other message about it, such as one about a missing variable.
         if isinstance(parsed.target, Stdio):
             self._check_program()
         found = mount.reach(self._environ)
@@ -110,27 +109,27 @@ class InspectedServers:
         return found
 
     def described(self, wanted: InspectionTarget) -> str:
-        """The address for people: no secret, and variables by their names."""
+        """Return the address for people: without secrets, with the names of variables."""
         return parse_address(wanted.address).target.label
 
     def server(self, wanted: InspectionTarget) -> Server:
-        """The server, which is reached if it is not yet. Raises what `reach` raises, Unreachable with the reason."""
+        """Return the server; connect if needed. Raises the errors of `reach`, and Unreachable with the reason."""
         self.reach(wanted)
         guest = self._guest(wanted)
-        keeper = guest.keepers.of(guest.mount)
-        if not keeper.settled.wait(FIRST_ANSWER_SECONDS):
+        standing = guest.keepers.of(guest.mount)
+        if not standing.state_known.wait(FIRST_ANSWER_SECONDS):
             raise Unreachable(
                 f"it has not answered within {FIRST_ANSWER_SECONDS:.0f} s; it is still being reached, so look again"
             )
-        if keeper.connection is None:
-            problem = _problem(keeper)
+        if standing.connection is None:
+            problem = _problem(standing)
             self._forget(wanted, guest)
             raise problem
         return self._built(wanted, guest)
 
     def _built(self, wanted: InspectionTarget, guest: _Guest) -> Server:
-        """The server as its lists are now; made again when they are others."""
-        lists, built = snapshots.names(guest.store).get(NAME), guest.built
+        """Return the server with its present lists; build it again after a change of the lists."""
+        lists, built = snapshots.stored_cids(guest.store).get(NAME), guest.built
         if built is None or built[0] != lists:
             row = ServerRow(NAME, CONFIGURATION_KIND, "", origin="an address")
             fields = wanted.fields | {"public": wanted.public}
@@ -139,7 +138,7 @@ class InspectedServers:
         return built[1]
 
     def close(self) -> None:
-        """Forget all of them; waits for the end of what was started."""
+        """Close all inspected servers, and wait for their programs to end."""
         with self._lock:
             guests, self._known = list(self._known.values()), OrderedDict()
             if self._sweeper is not None:
@@ -195,22 +194,22 @@ class InspectedServers:
 
 
 def _nobody() -> None:
-    """Nobody is told when the lists of a guest are others: they are read anew with each look."""
+    """Ignore a change of the lists of an inspected server, because each use reads them again."""
 
 
 def _end(guests: list[_Guest]) -> None:
-    """End them without waiting for it."""
+    """Close servers without waiting."""
     for guest in guests:
         threading.Thread(target=guest.keepers.close, name="guest leaves", daemon=True).start()
 
 
-def _problem(keeper: StandingConnection) -> PatchbayError:
-    """Why it does not answer; secrets have been taken out of the reason."""
-    return Unreachable(keeper.health.reason or keeper.health.sentence)
+def _problem(standing: StandingConnection) -> PatchbayError:
+    """Return the reason why a server does not answer, without secrets."""
+    return Unreachable(standing.health.reason or standing.health.sentence)
 
 
 class InspectionDispatcher(Dispatcher):
-    """A dispatcher whose servers are guests; everything else it shares with the hub's own."""
+    """A dispatcher for inspected servers; it shares everything else with the dispatcher of the hub."""
 
     def __init__(self, hub: Dispatcher, guests: InspectedServers) -> None:
         super().__init__(hub.desk)
@@ -220,7 +219,7 @@ class InspectionDispatcher(Dispatcher):
         self._lock = threading.Lock()
 
     def endpoint(self, wanted: InspectionTarget) -> str:
-        """What a guest is called on the wire: sessions are bound to it."""
+        """Return the endpoint name of an inspected server; sessions are bound to it."""
         name = f"{NAME}/{sha256(repr(wanted).encode('utf-8', 'replace')).hexdigest()[:32]}"
         with self._lock:
             self._wanted[name] = wanted
@@ -230,9 +229,9 @@ class InspectionDispatcher(Dispatcher):
         return name
 
     def server(self, endpoint: str, operator: bool = False) -> Server:
-        """The guest of an endpoint, which is the operator's in any case.
+        """Return the inspected server of an endpoint, which only the operator can reach.
 
-        Raises what `InspectedServers.server` raises, UnknownServer for one not named of late.
+        Raises the errors of `InspectedServers.server`, and UnknownServer for an endpoint not used recently.
         """
         wanted = self._wanted.get(endpoint)
         if wanted is None:

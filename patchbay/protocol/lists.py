@@ -1,7 +1,9 @@
-"""The lists, page by page, the four main ones rendered to bytes once for each version of a server and revision.
+"""The lists in pages. The four main lists are rendered to bytes once for each version of a server, revision and set of
+what a caller may see.
 
-A cursor is opaque: it names the last entry that was given, signed. An empty string is a cursor like
-any other (SPEC-DIGEST 1.11), so presence is tested, not truth.
+A cursor is opaque: the signed name of the last entry of a page. An empty string is a cursor too, so the code tests for
+None.
+Source: MCP specification, server/utilities/pagination.
 """
 
 from __future__ import annotations
@@ -22,21 +24,24 @@ from patchbay.protocol.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 
-PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
-"""Rendered pages by list, revision and cursor."""
+PAGES: ServerCache[tuple[str, str, str | None, str], bytes] = ServerCache()
+"""Rendered pages by list, revision, cursor and set of what may be seen."""
 
 
 class Lists:
-    """Renders lists. `page_size` entries a page."""
+    """Renders lists, with `page_size` entries in a page."""
 
     def __init__(self, key: bytes, page_size: int) -> None:
         self._serializer = URLSafeSerializer(key, salt="cursor")
         self._page_size = page_size
 
-    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
-        """One page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
+    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], sees: str) -> Rendered:
+        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor.
+
+        `sees` is the key of what the caller may see (`Caller.sees`).
+        """
         cursor = _cursor(params)
-        key = (kind, revision.name, cursor)
+        key = (kind, revision.name, cursor, sees)
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
@@ -47,9 +52,9 @@ class Lists:
         return orjson.dumps(stamped(result, server, revision, cache=True))
 
     def cut(self, kind: str, names: Sequence[str], params: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, str]]:
-        """The names on the page that a request asks for, and `nextCursor` when more follow.
+        """Return the names on the requested page, and `nextCursor` if more follow.
 
-        `kind` tells the cursors of one list from those of another. Raises InvalidParams for a bad cursor.
+        `kind` separates the cursors of different lists. Raises InvalidParams for a bad cursor.
         """
         return self._cut(kind, names, _cursor(params))
 

@@ -1,6 +1,6 @@
-"""Every method in one table; a row's revisions are the gate. Simple methods are here, running ones in `calls`.
+"""The table of all methods, each with the revisions that have it. The methods that run code are in `calls.py`.
 
-Source: SPEC-DIGEST 1.4.
+Source: MCP specification, schema of each revision.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Answers = Iterator[Message | Sign]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method is answered, and in which eras it exists; `needs` names what a revision has to have for it."""
+    """A method: the function that answers it, its eras, and the feature that a revision `needs` for it."""
 
     run: Callable[[RequestContext], Answers]
     legacy: bool = True
@@ -41,9 +41,9 @@ class Method:
 
 
 def capabilities(turn: RequestContext) -> dict[str, Any]:
-    """What this server can do: derived from what it is, never claimed (X-12, SUB-C7).
+    """Return the capabilities of a server, derived from its features.
 
-    A configuration may tell the clients of a revision of less.
+    A configuration may declare fewer capabilities for a revision.
     """
     told = fewer(turn.server, turn.caller.revision)
     if told is not None:
@@ -65,7 +65,7 @@ def capabilities(turn: RequestContext) -> dict[str, Any]:
 
 
 def _extensions(turn: RequestContext) -> dict[str, Any]:
-    """The extensions with their settings: tasks where revision and server can have them, skills where there are any."""
+    """Return the extensions with their settings: tasks if revision and server support them, skills if any."""
     found: dict[str, Any] = {}
     if turn.server.upstream is not None:
         offered = turn.server.offers.get("extensions") or {}
@@ -78,7 +78,7 @@ def _extensions(turn: RequestContext) -> dict[str, Any]:
 
 
 def _has(turn: RequestContext, extension: str) -> bool:
-    """Whether the caller's revision can have an extension of a mounted server."""
+    """Whether the caller's revision supports an extension of a mounted server."""
     return extension != TASKS or turn.caller.revision.modern
 
 
@@ -138,15 +138,15 @@ def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
 
 
 def _want(server: Server, uris: list[str]) -> None:
-    """Have the mounted servers that have these resources tell of them."""
+    """Subscribe to these resources on the mounted servers that own them."""
     for uri in uris:
         owner = (server.reader(uri) or server) if isinstance(server, Aggregate) else server
         if owner.upstream is not None:
-            owner.upstream.want([uri])
+            owner.upstream.subscribe([uri])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params)
+    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params, turn.caller.sees)
 
 
 def _listen(turn: RequestContext) -> Answers:

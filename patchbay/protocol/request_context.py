@@ -1,4 +1,4 @@
-"""One request being answered, and the desk that answers: what every method function gets."""
+"""The context of one request, and the services of the hub: the arguments of every method function."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
 
 LISTEN_POLL_SECONDS = 5.0
-"""Seconds between two looks whether there is still somebody to listen to."""
+"""Seconds between two checks whether the store is closed."""
 
 
 class RunningRequests:
-    """Requests being answered that their owner (`Caller.owner`) can cancel by id, type-exact (SUB-C11)."""
+    """Running requests, which their owner (`Caller.owner`) can cancel by id; the type of the id counts."""
 
     def __init__(self) -> None:
         self._flags: dict[tuple[str, type, Id], CancelFlag] = {}
@@ -46,13 +46,13 @@ class RunningRequests:
             self._flags[owner, type(id), id] = flag
 
     def remove(self, owner: str, id: Id, flag: CancelFlag) -> None:
-        """Forget a request that is over; another one that took its id meanwhile stays."""
+        """Remove a finished request; a newer request with the same id stays."""
         with self._lock:
             if self._flags.get((owner, type(id), id)) is flag:
                 del self._flags[owner, type(id), id]
 
     def cancel(self, owner: str, id: Any, reason: str) -> bool:
-        """Cancel one request; whether there was one. An unknown id is ignored, as the specification asks."""
+        """Cancel one request; return whether it exists. An unknown id is ignored, as the specification requires."""
         with self._lock:
             flag = self._flags.get((owner, type(id), id)) if isinstance(id, (str, int)) else None
         if flag is not None:
@@ -60,7 +60,7 @@ class RunningRequests:
         return flag is not None
 
     def busy(self, owner: str) -> bool:
-        """Whether a request of this owner is being answered here."""
+        """Whether a request of this owner runs in this process."""
         with self._lock:
             return any(whose == owner for whose, _, _ in self._flags)
 
@@ -73,22 +73,22 @@ class RunningRequests:
 
 
 class Cancellations:
-    """Cancels requests wherever they are being answered: in this process at once, in the others as a hint on the bus.
+    """Cancels requests in this process at once, and in other processes through the topic `cancelled/<owner>`.
 
-    The others hear of it on the topic `cancelled/<owner>`; one thread in each process listens, from the first
-    request on that can be cancelled by id. Unless there are others (`alone`), there is no thread.
+    One thread in each process receives that topic, from the first request with an owner on. A hub with one process
+    (`alone`) needs no thread.
     """
 
     def __init__(self, running: RunningRequests, store: Store, alone: bool) -> None:
         self._running = running
         self._store = store
-        # Without others there is nothing to hear.
+        # A single process needs no messages from others.
         self._heard = alone
         self._name = secrets.token_hex(8)
         self._lock = threading.Lock()
 
     def listen(self) -> None:
-        """Hear from now on what other processes cancel; a second time does nothing."""
+        """Receive cancellations of other processes from now on; a second call does nothing."""
         with self._lock:
             if self._heard:
                 return
@@ -97,7 +97,7 @@ class Cancellations:
             self._heard = True
 
     def cancel(self, owner: str, id: Any, reason: str) -> bool:
-        """Cancel one request of an owner; whether it was being answered in this process."""
+        """Cancel one request of an owner; return whether it ran in this process."""
         here = self._running.cancel(owner, id, reason)
         self._publish(owner, {"id": id, "reason": reason})
         return here
@@ -111,14 +111,14 @@ class Cancellations:
         self._store.bus.publish(cancelled_topic(owner), orjson.dumps({"from": self._name, **said}))
 
     def _hear(self, mailbox: Subscription) -> None:
-        """In the thread: until the store is closed."""
+        """Receive cancellations, in the thread, until the store is closed."""
         with mailbox:
             while not mailbox.closed:
                 if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None:
                     self._take(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
 
     def _take(self, owner: str, said: dict[str, Any]) -> None:
-        # What this process said itself has been done; by now the id may stand for another request.
+        # Ignore this process's own messages: by now another request may have the same id.
         if said["from"] == self._name:
             return
         if "id" in said:
@@ -129,7 +129,7 @@ class Cancellations:
 
 @dataclass(frozen=True, slots=True)
 class HubServices:
-    """The parts that methods work with."""
+    """The services that methods use."""
 
     catalogue: Catalogue
     settings: Settings
@@ -144,20 +144,19 @@ class HubServices:
     rooms: Rooms
 
     def keep(self, principal: str) -> Keep:
-        """What keeps the large results of a principal."""
+        """Return the function that stores the large results of a principal."""
         return partial(self.catalogue.contents.results.keep, principal=principal)
 
     def reference(self, principal: str) -> Reference:
-        """How the large results of a principal's tools go by reference."""
+        """Return the rule for large results of a principal: the function that stores them, and the limit."""
         return Reference(self.keep(principal), self.settings.inline_limit)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request, its terms, its server, and whether its answer is still wanted.
+    """One request with its caller, its server, and its cancel flag.
 
-    `proxied` says that the client called the tool by way of `call_tool`. `run` is what is recorded of it, where it
-    runs something.
+    `proxied` says that the client called the tool through `call_tool`. `run` is the record of a request that runs code.
     """
 
     desk: HubServices

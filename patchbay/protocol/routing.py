@@ -1,9 +1,9 @@
-"""Which server answers a request, and as what: the one that has what the request names, as that server says it.
+"""Routes a request to the server that owns the tool, prompt, resource or task that it names.
 
-At the endpoint of all servers a request that names one thing goes to the server it belongs to; lists, discovery
-and what nobody has stay with the whole. Where `call_tool` stands in front of the tools, calling it is calling the
-tool: its id, `_meta` and answers to questions stay, so that nothing behind this file can tell the two apart but by
-`RoutedRequest.proxied`. Whatever a client sent in headers has been compared with what it sent in the body before.
+At the endpoint of all servers, a request that names one of these goes to its server, with the name on that server;
+lists, discovery and unknown names stay with the aggregate. A call of `call_tool` becomes a call of the tool itself,
+with the same id, `_meta` and answers to questions; only `RoutedRequest.proxied` shows the difference. Headers are
+compared with the body before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
 class RoutedRequest(NamedTuple):
-    """A request and the server that answers it; `proxied` where the client called `call_tool`, not the tool itself."""
+    """A request and the server that answers it; `proxied` says that the client called `call_tool`."""
 
     request: Request
     server: Server
@@ -30,7 +30,7 @@ class RoutedRequest(NamedTuple):
 
 
 def narrowed(request: Request, server: Server) -> RoutedRequest:
-    """The request as the server that answers it knows it."""
+    """Return the request with the names of the server that answers it."""
     if request.method == "tools/call" and server.is_search_active:
         inner = _called(request.params)
         proxied = inner is not None
@@ -42,19 +42,19 @@ def narrowed(request: Request, server: Server) -> RoutedRequest:
 
 
 def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The params of the call that a `call_tool` asks for; None for any other call, and for one without a name."""
+    """Return the params of the call inside a `call_tool`; None for any other call, and for one without a name."""
     given = params.get("arguments")
     if params.get("name") != CALL or not isinstance(given, dict):
         return None
     name, arguments = given.get("name"), given.get("arguments", {})
-    # What does not fit its schema is refused by it, with the words that any tool has for that.
+    # `call_tool` itself refuses arguments that do not fit its schema, as every tool does.
     if not isinstance(name, str) or not isinstance(arguments, dict) or given.keys() - {"name", "arguments"}:
         return None
     return {**params, "name": name, "arguments": arguments}
 
 
 def _owned(request: Request, server: Server) -> tuple[Request, Server]:
-    """The request and the server that has what it names."""
+    """Return the request and the server that owns the named entry."""
     if not isinstance(server, Aggregate):
         return request, server
     kind, name = _NAMED.get(request.method), request.params.get("name")
@@ -73,7 +73,7 @@ def _owned(request: Request, server: Server) -> tuple[Request, Server]:
 
 
 def _task(request: Request, server: Aggregate) -> tuple[Request, Server]:
-    """A task of a mounted server, which is called `server.id` here; all other tasks are the hub's own."""
+    """Route a task of a mounted server, whose id is `server.id` here; all other tasks belong to the hub."""
     id = request.params.get("taskId")
     if not isinstance(id, str):
         return request, server

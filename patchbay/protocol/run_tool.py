@@ -1,8 +1,8 @@
 """The one way to run a tool: find it, check its arguments, make the Call, run it, check and limit its result.
 
 MCP and its tasks (`calls.py`), the native interface (`native/calls.py`), plain HTTP (`web/api/plain.py`) and a tool
-that calls a tool (`call_from_tool`) all run tools by `run_tool`, so that no way in avoids the checks of another.
-A way in decides only how its caller hears the events and the result.
+that calls a tool (`call_from_tool`) all run tools by `run_tool`, so that every entry point makes the same checks.
+An entry point decides only how its caller gets the events and the result.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _CHECKERS: ServerCache[tuple[str, str], Any] = ServerCache()
 
 
 class UnknownTool(ToolFailed):
-    """The server has no tool of that name."""
+    """The server has no tool with this name."""
 
     code, status = -32600, 404
 
 
 class Reference(NamedTuple):
-    """How a large result goes by reference: what keeps it, and the bytes from which on a text is large."""
+    """The rule for large results: the function that stores them, and the limit in bytes for a text."""
 
     keep: Keep
     limit: int
 
 
 class ToolRun:
-    """One run of a tool. Its `events` end as its result counts: a result that breaks the tool's promise is a failure.
+    """One run of a tool. Its `events` end in Failed if the result does not fit the tool's `outputSchema`.
 
-    `fold` holds what the events said so far. With `passed_on` the events go on as they come, and only what the checks
-    need is held.
+    `fold` holds the result so far. With `passed_on` the caller forwards the events itself, and `fold` holds only the
+    values that the checks need.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class ToolRun:
         self.events: Events = folded(server.activate(descriptor, call), self.fold, self._checked)
 
     def result(self) -> dict[str, Any]:
-        """The tool result, with large parts by reference."""
+        """Return the tool result, with references for large parts."""
         result = self._whole or self.fold.result()
         if self._reference is None or "content" not in result:  # without content it is a mounted server's task
             return result
         return limited(result, self._reference.keep, self._reference.limit, self.descriptor)
 
     def within_limit(self, event: Event) -> tuple[Event, ...]:
-        """An event that is passed on, or the head and the link that stand for one with a large text."""
+        """Return an event unchanged; for one with a large text, return its beginning and a link."""
         if self._reference is None:
             return (event,)
         return limited_event(event, self._reference.keep, self._reference.limit, self.descriptor)
 
     def _checked(self, ending: Ending) -> Ending:
-        """The ending as it counts. What a resource shows of a result that counts is remembered."""
+        """Return the ending after the check of the result; store a valid result that a resource shows."""
         if isinstance(ending, Failed) or self.call.cancelled or not (self._promised or self._remembered):
             return ending
         result = self.fold.result(ending)
@@ -99,7 +99,7 @@ class ToolRun:
         return ending
 
     def _broken_promise(self, result: Mapping[str, Any]) -> str | None:
-        """Why a result is not what the tool's outputSchema promises, as a sentence; None when it fits."""
+        """Return why a result does not fit the tool's outputSchema, as a sentence; None if it fits."""
         name = self.descriptor.name
         if "structuredContent" not in result:
             return f"{name} has an outputSchema but gave no structured result"
@@ -108,7 +108,7 @@ class ToolRun:
 
 
 def find_tool(server: Server, name: str) -> Descriptor:
-    """The tool of a name. Raises UnknownTool, which names the closest tools."""
+    """Return the tool with this name. Raises UnknownTool with the closest names."""
     found = server.tools.get(name)
     if found is not None:
         return found
@@ -128,10 +128,10 @@ def run_tool(
     no_later_than: float = math.inf,
     **terms: Any,
 ) -> ToolRun:
-    """Check the arguments of a tool and make its run, which begins when its events are read.
+    """Check the arguments of a tool and return its run, which begins at the first read of its events.
 
-    Arguments under another name (`x-alias`) are put under their own. Without a `reference` the result is whole.
-    `no_later_than` is a `time.monotonic()` moment; `terms` are the fields of the Call that depend on the caller.
+    Aliases (`x-alias`) in the arguments are renamed. Without a `reference` the result is whole. `no_later_than` is a
+    `time.monotonic()` time; `terms` are the fields of the Call that depend on the caller.
 
     Raises WrongArguments with `{"details": [{path, message}]}`.
     """
@@ -149,9 +149,9 @@ def run_tool(
 def call_from_tool(
     hub: CatalogueHub, server: Server, name: str, arguments: dict[str, Any], outer: Call
 ) -> dict[str, Any]:
-    """The whole result of a tool that another tool calls: in no more time than its caller, without questions.
+    """Run a tool for another tool and return its whole result, within the caller's deadline and without questions.
 
-    `outer` is the caller's Call with the chain of the new one. Raises ToolFailed for what cannot be called.
+    `outer` is the caller's Call with the chain of the new one. Raises ToolFailed for a call that cannot begin.
     """
     descriptor = find_tool(server, name)
     terms: dict[str, Any] = {
@@ -164,7 +164,7 @@ def call_from_tool(
     try:
         run = run_tool(hub, server, descriptor, arguments, None, no_later_than=outer.deadline, **terms)
     except WrongArguments as problem:
-        # The caller's own arguments were right: its client hears of a failure, and not of wrong arguments.
+        # The arguments of the outer call were right, so its client gets a failure, not an error about arguments.
         raise ToolFailed(f"{server.name}: {problem.message}", problem.data) from problem
     for _ in run.events:
         pass
@@ -174,22 +174,22 @@ def call_from_tool(
 def new_call(
     hub: CatalogueHub, server: Server, descriptor: Descriptor | None, arguments: dict[str, Any], **terms: Any
 ) -> Call:
-    """The Call of one descriptor (or of none), with its deadline; `terms` are the fields that depend on the caller."""
+    """Return the Call of a descriptor (or None) with its deadline; `terms` are the fields that depend on the caller."""
     target = descriptor.target if descriptor is not None else {}
     deadline = time.monotonic() + float(target.get("timeout", server.timeout))
     return Call(server.name, target, arguments, deadline, hub=hub, **terms)
 
 
 def nearest(name: str, known: Mapping[str, Any]) -> str:
-    """The end of a sentence that says which known names are close to this one; empty when no name is close."""
+    """Return the end of a sentence with the known names close to this one; empty if no name is close."""
     close = get_close_matches(name, known, n=3, cutoff=0.4)
     return f"; did you mean {', '.join(close)}?" if close else ""
 
 
 def _argument_problems(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with arguments, as `{path, message}`; empty when they fit the tool's schema.
+    """Return the problems of arguments as `{path, message}`; empty if they fit the tool's schema.
 
-    A server that is mounted, or shared in a room, checks its arguments itself and words what is wrong with them.
+    A server that is mounted, or shared in a room, checks its arguments itself.
     """
     if descriptor.source == "upstream":
         return []

@@ -1,8 +1,9 @@
-"""Legacy sessions: the id is signed, not stored, so any process can check one.
+"""Legacy sessions: the id is signed, not stored, so that any process can check it.
 
-Stored (journal topic `session/<nonce>`) is only what happens later: the log level, subscriptions,
-the end. An id we did not sign, that is too old, of another endpoint or principal, or ended, is
-unknown: 404, as if it had never been (SPEC-DIGEST 2.2 L3; REQUIREMENTS V-C1, X-3; THREATS 1.3).
+The journal (topic `session/<nonce>`) stores only later changes: the log level, subscriptions, the end. An id with a
+wrong signature, an expired id, an id of another endpoint or principal and the id of an ended session are all unknown:
+404.
+Source: MCP specification 2025-11-25, basic/transports, session management.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from patchbay.errors import UnknownSession
 from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.versions import REVISIONS, Revision
 from patchbay.store import Journal
+from patchbay.topics import SESSIONS
 
 REMEMBERED = 4096
-"""Sessions kept at hand in each process."""
+"""Limit on the sessions in the memory of each process."""
 
 PAGE = 1000
-"""Changes of a session that are read at once."""
+"""Changes of a session in one read."""
 
 _KEPT = ("elicitation", "sampling", "roots", "extensions")
 
 
 @dataclass(slots=True)
 class _AtHand:
-    """A session and how far its changes have been read; who reads on holds the lock."""
+    """A session, and the last change that was read; reading further changes needs the lock."""
 
     session: LegacySession
     seq: int = 0
@@ -44,7 +46,7 @@ class _AtHand:
 class Sessions:
     """Opens, finds, changes and ends sessions. Safe to use from many threads.
 
-    Unless this process is `alone`, every look asks the journal whether another one changed the session.
+    Unless this process is `alone`, every access reads the changes by other processes from the journal.
     """
 
     def __init__(self, key: bytes, journal: Journal, hours: float = 24.0, alone: bool = True) -> None:
@@ -58,7 +60,7 @@ class Sessions:
     def open(
         self, endpoint: str, revision: Revision, capabilities: Mapping[str, Any], principal: str, client: str = ""
     ) -> LegacySession:
-        """A new session; its id is printable ASCII. `client` is what the client calls itself."""
+        """Open a session; its id is printable ASCII. `client` is the client's own name and version."""
         nonce = secrets.token_urlsafe(16)
         known = [name for name in _KEPT if revision.elicitation or name != "elicitation"]
         kept = {name: value for name, value in capabilities.items() if name in known and isinstance(value, dict)}
@@ -72,7 +74,7 @@ class Sessions:
         return session
 
     def find(self, id: str, endpoint: str, principal: str) -> LegacySession:
-        """The session of an id. Raises UnknownSession."""
+        """Return the session of an id. Raises UnknownSession."""
         with self._lock:
             known = self._at_hand.get(id)
         if known is None:
@@ -86,15 +88,15 @@ class Sessions:
         return session
 
     def change(self, session: LegacySession, **changes: Any) -> None:
-        """Record what happened to a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
-        self._journal.append(f"session/{session.nonce}", orjson.dumps(changes), keep=self._seconds)
+        """Record a change of a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
+        self._journal.append(f"{SESSIONS}{session.nonce}", orjson.dumps(changes), keep=self._seconds)
         _apply(session, changes)
 
     def subscribed(self, session: LegacySession) -> Set[str]:
-        """The URIs a session is subscribed to now, whichever process took its subscriptions in; none once it is over.
+        """Return the URIs that a session is subscribed to, in every process; an empty set for an ended session.
 
-        A stream that is open for long keeps the session as it was: other processes, and this one when it had to
-        forget it meanwhile, change another object.
+        The session object of a long stream may be out of date: other processes change their own object, and this
+        process does so after it dropped the session from memory.
         """
         try:
             return self.find(session.id, session.endpoint, session.principal).subscribed
@@ -113,15 +115,15 @@ class Sessions:
 
     def _keep(self, session: LegacySession) -> _AtHand:
         with self._lock:
-            # Two threads may have read the same id: both get the one that was first.
+            # If two threads read the same id, both get the first object.
             known = self._at_hand.setdefault(session.id, _AtHand(session))
             while len(self._at_hand) > REMEMBERED:
                 self._at_hand.popitem(last=False)
         return known
 
     def _catch_up(self, known: _AtHand) -> None:
-        """Apply the changes since the last look, all of them."""
-        session, topic = known.session, f"session/{known.session.nonce}"
+        """Apply all changes since the last read."""
+        session, topic = known.session, f"{SESSIONS}{known.session.nonce}"
         with known.lock:
             while entries := self._journal.read(topic, known.seq, PAGE):
                 for entry in entries:

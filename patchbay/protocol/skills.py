@@ -1,8 +1,7 @@
 """The methods of the skills extension: `skills/list`, `skills/get`, `resources/directory/read` (SEP-2640).
 
-A server without skills has none of them. No declaration of the client is needed; the hints for caches
-exist in 2026-07-28 only.
-Source: SPEC-DIGEST 1.14 (skills), 3.5.
+A server without skills does not have these methods. The client needs no declaration; only 2026-07-28 has cache hints.
+Source: SEP-2640.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SKILLS = "io.modelcontextprotocol/skills"
 
 
 def list_skills(turn: RequestContext) -> dict[str, Any]:
-    """skills/list: every skill, page by page; an entry is never cut in two."""
+    """Answer skills/list: a page of skills with whole entries."""
     skills = _skills(turn)
     names, more = turn.desk.lists.cut("skills", list(skills), turn.params)
     result: dict[str, Any] = {"skills": [skills[name].entry() for name in names], **more}
@@ -27,7 +26,7 @@ def list_skills(turn: RequestContext) -> dict[str, Any]:
 
 
 def get_skill(turn: RequestContext) -> dict[str, Any]:
-    """skills/get: the entry of one skill, by the URI of its SKILL.md."""
+    """Answer skills/get: the entry of one skill, by the URI of its SKILL.md."""
     uri = _uri(turn)
     found = next((skill for skill in _skills(turn).values() if skill.uri == uri), None)
     if found is None:
@@ -36,7 +35,7 @@ def get_skill(turn: RequestContext) -> dict[str, Any]:
 
 
 def read_directory(turn: RequestContext) -> dict[str, Any]:
-    """resources/directory/read: what lies directly in a directory of a skill, page by page."""
+    """Answer resources/directory/read: a page of the direct entries of a directory of a skill."""
     uri = _uri(turn)
     children: dict[str, dict[str, Any]] = {}
     for skill in _skills(turn).values():

@@ -1,7 +1,8 @@
-"""From the newest revision's shapes to each older one's, and from events to notifications.
+"""Translates objects of the newest revision for older revisions, and events to notifications.
 
-Handlers, descriptors and the fold know one shape only. What an older peer must not see is taken
-away or said in another way here (SPEC-DIGEST 1.5, 6.1 and 6.2).
+Handlers, descriptors and the fold produce only the newest form. This module removes or replaces the parts that an older
+revision does not have.
+Source: MCP specification, changelog of each revision.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from patchbay.protocol.versions import Revision
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 PINNED_TTL = 365 * 24 * 3600 * 1000
-"""Milliseconds for which an answer from a pinned address may be kept: it never changes."""
+"""Cache lifetime in milliseconds of an answer from a pinned address, which never changes."""
 
 
 def listed(wire: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
-    """A descriptor as one revision shows it."""
+    """Return a descriptor in the form of one revision."""
     shown = {key: value for key, value in wire.items() if key not in revision.absent}
     output = shown.get("outputSchema")
     if output is not None and not revision.any_structure and output.get("type") != "object":
@@ -33,7 +34,7 @@ def listed(wire: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
 
 
 def implementation(server: Server, revision: Revision) -> dict[str, Any]:
-    """The Implementation object that names a server."""
+    """Return the Implementation object of a server."""
     info: dict[str, Any] = {"name": server.name, "version": __version__}
     if server.title and "title" not in revision.absent:
         info["title"] = server.title
@@ -51,16 +52,16 @@ def _named(server: Server) -> dict[str, Any]:
 def stamped(
     result: dict[str, Any], server: Server, revision: Revision, cache: bool = False, stays: bool = True
 ) -> dict[str, Any]:
-    """A result with what 2026-07-28 asks of every result; older revisions get it as it is.
+    """Return a result with the members that 2026-07-28 requires; results of older revisions stay unchanged.
 
-    With `cache` it says how long it may be kept: for ever where the server is settled and the answer `stays`.
+    With `cache` it has a cache lifetime: PINNED_TTL if the server is settled and the answer `stays`, else 0.
     """
     if not revision.modern:
         return result
     result.setdefault("resultType", "complete")
     result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _named(server)}
     if cache and result["resultType"] == "complete":
-        # Only a pinned address promises that its answers stay (DESIGN section 4).
+        # Only answers from a pinned address never change.
         lasting = stays and server.is_settled
         result["ttlMs"] = PINNED_TTL if lasting else 0
         result["cacheScope"] = "public" if lasting else "private"
@@ -68,9 +69,9 @@ def stamped(
 
 
 def tool_result(result: dict[str, Any], revision: Revision) -> dict[str, Any]:
-    """A tool's result as one revision can carry it."""
+    """Return a tool's result in the form of one revision."""
     shown: dict[str, Any] = {"content": [block(item, revision) for item in result["content"]]}
-    # Both documents of origin show it on success too, and some clients read it without a default.
+    # The member is also sent on success, because some clients read it without a default.
     shown["isError"] = bool(result.get("isError", False))
     structured = result.get("structuredContent")
     if "structuredContent" in result and (
@@ -83,7 +84,7 @@ def tool_result(result: dict[str, Any], revision: Revision) -> dict[str, Any]:
 
 
 def block(item: dict[str, Any], revision: Revision) -> dict[str, Any]:
-    """A content block that a revision knows: sound and links become text where they are unknown."""
+    """Return a content block in the form of a revision: audio and links become text in revisions without them."""
     kind = item.get("type")
     if kind == "audio" and not revision.audio:
         size = len(item.get("data", ""))
@@ -94,7 +95,7 @@ def block(item: dict[str, Any], revision: Revision) -> dict[str, Any]:
 
 
 def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None) -> Failure:
-    """An error answer as a revision says it: its code for a missing resource, its HTTP status."""
+    """Return an error answer in the form of a revision: its code for a missing resource, its HTTP status."""
     answer = failure(id, problem)
     if revision is None:
         return answer
@@ -105,16 +106,16 @@ def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None)
         error["data"] = {"details": error["message"]} | error.get("data", {})
     if revision.modern:
         return Failure(id, error, 404 if isinstance(problem, MethodNotFound) else answer.status)
-    # Up to 2025-11-25 an answered request is 200, whatever the answer says.
+    # Up to 2025-11-25 every answered request has the HTTP status 200.
     return Failure(id, error, 200)
 
 
 class Notifier:
-    """Turns the events of one call into the notifications its caller may see, in order.
+    """Converts the events of one call to the notifications for its caller, in order.
 
-    Progress needs the caller's own token (X-13) and only grows; log messages need a level.
-    With `streams`, pieces of text go out as progress messages: each counts one, and so do the author's own numbers and
-    totals after it, or they would seem to fall behind.
+    Progress needs the caller's token and only grows; log messages need a level. With `streams`, each piece of text is
+    sent as a progress message and counts one; the author's later numbers and totals grow by the pieces, so that
+    progress never goes back.
     """
 
     def __init__(self, caller: Caller, token: str | int | None, streams: bool) -> None:
@@ -126,7 +127,7 @@ class Notifier:
         self._pieces: float = 0  # no 0.0: without pieces the author's numbers stay exact
 
     def say(self, event: Event) -> Iterable[Notification]:
-        """The notifications for one event, none for most."""
+        """Yield the notifications for one event; most events have none."""
         if isinstance(event, Log):
             return self._logged(event)
         return () if self._token is None else self._progress(event)
@@ -141,7 +142,7 @@ class Notifier:
             yield from self._moved(self._next(), None, f"Using tool: {event.name}")
 
     def _next(self) -> float:
-        """One more; where a tool counts in numbers so large that one more is the same number, the next there is."""
+        """Return the next number; for numbers too large to add one, the next larger float."""
         reached = max(self._reached, 0.0)
         further = max(reached + 1, math.nextafter(reached, math.inf))
         self._pieces += further - reached

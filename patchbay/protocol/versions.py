@@ -1,6 +1,6 @@
-"""The five revisions as rows of a table: what one has and another has not is data here, never a branch elsewhere.
+"""The table of the five revisions. Differences between revisions are data here, not branches in other modules.
 
-Source: SPEC-DIGEST 1.1 to 1.6; https://modelcontextprotocol.io/specification/versioning.
+Source: https://modelcontextprotocol.io/specification/versioning.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Revision:
     `batches`: arrays of messages are served. `argument_errors`: wrong tool arguments are a JSON-RPC error
     (else a result with isError). `priming`: a stream begins with an empty event that carries an id.
     `absent` names the members of listed objects that this revision's schema does not have.
-    `not_found` is the code of a missing resource. `details`: an error says in `data.details` too what its message says,
-    as servers of that time do (JANE-14).
+    `not_found` is the code of a missing resource. `details`: an error repeats its message in `data.details`, as servers
+    of that time do.
     """
 
     name: str
@@ -71,10 +71,10 @@ LEGACY = tuple(row.name for row in _ROWS if not row.modern)
 MODERN = tuple(row.name for row in _ROWS if row.modern)
 NEWEST_LEGACY = REVISIONS[LEGACY[-1]]
 ASSUMED = REVISIONS["2025-03-26"]
-"""What a request without a session and without a version header is taken for (the specification's own rule)."""
+"""The revision of a request without a session and without a version header, as the specification requires."""
 
 
 def negotiated(requested: str) -> Revision:
-    """The revision an `initialize` gets: the one it asks for, else the newest that has a handshake (X-1)."""
+    """Return the revision for an `initialize`: the requested one, else the newest revision with a handshake."""
     row = REVISIONS.get(requested)
     return row if row is not None and not row.modern else NEWEST_LEGACY

@@ -52,7 +52,7 @@ class RoomCore:
         """Append an envelope to the log and deliver it. Raises what `RoomLog.append` raises."""
         logged = self.log.append(make)
         if not logged.is_duplicate:
-            self.feed.announce()
+            self.feed.announce(logged.position)
         self.run_later()
         return logged
 

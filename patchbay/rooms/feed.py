@@ -18,6 +18,7 @@ import orjson
 from patchbay.rooms.record.envelope import Json, frame_bytes
 from patchbay.rooms.record.log import Logged, RoomLog
 from patchbay.store import Store
+from patchbay.topics import ROOM_LIVE, ROOM_NEWS
 
 MAX_DELIVERIES = 4096
 MAX_DELIVERY_BYTES = 16 * 1024 * 1024
@@ -55,13 +56,15 @@ class Feed:
     """The deliveries of one room in this process. `notice` is called for each logged entry, in order, once."""
 
     def __init__(self, store: Store, log: RoomLog, replay_seconds: float, notice: Callable[[Logged], None]) -> None:
-        self.topic = f"room/{log.room}"
-        self._live = f"room-live/{log.room}"
+        self.topic = f"{ROOM_NEWS}{log.room}"
+        self._live = f"{ROOM_LIVE}{log.room}"
         self._store = store
         self._log = log
         self._replay = replay_seconds
         self._notice = notice
         self._lock = threading.RLock()
+        self._telling = threading.Lock()
+        self._told = 0
         self._kept: list[Delivery] = []
         self._bytes = 0
         self._first = 0
@@ -75,15 +78,26 @@ class Feed:
         """The position up to which deliveries are no longer in memory."""
         return self._floor
 
+    @property
+    def bound(self) -> int:
+        """The position up to which everything was taken in."""
+        return self._bound
+
     def publish(self, envelope: Json, to: str | None = None) -> None:
         """Deliver an envelope that is not logged, to one session or to all, in every process."""
         data = orjson.dumps({"to": to, "envelope": envelope})
-        self._store.journal.append(self._live, data, keep=self._replay)
-        self.announce()
+        self.announce(self._store.journal.append(self._live, data, keep=self._replay))
 
-    def announce(self) -> None:
-        """Tell the readers of every process that there is something new."""
-        self._store.bus.publish(self.topic)
+    def announce(self, position: int) -> None:
+        """Tell the readers of every process that there is something new at a position of the journal.
+
+        Of several threads that write at the same time one tells of all that is there.
+        """
+        with self._telling:
+            if position <= self._told:
+                return
+            self._told = max(position, self._newest())
+            self._store.bus.publish(self.topic)
         self.pump()
 
     def pump(self) -> None:

@@ -9,6 +9,7 @@ from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.folding.rights import visible_from
 from patchbay.rooms.record.canonical import canonical_bytes
+from patchbay.rooms.record.contents import is_kept
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
 
@@ -80,7 +81,7 @@ def _drop(room: RoomCore, seq: int) -> None:
 
 
 def _line(logged: Logged) -> bytes:
-    return logged.entry.line(logged.contents)
+    return logged.entry.line(logged.contents if is_kept(logged.entry.envelope) else None)
 
 
 def _history(room: RoomCore) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from patchbay.activation import Events
@@ -23,9 +24,10 @@ from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import keep_room_offer
 from patchbay.rooms.session import RoomSession
 from patchbay.store import Store
+from patchbay.topics import ROOM_TOOLS
 
-TOOLS_TOPIC = "room-tools/"
-"""Topic of the store's bus, with a room's id behind it, that says that the room's tools may have changed."""
+TOGETHER = 32
+"""Sessions that leave at the same time when the hub ends, so that the store takes their entries in one step."""
 
 TOOL_TYPES = frozenset(
     {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part", "room.policy"}
@@ -149,8 +151,8 @@ class Room:
 
     def close(self) -> None:
         """End what this process holds of the room; its sessions leave."""
-        for id in list(self._members.sessions):
-            self._members.leave(id, "the hub is ending")
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            list(pool.map(lambda id: self._members.leave(id, "the hub is ending"), list(self._members.sessions)))
         self._gateway.close()
 
     def _notice(self, logged: Logged) -> None:
@@ -160,4 +162,4 @@ class Room:
 
     def _announce_tools(self) -> None:
         keep_room_offer(self.core)
-        self.core.store.bus.publish(TOOLS_TOPIC + self.id)
+        self.core.store.bus.publish(ROOM_TOOLS + self.id)

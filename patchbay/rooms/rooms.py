@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.errors import PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
@@ -28,13 +27,13 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
 
 log = logging.getLogger(__name__)
 
 LOBBY = "lobby"
 """The room of a client that names none; it is made when it is first asked for."""
 
-PREFIX = "rooms/"
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -89,7 +88,7 @@ class Rooms:
             raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
         owner = room.pseudonym(principal)
         self._check_fork(room, principal)
-        then = fold(logged.entry for logged in room.core.log.read(0, seq))
+        then = fold(logged.entry for logged in room.core.log.read(0, seq, is_bare=True))
         members = {
             member: {**record, "membership": "joined" if member == owner else record["membership"]}
             for member, record in then.now["members"].items()
@@ -112,7 +111,7 @@ class Rooms:
     def _create(self, name: str, payload: Json) -> Room:
         if not NAME.fullmatch(name):
             raise BadFrame(f"the room's name is {name!r:.80}; expected 1 to 64 of A-Z a-z 0-9 _ -")
-        if len(self.store.names.all(PREFIX)) >= self.bounds.rooms:
+        if len(self.store.names.all(ROOMS)) >= self.bounds.rooms:
             raise TooMany(f"the hub has {self.bounds.rooms} rooms (--room-count)")
         now = int(time.time() * 1000)
         payload = {"name": name, "key": self.signer.public, "predecessor": None, **payload}
@@ -123,19 +122,20 @@ class Rooms:
         except PatchbayError as problem:
             raise RoomRefused(problem.message) from problem
         id = self.store.blobs.put(entry.data)
-        self.store.journal.append(f"room-log/{id}", entry.data, last=0)
+        topic = f"{ROOM_LOGS}{id}"
+        self.store.journal.append_all([(topic, entry.data, None)], {topic: 0})
         try:
-            moved = {PREFIX + name: id} | row_names(self.store, name, id)
+            moved = {ROOMS + name: id} | row_names(self.store, name, id)
             self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
-            self.store.journal.trim(f"room-log/{id}", 0)
+            self.store.journal.trim(f"{ROOM_LOGS}{id}", 0)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
         self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
     def open(self, room: str, principal: str = "") -> Room:
         """Return a room by its name or its id. The lobby is made when it is not there. Raises UnknownRoom."""
-        id = self.store.names.get(PREFIX + room) if NAME.fullmatch(room) else None
+        id = self.store.names.get(ROOMS + room) if NAME.fullmatch(room) else None
         if id is None:
             id = room if room in {one.id for one in self.all()} else None
         if id is None and room == LOBBY:
@@ -153,7 +153,7 @@ class Rooms:
 
     def all(self) -> list[RoomSummary]:
         """Return every room, by name."""
-        return [RoomSummary(name.removeprefix(PREFIX), id) for name, id in self.store.names.all(PREFIX).items()]
+        return [RoomSummary(name.removeprefix(ROOMS), id) for name, id in self.store.names.all(ROOMS).items()]
 
     def close(self) -> None:
         """End the sessions of this process, and what runs for its rooms."""
@@ -189,7 +189,7 @@ class Rooms:
             self._open_offering()
         except Exception:
             log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
-        with self.store.bus.subscribe(["room/*", "room-alive/*"], 4096) as subscription:
+        with self.store.bus.subscribe([ROOM_NEWS + "*", ROOM_ALIVE + "*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
                 found = subscription.get(TICK_SECONDS)
                 try:
@@ -225,6 +225,6 @@ class Rooms:
         with self._lock:
             rooms = list(self._open.values())
         for room in rooms:
-            self.store.bus.publish(f"room-alive/{room.id}", orjson.dumps(room.liveness.beat()))
+            self.store.bus.publish(f"{ROOM_ALIVE}{room.id}", orjson.dumps(room.liveness.beat()))
             room.end_lost_sessions()
         self._tick_all()

@@ -154,7 +154,10 @@ class RoomSession:
         return found
 
     def _from_log(self, limit: int) -> list[Delivery]:
+        # Not beyond what the feed has taken in: what is live only has its place between the entries.
+        bound = self.room.feed.bound
         found = past_deliveries(self.room, self._after, limit, self.principal, self.id)
+        found = [one for one in found if one.position <= bound]
         if not found:
             # Nothing is logged after this: go on with what is in memory.
             self._position = max(self._position, self.room.feed.floor)

@@ -1,9 +1,10 @@
-"""How the web server keeps memory: import this before the server, which reads it once, when it is loaded.
+"""Configures the memory allocator of the web server: import this before the server, which reads the variable when
+loaded.
 
-The server's allocator (jemalloc, in Granian's wheels) gives every thread a store of free memory of some 35 KiB. An
-open stream holds a thread and asks for memory hardly ever, so a thousand of them would hold half as much again as they
-need. A block of 256 KiB or more, such as a large answer, goes back to the system as soon as it is freed.
-`_RJEM_MALLOC_CONF` in the environment decides otherwise.
+The server's allocator (jemalloc, in Granian's wheels) gives every thread a cache of about 35 KiB. An open stream holds
+a thread but rarely allocates memory, so with a thousand streams the caches would add half of the needed memory. A block
+of 256 KiB or more, such as a large answer, returns to the system when it is freed. `_RJEM_MALLOC_CONF` in the
+environment overrides this.
 """
 
 from patchbay.settings import suggest

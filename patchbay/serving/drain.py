@@ -1,9 +1,8 @@
-"""The drain: how a worker that was asked to end lets its callers finish.
+"""The drain: a stopping worker lets its running calls finish for a limited time.
 
-The web server waits for open responses, and an endless stream never closes by itself. So every
-worker notices the signal on its own: readiness turns off, streams that only listen end themselves,
-running calls go on until the time is over. This file knows no server, no stream and no call: they ask.
-Sources: THREATS M4, M5, X22; DESIGN section 6 (deadlines use the monotonic clock).
+The web server waits for open responses, and a listening stream never ends by itself. So every worker watches the
+signals itself: readiness turns off, listening streams end, and running calls continue until the time is over. This
+module knows no servers, streams and calls: they ask it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,17 @@ import time
 from collections.abc import Callable
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What ends a worker."""
+"""The signals that stop a worker."""
 
 NEVER = float("inf")
 """Seconds that are left before the drain begins."""
 
 
 class Drain:
-    """Begins once, from any thread, and is over `seconds` later. Tests call `begin`; workers call `watch_signals`."""
+    """The drain of a worker: begins once, from any thread, and ends `seconds` later.
+
+    Tests call `begin`; workers call `watch_signals`.
+    """
 
     def __init__(self, seconds: float = 25.0) -> None:
         self.seconds = seconds
@@ -33,26 +35,26 @@ class Drain:
 
     @property
     def begun(self) -> bool:
-        """Whether the worker is ending: not ready for new work, listeners close."""
+        """Whether the worker stops: it is not ready for new calls, and listening streams end."""
         return self._begun.is_set()
 
     @property
     def over(self) -> bool:
-        """Whether running calls have had their time."""
+        """Whether the time for running calls is over."""
         return self.left() == 0.0
 
     def left(self) -> float:
-        """Seconds that running calls still have: infinite before the drain begins, never negative."""
+        """Return the seconds that running calls still have: infinite before the drain begins, never negative."""
         return max(0.0, self._end - time.monotonic()) if self._begun.is_set() else NEVER
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds (None: for ever) for the drain to begin; whether it has."""
+        """Wait up to `timeout` seconds (None: without a limit) for the drain to begin; return whether it has begun."""
         return self._begun.wait(timeout)
 
     def on_begin(self, callback: Callable[[], None]) -> None:
-        """Call this when the drain begins, or now when it has begun.
+        """Call the callback when the drain begins, or at once if it has begun.
 
-        Callbacks run on the thread that begins the drain and must neither block nor raise: they wake others up.
+        Callbacks run on the thread that begins the drain and must not block or raise: they only wake other threads.
         """
         with self._lock:
             waiting = not self.begun
@@ -62,7 +64,7 @@ class Drain:
             callback()
 
     def begin(self) -> None:
-        """Begin; a second time does nothing."""
+        """Begin the drain; a second call does nothing."""
         with self._lock:
             if self.begun:
                 return
@@ -73,9 +75,9 @@ class Drain:
             callback()
 
     def watch_signals(self) -> None:
-        """Begin at SIGTERM or SIGINT, beside whatever handler the web server installs. Main thread only.
+        """Begin at SIGTERM or SIGINT, in addition to the handlers of the web server. Main thread only.
 
-        A wake-up descriptor is written by the interpreter itself, so it works whichever handler is set later.
+        The interpreter itself writes to the wake-up descriptor, so this works with every later handler.
         """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
@@ -84,7 +86,7 @@ class Drain:
         watcher.start()
 
     def _watch(self, reader: socket.socket, writer: socket.socket) -> None:
-        # Reads on after the first signal: the interpreter goes on writing, so both ends stay open to the end.
+        # Keep reading after the first signal: the interpreter still writes, so both ends must stay open.
         with reader, writer:
             while received := reader.recv(64):
                 if any(number in SIGNALS for number in received):

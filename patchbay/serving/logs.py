@@ -1,8 +1,8 @@
 """Logs: one stream of structured lines on standard error, for our own modules and for every library.
 
-Modules log with the standard library (`logging.getLogger(__name__)`); this file alone decides how lines look:
-readable on a terminal, one JSON object per line otherwise. Nothing is written to standard output, which belongs
-to protocols and to what commands print.
+Modules log with the standard library (`logging.getLogger(__name__)`); only this module sets the format of lines:
+readable text on a terminal, else one JSON object per line. Logs do not go to standard output, which is for protocols
+and for the output of commands.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def begin(settings: Settings) -> None:
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
-    """The standard library's logging configuration; the web server applies it again in each of its processes."""
+    """Return the standard library's logging configuration; the web server applies it again in each of its processes."""
     level = settings.log_level.upper()
     return {
         "version": 1,
@@ -55,7 +55,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
-            # The web server tells its whole life at INFO; ours is told by us. It sets the level of `_granian` itself.
+            # The web server logs its start and stop at INFO, and so does the hub. It sets the level of `_granian`
+            # itself.
             "_granian": {"level": "WARNING", "filters": ["expected"]},
             "granian.access": {"level": "WARNING"},
             # It tells of each WebSocket that closes.
@@ -65,7 +66,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
 
 
 def formatter(style: str) -> logging.Formatter:
-    """The formatter of one style, `console` or `json`."""
+    """Return the formatter of one style, `console` or `json`."""
     last: list[structlog.typing.Processor]
     if style == "console":
         last = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
@@ -84,8 +85,8 @@ def _style(wanted: str) -> str:
 
 
 class ExpectedWarnings(logging.Filter):
-    """Leaves out what the web server warns of although it is meant: threads are many because streams hold them."""
+    """Removes the web server's warning about many threads, which are intended because each stream holds a thread."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is kept."""
+        """Whether a line is logged."""
         return not record.getMessage().startswith("Configuration allows spawning up to")

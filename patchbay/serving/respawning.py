@@ -1,9 +1,8 @@
-"""The supervisor's rule for workers that end by themselves: another one takes the place, later each time.
+"""Replaces workers that end unexpectedly, with a growing pause.
 
-The web server ends as a whole when a worker ends soon after its start. A tool or a system that kills workers would
-end the hub that way. Here the supervisor stays: the first replacement starts at once, each further one within
-`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. A hub that cannot start says so and ends itself.
-Sources: THREATS M5, X3.
+The web server stops completely when a worker ends soon after its start, so a tool or a system that kills workers would
+stop the hub. Here the supervisor continues: the first replacement starts at once, each further one within
+`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. A hub that cannot start logs the reason and exits.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from granian.server.mp import MPServer
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
 LOOK_SECONDS = 0.1
-"""Time between two looks at whether the hub was told to end."""
+"""Time between two checks whether the hub is to stop."""
 
 QUIET_SECONDS = 60.0
-"""Time without a worker that ended, after which the next replacement starts at once again."""
+"""Time without an ended worker after which the next replacement starts at once again."""
 
 
 class Backoff:
-    """How long the next replacement waits."""
+    """The pause before the next replacement."""
 
     def __init__(self) -> None:
         self._ended = 0
         self._last = float("-inf")
 
     def pause(self, now: float) -> float:
-        """Seconds to wait for a worker that ended at `now`, on the monotonic clock."""
+        """Return the seconds to wait before replacing a worker that ended at `now`, on the monotonic clock."""
         if now - self._last > QUIET_SECONDS:
             self._ended = 0
         self._last = now
@@ -41,7 +40,7 @@ class Backoff:
 
 
 class Supervisor(MPServer):
-    """The web server with that rule, whose workers have `python_threads` threads each."""
+    """The web server with a growing pause between replacements; each worker has `python_threads` threads."""
 
     def __init__(self, *arguments: Any, python_threads: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -54,11 +53,11 @@ class Supervisor(MPServer):
         super()._serve(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
-        """Replace workers, waiting first when others ended shortly before. Told to end meanwhile, replaces none."""
+        """Replace workers, after a pause if others ended recently. If the hub is to stop, replace none."""
         until = time.monotonic() + self._backoff.pause(time.monotonic())
         while (left := until - time.monotonic()) > 0:
             if self.interrupt_signal:
                 return
             time.sleep(min(left, LOOK_SECONDS))
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
-        self.respawned_wrks.clear()  # by its entries the web server tells a crash loop, which would end the hub
+        self.respawned_wrks.clear()  # the web server finds a crash loop by these entries, and would stop the hub

@@ -1,15 +1,15 @@
-"""The other ends of a worker's connections: those that do not move are cut off.
+"""Closes the connections of slow and idle clients.
 
-A thread of the web server that sends to a reader that does not read, or waits for a request that does not arrive,
-cannot be interrupted; and the server tells nobody which connection a request came by. So the deadlines are those of
-connections, and the kernel, which counts every byte, is asked now and then about all of them. One that stands still is
-shut down, whereupon the server ends what hangs on it as if the other end had closed it: the thread and the memory come
-back, and a running call is told.
+A thread of the web server that sends to a client that does not read, or waits for a request that does not arrive,
+cannot be interrupted, and the server does not reveal the connection of a request. So the deadlines apply to
+connections: this module regularly asks the kernel, which counts every byte, about all of them. A connection without
+progress is shut down; the server then handles it as closed by the client: it frees the thread and the memory, and
+cancels a running call.
 
-An address that has more connections than it may loses those that never asked for anything, then the quietest.
-Three things are not waited for: a reader that takes nothing of what there is for it (`write_timeout`), a request
-that arrives too slowly, and a connection on which nothing happens (both `idle_timeout`).
-Sources: THREATS 0.2 (M9, M17), X5, X6; SPEC-DIGEST 1.11.
+The limits: a client that does not read waiting data (`write_timeout`), a request that arrives too slowly, and an idle
+connection (both `idle_timeout`). An address with too many connections loses first those without a request, then the
+quietest.
+Source: CWE-400 (uncontrolled resource consumption).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from patchbay.settings import Settings
 log = logging.getLogger(__name__)
 
 SLOWEST = 1024
-"""Bytes for which a request gets a second more than `idle_timeout` to arrive."""
+"""A request gets one second more than `idle_timeout` to arrive for each of these bytes."""
 
 OFTEN, SOON = 5.0, 0.25
-"""Most seconds between two looks at the connections; between two at how many there are."""
+"""Limit in seconds on the time between two checks of the connections; time between two checks of their number."""
 
 AT_WORK = "patchbay.at_work"
-"""Name in the environ of the AtWork of this worker; absent where nothing is cut off."""
+"""Name in the environ of this worker's AtWork; absent if the worker closes no connections."""
 
 
 class ClientConnection:
-    """One connection over time: since when its other end has stood still. `told` says that it was cut off already."""
+    """One connection over time: since when its client makes no progress. `told` says that it was already shut down."""
 
     __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "told")
 
@@ -57,30 +57,30 @@ class ClientConnection:
         self._asking: float | None = None
 
     def late(self, now: Counters, at: float, write: float, idle: float) -> str | None:
-        """Why this connection is to be cut off, if it is. Call it again and again, at the time `at`.
+        """Return the reason to close this connection at the time `at`, or None. Call it at every check.
 
-        `write` is how long a reader may take nothing, `idle` how long a request may take to arrive; in seconds.
+        `write` is how long a client may not read, `idle` how long a request may take to arrive; in seconds.
         """
         took, arrived = now.acknowledged != self._acknowledged, now.received != self._received
         self._acknowledged, self._received = now.acknowledged, now.received
         self._note_reading(now, at, took)
         self._note_asking(now, at, took)
         if self._stalled is not None and at - self._stalled >= write:
-            return f"its reader took nothing for {write:g} s"
-        # Whoever waits for the answer to a whole request sends nothing meanwhile.
+            return f"its client has not read for {write:g} s"
+        # A client that waits for the answer to a complete request sends no bytes.
         if arrived and self._asking is not None and at - self._asking > idle + (now.received - self._base) / SLOWEST:
             return f"a request was still arriving {at - self._asking:.0f} s after it began"
         return None
 
     def _note_reading(self, now: Counters, at: float, took: bool) -> None:
-        """Since when there is something to take, and nothing was taken."""
+        """Note since when data waits and the client does not read."""
         if took or not now.pending:
             self._stalled = None
         elif self._stalled is None:
             self._stalled = at
 
     def _note_asking(self, now: Counters, at: float, took: bool) -> None:
-        """Since when a request arrives, or has arrived, that is not being answered; and from which byte on."""
+        """Note the time and the first byte of a request that is not being answered yet."""
         answered = now.pending or now.sent_ago <= now.received_ago
         if took or answered:
             self._asking, self._base = None, now.received
@@ -89,9 +89,9 @@ class ClientConnection:
 
 
 class AtWork:
-    """WSGI: hands requests on to `app`, and knows how long the oldest has been in work. `patience` is in seconds.
+    """WSGI middleware that measures the age of the oldest running request. `patience` is in seconds.
 
-    A request is not in work while its body is still to come, nor once its answer has begun.
+    A request does not count while its body arrives and after its answer has begun.
     """
 
     def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], patience: float) -> None:
@@ -109,7 +109,7 @@ class AtWork:
             del self._begun[thread]
 
     def apart(self, read: Callable[[Any, int], bytes], stream: Any, wanted: int) -> bytes:
-        """Read the body of this thread's request, which is not in work meanwhile."""
+        """Read the body of this thread's request, which does not count as running meanwhile."""
         thread = threading.get_ident()
         del self._begun[thread]
         try:
@@ -118,7 +118,7 @@ class AtWork:
             self._begun[thread] = time.monotonic()
 
     def oldest(self) -> float:
-        """Seconds since the oldest request in work began; 0 without any."""
+        """Return the seconds since the oldest running request began; 0 without any."""
         begun = self._begun.copy().values()
         return time.monotonic() - min(begun) if begun else 0.0
 
@@ -130,7 +130,7 @@ class SlowClientWatch:
         self._port = settings.port
         self._write = settings.write_timeout
         self._idle = settings.idle_timeout
-        # A stream with nothing to say is not idle: it sends a comment now and then.
+        # A stream without messages is not idle: it sends comments.
         self._quiet = max(settings.idle_timeout, 2 * settings.keepalive)
         self._oldest = oldest
         self._peers: dict[int, ClientConnection | None] = {}
@@ -138,9 +138,9 @@ class SlowClientWatch:
         self._seen = 0
 
     def watch(self) -> None:
-        """Look again and again, in a thread of its own; where the kernel tells nothing, say so and do nothing."""
+        """Check regularly, in a separate thread; log a warning if the system does not support it."""
         if not DESCRIPTORS.is_dir():
-            log.warning("this system does not say how many bytes a connection moved: slow clients are not cut off")
+            log.warning("this system does not count the bytes of a connection: the hub does not close slow clients")
             return
         threading.Thread(target=self._watch, name="peers", daemon=True).start()
 
@@ -153,14 +153,14 @@ class SlowClientWatch:
                     self.look()
                     due = time.monotonic() + pause
             except Exception:
-                log.exception("the connections could not be looked at; this is tried again")
+                log.exception("checking the connections failed; the hub tries again")
 
     def _fills_up(self) -> bool:
-        """Whether so many descriptors more are open than at the last look that an address may have too many."""
+        """Whether so many new descriptors are open since the last check that an address may have too many."""
         return count_descriptors() - self._seen > self._most // 4
 
     def look(self) -> None:
-        """Look at every connection once, and cut off those that are late."""
+        """Check every connection once, and close the late ones."""
         pairs = sockets()
         cut_before = any(peer is not None and peer.told for peer in self._peers.values())
         self._peers = {number: self._looked_at(descriptor, number) for descriptor, number in pairs}
@@ -168,10 +168,10 @@ class SlowClientWatch:
             self._thin_out(pairs)
         self._seen = count_descriptors()
         if cut_before:
-            give_back_memory()  # what those held that were cut off at the last look is free now
+            give_back_memory()  # the memory of the connections closed at the last check is free now
 
     def _thin_out(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Cut off the connections that an address has too many: first those that never asked, then the quietest."""
+        """Close the excess connections of each address: first those without a request, then the quietest."""
         found: dict[str, list[tuple[bool, float, int, int]]] = {}
         for descriptor, number in pairs:
             counters = Counters.of(descriptor) if self._peers.get(number) is not None else None
@@ -183,10 +183,10 @@ class SlowClientWatch:
             for _, _, descriptor, number in excess:
                 shut_down(descriptor, number, whole=True)
             if excess:
-                log.info("%d connections from %s are closed: it may have %d", len(excess), address, self._most)
+                log.info("%d connections from %s are closed: the limit is %d", len(excess), address, self._most)
 
     def _looked_at(self, descriptor: int, number: int) -> ClientConnection | None:
-        """The peer at this socket, which may just have been cut off; None when it was not accepted here."""
+        """Check one socket, and close it if it is late; return its state, None if this worker did not accept it."""
         if number in self._peers:
             peer = self._peers[number]
         else:
@@ -195,11 +195,11 @@ class SlowClientWatch:
         if peer is None or counters is None or not counters.open:
             return peer
         why, level = peer.late(counters, time.monotonic(), self._write, self._idle), logging.INFO
-        # Nobody can tell which connection waits for a request in work: none that was silent before the oldest.
+        # A connection that was quiet before the oldest running request began cannot be waiting for an answer.
         if why is None and counters.silent > self._quiet + self._oldest():
             why, level = f"nothing happened for {counters.silent:.0f} s", logging.DEBUG
         if why is not None:
-            # A request that arrives too slowly gets an answer, which says so; nothing more is sent to the others.
+            # A request that arrives too slowly gets an error as its answer; other connections get nothing.
             address = shut_down(descriptor, number, whole=counters.pending or peer.told)
             log.log(level, "the connection from %s is closed: %s", address or "somebody who left", why)
             peer.told = True

@@ -1,9 +1,8 @@
-"""What the kernel knows of this process's connections, and how one is shut down that belongs to the web server.
+"""Reads the kernel's counters of this process's connections, and shuts down connections of the web server.
 
-The web server keeps its sockets to itself; here they are known by their descriptors. A descriptor may be closed and
-used again at any moment, so it is never closed here, and what is shut down is a copy that was compared first.
-It works when the process has no descriptor left, which is when it is needed most.
-Needs /proc and struct tcp_info, so Linux, complete since 4.6.
+The web server does not share its sockets; here they are known by their descriptors. A descriptor may be closed and used
+again at any time, so this module never closes it: it shuts down a copy, after comparing it. It also works if the
+process has no free descriptor. Needs /proc and struct tcp_info, so Linux 4.6 or newer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Answer = TypeVar("Answer")
 DESCRIPTORS = Path("/proc/self/fd")
 
 ESTABLISHED, CLOSE_WAIT = 1, 8
-"""States of a connection of which this end may still send: the other end is there, or only reads."""
+"""States of a connection on which this end may still send: the other end is open, or only reads."""
 
 # struct tcp_info of linux/tcp.h: state, unacked segments, milliseconds since data was sent and since some was
 # received, bytes that the other end acknowledged, bytes it sent, bytes not sent yet.
@@ -35,12 +34,12 @@ LARGE_BLOCK_BYTES = 256 * 1024
 _M_MMAP_THRESHOLD = -3
 
 ABORT = struct.pack("ii", 1, 0)
-"""SO_LINGER so that closing drops what was not sent; the kernel would go on offering it."""
+"""SO_LINGER that drops unsent data at the close; otherwise the kernel would keep sending it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the kernel says of one connection; ages in seconds. `pending`: the other end has not got everything."""
+    """The kernel's counters of one connection; ages in seconds. `pending`: the other end has not received all data."""
 
     state: int
     pending: bool
@@ -51,7 +50,7 @@ class Counters:
 
     @classmethod
     def of(cls, descriptor: int) -> Counters | None:
-        """The counters of a TCP socket; None when it is none, or closed."""
+        """Return the counters of a TCP socket; None for another descriptor, or a closed one."""
         found = _asked(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))
         if found is None or len(found) < INFO.size:
             return None
@@ -60,19 +59,19 @@ class Counters:
 
     @property
     def open(self) -> bool:
-        """Whether it is a connection, and neither end has closed it."""
+        """Whether this is a connection that no end has closed."""
         return self.state in (ESTABLISHED, CLOSE_WAIT)
 
     @property
     def silent(self) -> float:
-        """Seconds for which nothing has happened that anybody waits for."""
+        """Seconds since the last transfer; 0 while data waits for the other end."""
         return 0.0 if self.pending else min(self.sent_ago, self.received_ago)
 
 
 def sockets() -> list[tuple[int, int]]:
-    """The descriptors of all sockets of this process, each with the number that tells the socket from all others.
+    """Return the descriptors of all sockets of this process, each with the unique number of the socket.
 
-    Raises OSError where there are none to be had.
+    Raises OSError if the system does not list them.
     """
     try:
         with os.scandir(DESCRIPTORS) as found:
@@ -80,20 +79,20 @@ def sockets() -> list[tuple[int, int]]:
     except OSError as problem:
         if problem.errno != errno.EMFILE:
             raise
-        # None is left to look with, so every one there may be is in use.
+        # No free descriptor is left to list them with, so every possible one is in use.
         descriptors = range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     return [(descriptor, number) for descriptor in descriptors if (number := _number(descriptor)) is not None]
 
 
 def local_port(descriptor: int) -> int | None:
-    """The port of this end of a TCP connection, or that is listened on; None for all else."""
+    """Return the local port of a TCP connection or listening socket; None for other descriptors."""
     if Counters.of(descriptor) is None:
         return None
     return _asked(descriptor, lambda seen: int(seen.getsockname()[1]))
 
 
 def remote_address(descriptor: int) -> str | None:
-    """The address of the other end of a connection; None for all else."""
+    """Return the address of the other end of a connection; None for other descriptors."""
     return _asked(descriptor, lambda seen: str(seen.getpeername()[0]))
 
 
@@ -130,7 +129,7 @@ def _is_from(descriptor: int, client: str) -> bool:
 
 
 def count_descriptors() -> int:
-    """How many descriptors this process has open; all there may be where none is left to look with."""
+    """Return the number of open descriptors; the limit if no free descriptor is left to count with."""
     try:
         return sum(1 for _ in DESCRIPTORS.iterdir())
     except OSError:
@@ -138,20 +137,20 @@ def count_descriptors() -> int:
 
 
 def most_connections(wanted: int) -> int:
-    """How many connections one address may have: half of the descriptors, where `wanted` is more."""
+    """Return the limit on the connections of one address: `wanted`, but at most half of the descriptors."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft // 2))
 
 
 def return_large_blocks() -> None:
-    """Have the C library give every block of LARGE_BLOCK_BYTES or more back to the system as soon as it is freed."""
+    """Make the C library return every freed block of LARGE_BLOCK_BYTES or more to the system at once."""
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
         tune(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def give_back_memory() -> None:
-    """Give the system back what the C library keeps of freed memory, where it can."""
+    """Return the C library's freed memory to the system, if it supports that."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -191,7 +190,7 @@ def _number(descriptor: int) -> int | None:
 
 
 def _asked(descriptor: int, question: Callable[[socket.socket], Answer]) -> Answer | None:
-    """What a socket answers; None when this is none, or none that can. The descriptor stays as it is."""
+    """Return the answer of a socket; None for another descriptor, or after an error. The descriptor stays open."""
     try:
         # The family is not looked at: every answer says its own.
         seen = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)

@@ -1,8 +1,7 @@
-"""`patchbay serve`: worker processes under one supervisor, and how they begin and end.
+"""`patchbay serve`: worker processes under one supervisor, their start and their end.
 
-The supervisor only watches: it never loads the app, so that a broken definition cannot take it down. A worker
-that dies is replaced; on SIGTERM every worker drains (`serving/drain.py`) and is killed only some seconds after
-its time. Facts about the web server: THREATS M2 to M5, M14, M16.
+The supervisor never loads the application, so that a broken definition cannot stop it. It replaces a worker that ends;
+on SIGTERM every worker drains (`serving/drain.py`) and is killed some seconds after the end of its drain.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS
+from patchbay.serving.garbage import leave_out_what_lasts
 from patchbay.serving.hub_url import authority, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.respawning import Supervisor
@@ -55,17 +55,17 @@ MAX_IDLE_CONNECTIONS = 4096
 
 
 class AddressTaken(PatchbayError):
-    """The address to listen on is in use or cannot be had."""
+    """The address to listen on is in use or not available."""
 
 
 class OnceAcrossProcesses:
-    """Something that happens at most once among all processes of one hub."""
+    """An event that happens at most once among all processes of one hub."""
 
     def __init__(self) -> None:
         self._left = multiprocessing.Semaphore(1)
 
     def first(self) -> bool:
-        """Whether this is the first time that anyone asks."""
+        """Whether this is the first call in any process."""
         return self._left.acquire(block=False)
 
 
@@ -79,7 +79,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     logs.begin(settings)
     lock = claim_folder(settings.data) if settings.store != "memory" else None
     if lock is not None:
-        # A worker that outlives the supervisor ends its calls, and leaves the folder to the hub that comes next.
+        # A worker that outlives the supervisor ends its calls; the next hub may claim the folder meanwhile.
         os.register_at_fork(after_in_child=lock.close)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
@@ -160,11 +160,12 @@ def application(
     ).start()
     announce = (settings, announced, serving, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
+    leave_out_what_lasts()
     return front
 
 
 def stand_alone() -> None:
-    """Make this process one that ends on its signals at once, until the web server installs its handlers.
+    """Make this process end on its signals at once, until the web server installs its handlers.
 
     It leaves the supervisor's process group: Ctrl-C reaches a whole group, and a worker ends when it is told to.
     """
@@ -175,7 +176,7 @@ def stand_alone() -> None:
 
 
 def _end_while_starting(serving: threading.Event) -> None:
-    """End a worker that was told to end before the web server listens for it: nobody is being served yet.
+    """End a worker that gets a stop signal before the web server handles it: the worker has no clients yet.
 
     Between its handlers and its main loop the server hears a signal and forgets it. The worker would go on.
     One that was `serving` may have left the main loop already: it is on its way out, and only waits for its tasks.
@@ -185,7 +186,7 @@ def _end_while_starting(serving: threading.Event) -> None:
 
 
 def _in_main_loop() -> bool:
-    """Whether the main thread is where the web server hears a signal."""
+    """Whether the main thread is at the point where the web server waits for signals."""
     main = threading.main_thread().ident
     frame = sys._current_frames().get(main) if main is not None else None
     while frame is not None:
@@ -204,7 +205,7 @@ def _let_signals() -> None:
 
 
 def _end_with_parent(seconds: float) -> None:
-    """When the supervisor is gone, end as it would have ended us: no worker is left behind holding the port."""
+    """End this worker when the supervisor is gone, so that no worker holds the port afterwards."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -227,7 +228,7 @@ def _announce(settings: Settings, announced: OnceAcrossProcesses, serving: threa
 
 
 def _tell_operator(settings: Settings, operators: Any) -> None:
-    """Tell the person who started the hub how to log in. A token that is kept in no file is shown now."""
+    """Print how to log in, and the token itself if it is not in a file."""
     if settings.access == "open":
         log.warning("everybody who reaches this hub may look and call its tools (--access open)")
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
@@ -236,7 +237,7 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
 
 
 def free_port(host: str, port: int) -> int:
-    """The port to listen on: the given one when nothing listens there yet, any free one for 0. Raises AddressTaken.
+    """Return the port to listen on: the given one if it is free, any free port for 0. Raises AddressTaken.
 
     Workers share their port (SO_REUSEPORT), so a second hub would silently take half of the requests of the first.
     """
@@ -265,6 +266,6 @@ def ready(settings: Settings) -> bool:
 
 
 def say(sentence: str) -> None:
-    """One line for the person who started the hub."""
+    """Print one line for the person who started the hub."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()

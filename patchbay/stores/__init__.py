@@ -1,4 +1,4 @@
-"""Fillers of the Store seam, and the one place that knows them by name."""
+"""The implementations of `patchbay.store.Store`; `open_store` selects one by name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KINDS = ("memory", "sqlite")
 
 
 def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None) -> Store:
-    """A store of a kind, kept in `folder` (which is made when it is not there).
+    """Open the store of a kind in `folder`; make the folder if it is absent.
 
-    `served` are the settings in which all hubs that use the folder agree, None for a program that only reads. Raises
-    ConfigError for an unknown kind, FolderInUse while a hub with other settings uses the folder, and ContentError when
-    what is in the folder cannot be used.
+    `served` holds the settings that all hubs on this folder must share, None for a program that only reads. Raises
+    ConfigError for an unknown kind, FolderInUse while a hub with other settings uses the folder, and ContentError for
+    an unusable database.
     """
     if kind == "memory":
         return MemoryStore()

@@ -1,8 +1,7 @@
 """Messages between the threads of one process: fan-out to bounded queues.
 
-Rules: each subscription has a lock of its own, so that one slow reader never wakes or delays
-another; a full queue drops its oldest message and counts it. What crosses processes is the
-business of a store, which hands the messages of others to `publish` here.
+Each subscription has its own lock, so that a slow reader does not delay another. A full queue drops its oldest message
+and counts it. A store that connects processes passes the messages of other processes to `publish` here.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Self
 
 
 class LocalSubscription:
-    """One reader. `dropped` counts the messages that were lost because its queue was full.
+    """One reader. `dropped` counts the messages that a full queue lost; `closed` says that no more will come.
 
-    `closed` says that no more will come. It is small, because each open stream has one.
+    The object is small, because each open stream has one.
     """
 
     __slots__ = ("_callback", "_changed", "_leave", "_lock", "_size", "_waiting", "closed", "dropped", "topics")
@@ -33,7 +32,7 @@ class LocalSubscription:
         self._callback: Callable[[], None] | None = None
 
     def offer(self, topic: str, message: bytes) -> None:
-        """Queue a message; the oldest one gives way when the queue is full."""
+        """Queue a message; a full queue drops its oldest message."""
         with self._lock:
             if len(self._waiting) >= self._size:
                 self._waiting.pop(0)
@@ -44,14 +43,14 @@ class LocalSubscription:
             callback()
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
-        """The next (topic, message), or None after `timeout` seconds or when closed."""
+        """Return the next (topic, message); None after `timeout` seconds or when closed."""
         if timeout > 0:
             self.wait(timeout)
         with self._lock:
             return self._waiting.pop(0) if self._waiting and not self.closed else None
 
     def wait(self, timeout: float) -> None:
-        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
+        """Wait up to `timeout` seconds for a message or the end of the subscription."""
         until = time.monotonic() + timeout
         with self._lock:
             while not self._waiting and not self.closed:
@@ -86,7 +85,7 @@ class LocalSubscription:
         return callback
 
     def close(self) -> None:
-        """Stop listening; whoever waits in `get` returns. Closing twice is harmless."""
+        """End the subscription; a waiting `get` returns None. Closing twice is harmless."""
         self._leave(self)
         with self._lock:
             self.closed = True
@@ -112,7 +111,7 @@ class LocalBus:
         self._prefixes: dict[str, dict[LocalSubscription, None]] = {}
 
     def publish(self, topic: str, message: bytes = b"") -> None:
-        """Hand a message to every subscription that listens to its topic, once each."""
+        """Deliver a message to every subscription of its topic, once each."""
         readers = self._exact.get(topic, {}).copy()
         for prefix, listening in tuple(self._prefixes.items()):
             if topic.startswith(prefix):
@@ -121,7 +120,7 @@ class LocalBus:
             reader.offer(topic, message)
 
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
-        """Listen to topics; one that ends in `*` matches by prefix. `size` is the bound of the queue, at least 1."""
+        """Subscribe to topics; a topic that ends in `*` matches by prefix. `size` bounds the queue, at least 1."""
         if isinstance(topics, str) or size < 1:
             raise ValueError("subscribe needs a sequence of topics and a queue of at least one message")
         reader = LocalSubscription(topics, size, self._remove)

@@ -1,9 +1,9 @@
-"""Locks on the data folder, so that two hubs that differ never change one store.
+"""Locks on the data folder, so that two hubs with different settings never change one store.
 
-Rules: every process that opens the store shares the folder, and has to say the same of what it serves; `patchbay serve`
-also claims the folder, which one running hub can do. The operating system ends both with the process, also after
+Every process that opens the store shares the folder with processes of the same settings; `patchbay serve` also claims
+the folder, which only one running hub can do. The operating system releases both locks with the process, also after
 `kill -9`.
-Sources: flock(2); issue 11, item 13.
+Source: flock(2).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED = "hub.lock"
 CLAIMED = "serve.lock"
 
 MAX_NOTE_BYTES = 64 * 1024
-"""Bytes that are read of what the holder of a lock wrote about itself."""
+"""Limit on the bytes that are read of the note of a lock's holder."""
 
 
 class FolderLock:
@@ -34,7 +34,7 @@ class FolderLock:
         self._descriptor = os.open(folder / file, os.O_RDWR | os.O_CREAT, 0o600)
 
     def take(self, how: int) -> bool:
-        """Take the lock as LOCK_EX or LOCK_SH without waiting; whether it is held now."""
+        """Try to take the lock as LOCK_EX or LOCK_SH without waiting; return whether it is held."""
         try:
             fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
         except OSError as problem:
@@ -44,11 +44,11 @@ class FolderLock:
         return True
 
     def share(self) -> None:
-        """Take the lock together with others; wait while one of them writes its note."""
+        """Take the lock together with others; wait while another process writes its note."""
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def note(self) -> dict[str, Any]:
-        """What the holder wrote about itself; empty when that cannot be read."""
+        """Return the note of the holder; empty if it is unreadable."""
         try:
             value = orjson.loads(os.pread(self._descriptor, MAX_NOTE_BYTES, 0))
         except orjson.JSONDecodeError:
@@ -56,12 +56,12 @@ class FolderLock:
         return value if isinstance(value, dict) else {}
 
     def write(self, note: Mapping[str, Any]) -> None:
-        """Leave a note for those who find the lock held."""
+        """Write a note for processes that find the lock taken."""
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, orjson.dumps({**note, "process": os.getpid()}), 0)
 
     def close(self) -> None:
-        """End the lock in this process; processes that were forked keep theirs. Closing twice is harmless."""
+        """Release the lock in this process; forked processes keep it. Closing twice is harmless."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -69,40 +69,40 @@ class FolderLock:
 
 def claim_folder(folder: Path) -> FolderLock:
     """Claim the data folder for one running hub. Raises FolderInUse."""
-    lock = _opened(folder, CLAIMED)
+    lock = _open_lock(folder, CLAIMED)
     if not lock.take(fcntl.LOCK_EX):
         process = lock.note().get("process", "unknown")
         lock.close()
         raise FolderInUse(
-            f"the data folder {folder} is in use by another hub (process {process}): stop that one, or give this one"
-            " a folder of its own with --data"
+            f"the data folder {folder} is in use by another hub (process {process}): stop that hub, or start this one"
+            " with another folder (--data)"
         )
     lock.write({})
     return lock
 
 
 def share_folder(folder: Path, served: Mapping[str, str]) -> FolderLock:
-    """Share the data folder with every process that serves the same, by the settings in `served`.
+    """Share the data folder with every process that has the same settings in `served`.
 
-    Raises FolderInUse while another process serves something else from it.
+    Raises FolderInUse while a process with other settings uses the folder.
     """
-    lock = _opened(folder, SHARED)
+    lock = _open_lock(folder, SHARED)
     if lock.take(fcntl.LOCK_EX):
         lock.write(served)
     lock.share()
     note = lock.note()
-    there = {name: note.get(name) for name in served}
-    if there != dict(served):
+    noted = {name: note.get(name) for name in served}
+    if noted != dict(served):
         lock.close()
-        options = " ".join(f"--{name} {value}" for name, value in there.items())
+        options = " ".join(f"--{name} {value}" for name, value in noted.items())
         raise FolderInUse(
             f"the data folder {folder} is in use by another hub (process {note.get('process', 'unknown')}: {options});"
-            " start this one with the same settings, or with a folder of its own with --data"
+            " start this one with the same settings, or with another folder (--data)"
         )
     return lock
 
 
-def _opened(folder: Path, file: str) -> FolderLock:
+def _open_lock(folder: Path, file: str) -> FolderLock:
     try:
         return FolderLock(folder, file)
     except OSError as problem:

@@ -1,6 +1,6 @@
-"""A store in memory: for tests, for trying things out, and for a hub that need not remember.
+"""A store in memory: for tests, for trials, and for a hub without stored data.
 
-It keeps what every store promises, except that nothing outlives the process.
+It behaves as every store, but its content ends with the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from patchbay.stores.bus import LocalBus
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary. No other process can change these bytes, so only writing verifies them."""
+    """Blobs in a dictionary. Only writes verify the bytes, because no other process can change them."""
 
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
@@ -57,7 +57,7 @@ class MemoryBlobs:
 
 
 class MemoryNames:
-    """Names in a dictionary, their past in a list."""
+    """Names in a dictionary, their changes in a list."""
 
     def __init__(self, lock: threading.RLock, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -147,23 +147,30 @@ class MemoryCollection:
 
 
 class MemoryJournal:
-    """Topics as lists of entries, each with the moment when it may go."""
+    """Topics as lists of entries, each with the time when it expires."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seq = 0
         self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        return self.append_all([(topic, data, keep)], {})[0]
+
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
         at = time.time()
-        until = float("inf") if keep is None else at + keep
         with self._lock:
-            entries = self._topics.get(topic)
-            if last is not None and last != (entries[-1][1].seq if entries else 0):
-                raise StaleUpdate(f"{topic} has a newer entry")
-            self._seq += 1
-            self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
-            return self._seq
+            for topic, expected in last.items():
+                found = self._topics.get(topic)
+                if expected != (found[-1][1].seq if found else 0):
+                    raise StaleUpdate(f"{topic} has a newer entry")
+            seqs = []
+            for topic, data, keep in entries:
+                until = float("inf") if keep is None else at + keep
+                self._seq += 1
+                self._topics.setdefault(topic, []).append((until, JournalEntry(self._seq, topic, bytes(data), at)))
+                seqs.append(self._seq)
+            return seqs
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         with self._lock:
@@ -204,7 +211,7 @@ class MemoryJournal:
 
 
 class MemoryStore:
-    """The four together."""
+    """Blobs, names, journal and bus in memory."""
 
     def __init__(self) -> None:
         lock = threading.RLock()

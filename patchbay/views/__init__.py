@@ -1,1 +1,1 @@
-"""Views: pure functions over the events of an activation."""
+"""Views: pure functions from the events of an activation, and from texts, to the form that a reader gets."""

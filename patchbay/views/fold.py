@@ -1,10 +1,9 @@
-"""The one fold: the events of an activation become one MCP tool result.
+"""Folds the events of an activation into one MCP tool result.
 
-Every view that gives a whole answer uses this file and no other, so that a buffered and a
-streamed answer of one call are equal. The result is that of the newest revision; what older
-revisions must not see is taken away in `protocol/translate.py`. Progress, Log, Pause and Ask
-leave no trace here.
-Sources: REQUIREMENTS SUB-22, SUB-23, SUB-C4 to SUB-C6; MCP 2026-07-28, server/tools.
+Every view that gives a whole answer uses this file, so that the buffered and the streamed answer of one call are equal.
+The result has the form of the newest revision; `protocol/translate.py` adapts it to older revisions. Progress, Log,
+Pause and Ask do not change the result.
+Source: MCP specification 2026-07-28, server/tools.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ import orjson
 from patchbay.activation import Events
 from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
 
-MOST_INDENTED = 100_000
-"""Bytes of the longest JSON that is indented: what nests deeply becomes hundreds of times as long by that."""
+MAX_INDENTED_BYTES = 100_000
+"""Bytes of the longest JSON that is indented: indenting can make deeply nested JSON hundreds of times longer."""
 
 UNFINISHED = Failed("ended without a result")
-"""What a stream that stops without an ending counts as."""
+"""The ending of a stream of events that stops without one."""
 
 
 class Fold:
-    """Collects events; `result()` may be asked at any time and gives what there is so far.
+    """Collects events; `result()` returns the result so far at any time.
 
-    `ending` is the Done or Failed that was seen, or None; its `error` says whether a JSON-RPC
-    error is wanted instead of the result.
+    `ending` is the Done or Failed event, or None before it; its `error` replaces the result by a JSON-RPC error.
     """
 
     def __init__(self) -> None:
@@ -40,7 +38,7 @@ class Fold:
         self._uses: list[str] = []
 
     def add(self, event: Event) -> None:
-        """Take one event in. What comes after an ending is not part of the activation and changes nothing."""
+        """Add one event. Events after an ending change nothing."""
         if self.ending is not None:
             return
         if isinstance(event, Text):
@@ -55,12 +53,12 @@ class Fold:
             self.ending = event
 
     def result(self, ending: Ending | None = None) -> dict[str, Any]:
-        """The tool result: `content`, `structuredContent` (of a call that worked), `isError`.
+        """Return the tool result: `content`, `structuredContent` (of a successful call), `isError`.
 
-        With `ending`, the result as it is if the events end so.
+        `ending` is the ending to assume; without it, the ending that was added.
 
-        Structured is the only Data that there was, or the last that adds nothing to the text: a command says lines,
-        which are text, and its exit code. Where nothing else was said, it is the text too (SUB-23).
+        The structured content is the last Data that adds nothing to the text (a command gives lines as text, and its
+        exit code as such Data), or else the only Data. If there is no other content, its JSON is also the text.
         """
         ending = ending or self.ending or UNFINISHED
         if ending.result is not None:
@@ -71,9 +69,9 @@ class Fold:
         if isinstance(ending, Failed):
             return {"content": [*content, _text(ending.message)], "isError": True}
         result: dict[str, Any] = {"content": content}
-        silent = [one for one in self._data if one.text == ""]
-        if silent or len(self._data) == 1:
-            last = (silent or self._data)[-1]
+        without_text = [one for one in self._data if one.text == ""]
+        if without_text or len(self._data) == 1:
+            last = (without_text or self._data)[-1]
             result["structuredContent"] = last.value
             if not content:
                 content.append(_text(format_value(last.value)))
@@ -97,14 +95,14 @@ class Fold:
 
 
 class ValueFold(Fold):
-    """Collects the ending and, if it is `wanted`, the structured value: for events that are passed on."""
+    """Collects the ending and, if it is `wanted`, the structured value, for a stream that passes its events on."""
 
     def __init__(self, wanted: bool) -> None:
         super().__init__()
         self._wanted = wanted
 
     def add(self, event: Event) -> None:
-        """Take one event in, if it matters: the last Data that adds nothing to the text, else whether there is one."""
+        """Add one event: keep the ending, the last Data without text, or up to two Data with text."""
         if isinstance(event, (Done, Failed)):
             super().add(event)
         elif isinstance(event, Data) and self._wanted and self.ending is None:
@@ -114,11 +112,11 @@ class ValueFold(Fold):
                 self._data.append(event)
 
 
-def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lambda said: said) -> Events:
-    """The events as they pass, each folded; `ending` gives the one that counts for the one that was said.
+def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lambda event: event) -> Events:
+    """Yield the events and add each to a fold; `ending` may replace the ending.
 
-    Closing this generator closes the events. A failure of `ending` leaves them open, so that it is told as a failure
-    and not as a cancelled call.
+    Closing this generator closes the events. If `ending` raises, the events stay open, so that the caller gets a
+    failure and not a cancelled call.
     """
     reply: Any = None
     try:
@@ -136,7 +134,7 @@ def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lamb
 
 
 def fold(events: Iterable[Event]) -> dict[str, Any]:
-    """The tool result of a whole stream of events."""
+    """Return the tool result of a whole stream of events."""
     collected = Fold()
     for event in events:
         collected.add(event)
@@ -144,15 +142,15 @@ def fold(events: Iterable[Event]) -> dict[str, Any]:
 
 
 def format_value(value: Any) -> str:
-    """A JSON value for reading: a string as it is, anything else as JSON, indented unless it is too long for that."""
+    """Return a JSON value as text: a string unchanged, any other value as JSON, indented unless it is too long."""
     if isinstance(value, str):
         return value
     try:
         flat = orjson.dumps(value)
-        return (flat if len(flat) > MOST_INDENTED else orjson.dumps(value, option=orjson.OPT_INDENT_2)).decode()
+        return (flat if len(flat) > MAX_INDENTED_BYTES else orjson.dumps(value, option=orjson.OPT_INDENT_2)).decode()
     except TypeError:  # integers beyond 64 bits, which orjson does not write
         long = json.dumps(value, ensure_ascii=False)
-        return long if len(long) > MOST_INDENTED else json.dumps(value, indent=2, ensure_ascii=False)
+        return long if len(long) > MAX_INDENTED_BYTES else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _text(text: str) -> dict[str, Any]:

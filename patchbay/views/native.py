@@ -1,9 +1,9 @@
-"""The native view: every event of an activation becomes a typed item, as Plexus says it, and nothing is collected.
+"""The native view: every event of an activation becomes a typed item of the Plexus protocol.
 
-An item is a flat JSON object: `plexus_hash`, `type`, `provenance`, and what the type brings. Exactly one `done` is the
-last item; an `error` that is not recoverable stands before it when the call did not work. Read back in order, the
-items fold to the content that `views/fold.py` makes of the same events. This file knows no method and no transport.
-Sources: REQUIREMENTS SUB-4, SUB-44, S-F1, S-F9, S-F10, SUB-C5; docs/native.md.
+An item is a flat JSON object: `plexus_hash`, `type`, `provenance`, and the members of its type. The last item is
+exactly one `done`; an `error` with `recoverable: false` precedes it when the call failed. In order, the items fold to
+the content that `views/fold.py` makes of the same events. This file knows no method and no transport.
+Source: docs/native.md.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ TEXT = "text/plain"
 """Content type of a piece of text; adjacent pieces belong together."""
 
 BLOCK = "mcp.content"
-"""Content type of one MCP content block: an image, a link, a text that stands alone."""
+"""Content type of one MCP content block: an image, a link, a separate text."""
 
 JSON = "application/json"
-"""Content type of a value that brings none of its own."""
+"""Content type of a value without one of its own."""
 
 Kind = Literal["activation_not_found", "method_not_found", "invalid_params"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What every item of one subscription carries: the hash of all methods, and who speaks, outermost first."""
+    """The members of every item of a subscription: the hash of all methods, and the provenance, outermost first."""
 
     hash: str
     segments: tuple[str, ...] = ("plexus",)
 
     def item(self, type: str, **members: Any) -> Item:
-        """An item of a type, with its members."""
+        """Return an item of a type, with its members."""
         return {"plexus_hash": self.hash, "type": type, "provenance": {"segments": list(self.segments)}, **members}
 
 
 def items(event: Event, stamp: Stamp) -> tuple[Item, ...]:
-    """The items of one event: one for most, two for a failure, none for what says nothing (Pause, Detach, Ask)."""
+    """Return the items of one event: one for most, two for a failure, none for Pause, Detach and Ask."""
     if isinstance(event, Text):
         return (data(TEXT, event.text, stamp),)
     if isinstance(event, Data):
         own = event.content_type
-        words = {} if event.text is None else {"text": event.text}
-        # The names of the other two forms are theirs alone, so that an item can be read back.
-        return (data(own if own and own not in (TEXT, BLOCK) else JSON, event.value, stamp) | words,)
+        text = {} if event.text is None else {"text": event.text}
+        # TEXT and BLOCK are reserved for the other two forms, so that a client can read an item back.
+        return (data(own if own and own not in (TEXT, BLOCK) else JSON, event.value, stamp) | text,)
     if isinstance(event, Content):
         return (data(BLOCK, dict(event.block), stamp),)
     if isinstance(event, Progress):
@@ -68,17 +68,17 @@ def items(event: Event, stamp: Stamp) -> tuple[Item, ...]:
 
 
 def data(content_type: str, value: Any, stamp: Stamp) -> Item:
-    """An item with a value and what kind of value it is."""
+    """Return an item with a value and its content type."""
     return stamp.item("data", content_type=content_type, data=value)
 
 
 def guidance(kind: Kind, hints: Mapping[str, Any], stamp: Stamp) -> Item:
-    """An item that says why a call could not begin and, by its `action`, what to do next."""
+    """Return an item with the reason why a call could not begin and, in `action`, the next step."""
     return stamp.item("guidance", error_kind=kind, **hints)
 
 
 def notification(method: str, subscription: int, item: Item) -> Notification:
-    """The message that carries one item; its method is that of the request."""
+    """Return the message that carries one item; its method is the method of the request."""
     return Notification(method, {"subscription": subscription, "result": item})
 
 
@@ -101,13 +101,13 @@ def _error(event: Failed, stamp: Stamp) -> Item:
 
 
 def collected(messages: Iterable[Result | Notification | Pause]) -> Result:
-    """A whole stream as one answer: `subscription`, and all its `items` in order."""
+    """Return a whole stream as one answer: `subscription`, and all its `items` in order."""
     result: Result | None = None
     found: list[Item] = []
-    for said in messages:
-        if isinstance(said, Result):
-            result = said
-        elif isinstance(said, Notification):
-            found.append(said.params["result"])
+    for message in messages:
+        if isinstance(message, Result):
+            result = message
+        elif isinstance(message, Notification):
+            found.append(message.params["result"])
     assert result is not None and isinstance(result.result, Rendered)
     return Result(result.id, {"subscription": int(result.result.data), "items": found})

@@ -1,4 +1,4 @@
-"""Whether a standard stream is a terminal."""
+"""Tests whether a standard stream is a terminal."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a standard stream is a terminal; a closed one, which Python has as None, is none."""
+    """Whether a standard stream is a terminal; False for a closed stream, for which Python has None."""
     return stream is not None and bool(stream.isatty())

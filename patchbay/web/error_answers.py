@@ -1,8 +1,7 @@
-"""Errors as answers: HTML for people, JSON-RPC below /mcp and /rpc, JSON or a sentence for programs elsewhere.
+"""Error responses: HTML for people, JSON-RPC below /mcp and /rpc, JSON or a sentence for programs elsewhere.
 
-Rules: a failure of the hub itself carries an incident id that is in the log too, never a trace;
-showing an error must not fail, so a broken error template falls back to the shipped page.
-Sources: DESIGN section 11; REQUIREMENTS VWR-28, VWR-35; THREATS 1.1 (information leak in errors).
+An internal error has an incident number, which is also in the log; a response never holds a stack trace. When the error
+template itself is broken, the hub uses the shipped page.
 """
 
 from __future__ import annotations
@@ -18,28 +17,27 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, encode
-from patchbay.web.operator.operators import OperatorProof
-from patchbay.web.site import Site, page, wants_html
+from patchbay.web.site import Site, html_response, wants_html
 
 log = logging.getLogger(__name__)
 
 TITLES = {
-    400: "That cannot be understood",
-    401: "For the operator",
+    400: "Invalid request",
+    401: "Operator only",
     403: "Not allowed",
-    404: "Nothing here",
-    405: "Not possible here",
-    412: "It has changed meanwhile",
+    404: "Not found",
+    405: "Not possible",
+    412: "Changed in the meantime",
     413: "Too large",
-    415: "Not in this form",
+    415: "Wrong content type",
     421: "Wrong host",
-    500: "The hub failed",
+    500: "Internal error",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ShownError:
-    """One error, ready to be shown. `code` is the JSON-RPC code, `incident` is set for the hub's own failures."""
+    """One error for a response. `code` is the JSON-RPC code; `incident` is set for internal errors."""
 
     status: int
     message: str
@@ -53,44 +51,46 @@ class ShownError:
         return TITLES.get(self.status) or HTTPStatus(self.status).phrase
 
 
-def trouble(problem: Exception) -> ShownError:
-    """What to say about an exception. What nobody expected is logged, and named by its incident only."""
+def describe_error(problem: Exception) -> ShownError:
+    """Describe an exception. An unexpected exception is logged, and the response holds only its incident number."""
     if isinstance(problem, HTTPException):
-        return _of_http(problem)
+        return _describe_http_error(problem)
     known = isinstance(problem, PatchbayError)
     if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
         headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
         return ShownError(problem.status, problem.message, problem.code, problem.data, headers=headers)
     incident = secrets.token_hex(6)
     log.error("incident %s at %s %s", incident, request.method, request.path, exc_info=problem)
-    message = str(problem) if known else "Something went wrong inside the hub. Nothing you sent was kept."
+    message = str(problem) if known else "The hub has an internal error. It did not store your request."
     return ShownError(500, message, -32603, {"incident": incident}, incident)
 
 
-def _of_http(problem: HTTPException) -> ShownError:
+def _describe_http_error(problem: HTTPException) -> ShownError:
     status = problem.code or 500
     code = -32600 if status < 500 else -32603
     if isinstance(problem, NotFound):
-        return ShownError(status, f"There is nothing at {request.path[:200]}.", code)
+        return ShownError(status, f"There is no page at {request.path[:200]}.", code)
     if isinstance(problem, MethodNotAllowed):
         allowed = ", ".join(sorted(problem.valid_methods or ()))
         generic = problem.description == MethodNotAllowed.description
-        message = f"{request.method} is not served here; use {allowed}." if generic else problem.description or ""
+        message = (
+            f"{request.method} is not allowed at this path; use {allowed}." if generic else problem.description or ""
+        )
         return ShownError(status, message, code, headers={"Allow": allowed})
     return ShownError(status, problem.description or HTTPStatus(status).phrase, code)
 
 
-class Failures:
-    """Turns errors into answers in the form that the client wants."""
+class ErrorResponder:
+    """Makes error responses in the form that the client accepts."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def answer(self, problem: Exception) -> Response | HTTPException:
-        """The answer to an exception; a redirect, which Werkzeug raises too, stays what it is."""
+        """The response to an exception. A redirect, which Werkzeug raises as an exception, stays a redirect."""
         if isinstance(problem, HTTPException) and problem.code is not None and problem.code < 400:
             return problem
-        found = trouble(problem)
+        found = describe_error(problem)
         response = self._form(found)
         response.status_code = found.status
         response.headers.extend(found.headers)
@@ -101,11 +101,11 @@ class Failures:
     def _form(self, found: ShownError) -> Response:
         accept = request.headers.get("Accept", "")
         protocol = request.path.split("/")[1] in ("mcp", "rpc")
-        # A refused Host or Origin below /mcp is the protocol's matter, whatever the client would like to read.
+        # A refused Host or Origin below /mcp always gets a JSON-RPC error.
         if wants_html(accept) and not (protocol and found.status in (403, 421)):
-            return page(self._page(found, protocol))
+            return html_response(self._page(found, protocol))
         if protocol:
-            return Response(encode(_failure(found)), mimetype="application/json")
+            return Response(encode(_rpc_failure(found)), mimetype="application/json")
         if "application/json" in accept:
             body = {"error": found.message} | ({"data": found.data} if found.data is not None else {})
             return Response(orjson.dumps(body), mimetype="application/json")
@@ -119,19 +119,19 @@ class Failures:
             if protocol:
                 return self._site.pages.content_page("mcp/error.html", **frame, **values)
         except Exception:
-            log.exception("the error page itself cannot be shown; using the shipped one")
+            log.exception("cannot render the error page; using the shipped page")
             site = {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}
-            frame = {"here": "", "site": site | {"access": "personal", "standing": OperatorProof()}}
+            frame = {"here": "", "site": site | {"access": "personal", "is_operator": False}}
         return self._site.pages.page("error.html", **frame, **values)
 
 
-def _failure(found: ShownError) -> Failure:
+def _rpc_failure(found: ShownError) -> Failure:
     error: dict[str, object] = {"code": found.code, "message": found.message}
     if found.data is not None:
         error["data"] = found.data
     return Failure(None, error, found.status)
 
 
-def register_failures(app: Flask, site: Site) -> None:
-    """Let every error of an app be answered by its Failures."""
-    app.register_error_handler(Exception, Failures(site).answer)
+def register_error_handlers(app: Flask, site: Site) -> None:
+    """Let an ErrorResponder handle every error of an app."""
+    app.register_error_handler(Exception, ErrorResponder(site).answer)

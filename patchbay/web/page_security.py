@@ -1,4 +1,4 @@
-"""The checks of a request in front of every page, and the security headers of every answer."""
+"""Checks of requests before every page, and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from patchbay.settings import Settings
 from patchbay.wire.security import CSP, check_host_and_origin
 
 
-def secure(app: Flask, settings: Settings) -> None:
-    """Put the check in front of every route of an app and the headers on every answer.
+def add_security(app: Flask, settings: Settings) -> None:
+    """Check Host and Origin before every route of an app; add headers to every response.
 
-    A refusal is raised as an error: whoever turns errors into answers gives it its form.
+    A refusal is raised as an error, which the error handler of the app turns into a response.
     """
 
     @app.before_request
@@ -19,11 +19,11 @@ def secure(app: Flask, settings: Settings) -> None:
         environ = request.environ
         check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), settings)
 
-    app.after_request(with_headers)
+    app.after_request(add_security_headers)
 
 
-def with_headers(response: Response) -> Response:
-    """An answer with the security headers it needs; what a route has set itself stays."""
+def add_security_headers(response: Response) -> Response:
+    """Add the security headers to a response. Headers that the route has set stay."""
     headers = response.headers
     headers["X-Content-Type-Options"] = "nosniff"
     if response.mimetype == "text/html":

@@ -1,1 +1,1 @@
-"""Ways in: HTTP, pages."""
+"""The transports: HTTP, WebSocket, stdio, and the native interface over each."""

@@ -1,6 +1,6 @@
-"""Arrays of messages, where 2025-03-26 (or 2024-11-05) is in force: one result a request, none for notifications.
+"""Arrays of messages in 2025-03-26 and 2024-11-05: one result for each request, none for notifications.
 
-Source: SPEC-DIGEST 2.4; REQUIREMENTS X-7, T2.5.
+Source: MCP specification 2025-03-26, basic/transports; https://www.jsonrpc.org/specification, section 6.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.versions import Revision
 
 MAX_MESSAGES = 100
-"""Messages in one array."""
+"""Limit on the messages in one array."""
 
 
 def answer_batch(
     values: list[Any], wire: TransportInfo, dispatcher: Dispatcher, server: Server
 ) -> tuple[int, bytes, str | None]:
-    """HTTP status, body and session id for an array of parsed values. Raises InvalidRequest where none is served."""
+    """Return HTTP status, body and session id for an array of parsed values. Raises InvalidRequest."""
     session = None
     if wire.session_id is not None:
         session = dispatcher.desk.sessions.find(wire.session_id, wire.endpoint, wire.principal)
@@ -37,7 +37,7 @@ def answer_batch(
 
 
 def check_batch(values: list[Any], revision: Revision) -> None:
-    """Let an array of parsed values pass where a revision is in force, or raise InvalidRequest."""
+    """Check an array of parsed values for a revision. Raises InvalidRequest."""
     if not revision.batches:
         raise InvalidRequest(f"an array of messages is not served in {revision.name}; send one message a request")
     if not values or len(values) > MAX_MESSAGES:

@@ -1,9 +1,9 @@
-"""How many bytes of large request bodies are held at once, so that few senders cannot fill the memory.
+"""Limits the bytes of large request bodies in memory, so that a few senders cannot fill it.
 
-A body that is read as JSON takes up to thirty times its size, for as long as its request is in work. So bodies larger
-than SMALL_BYTES share a budget from the moment they are parsed until their request ends, and a larger one, which
-counts the bytes themselves, while they arrive. A body waits for its turn, then it is refused with 503.
-Sources: issue 11 item 11; DESIGN section 6 (every queue has a bound and a named policy).
+A body parsed as JSON takes up to thirty times its size while its request runs. So bodies larger than SMALL_BYTES share
+a budget from parsing to the end of their request, and a larger budget for their bytes while they arrive. A body waits
+for the budget for a limited time; then it is refused with 503.
+Source: CWE-400 (uncontrolled resource consumption).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import threading
 from patchbay.errors import PatchbayError
 
 SMALL_BYTES = 16 * 1024
-"""Bodies up to this size are not counted: all threads together hold little of them."""
+"""Bodies up to this size are not counted, because all threads together hold few of these bytes."""
 
 ARRIVING_SHARE = 4
-"""How many times the budget for parsed bodies the bytes may take that are still arriving."""
+"""The budget for arriving bytes, as a multiple of the budget for parsed bodies."""
 
 PATIENCE_SECONDS, TURN_SECONDS = 5.0, 1.0
-"""How long a large body waits for others to end; how long any body waits for its turn to be read."""
+"""Limits on the wait of a large body for the budget, and of any body for its turn to be read."""
 
 
 class TooManyBytes(PatchbayError):
-    """Other large bodies take all the memory there is for them."""
+    """Other large bodies use the whole budget."""
 
     status = 503
 
@@ -32,7 +32,7 @@ class TooManyBytes(PatchbayError):
 
 
 class Budget:
-    """So many bytes, given out and taken back. One request may have more than all of them when it is alone."""
+    """A number of bytes that requests take and give back. A single request may take more than the whole budget."""
 
     def __init__(self, most_bytes: int, most_waiting: int) -> None:
         self._most = most_bytes
@@ -42,14 +42,14 @@ class Budget:
         self._changed = threading.Condition()
 
     def take(self, size: int) -> None:
-        """Hold so many bytes more; waits for them. Raises TooManyBytes (503)."""
+        """Take bytes; wait until they are free. Raises TooManyBytes (503)."""
         with self._changed:
             if not self._fits(size):
                 self._wait(size)
             self._held += size
 
     def give_back(self, size: int) -> None:
-        """Hold so many bytes less."""
+        """Give bytes back."""
         with self._changed:
             self._held -= size
             self._changed.notify_all()
@@ -69,7 +69,7 @@ class Budget:
 
 
 class Turns:
-    """So many bodies are read at a time; once half of the turns are taken, an address has no more than half of all."""
+    """Limits the bodies that are read at once; when half of the turns are in use, one address may have half of all."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -78,7 +78,7 @@ class Turns:
         self._changed = threading.Condition()
 
     def take(self, address: str) -> object | None:
-        """A turn, to be given back; None when there was none within TURN_SECONDS. No lock is taken while there are."""
+        """Take a turn; None after TURN_SECONDS without one. Takes no lock while turns are free."""
         if not self._is_free(address):
             with self._changed:
                 self._waiting += 1
@@ -109,7 +109,7 @@ class Bodies:
     """The two budgets of one worker, and the turns to read."""
 
     def __init__(self, most_bytes: int, threads: int) -> None:
-        # Far below the number of threads: bodies that do not arrive leave most of them to everybody else.
+        # Far below the number of threads, so that bodies that do not arrive leave most threads free.
         self.turns = Turns(max(1, threads // 4))
         self.arriving = Budget(ARRIVING_SHARE * most_bytes, max(1, threads // 8))
         self.parsed = Budget(most_bytes, max(1, threads // 8))

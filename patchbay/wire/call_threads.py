@@ -1,6 +1,6 @@
-"""Threads for calls that nobody waits for in a thread of their own: one for each call, up to a bound.
+"""Threads for the calls of a connection: one for each call, up to a limit.
 
-A call is begun in the thread that brings it, and only when there is a place for it; the crew does the rest.
+A call begins in the thread that received it, if a thread is free to continue it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class CallThreads:
-    """At most `most` threads at work."""
+    """At most `most` threads at once."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -19,7 +19,7 @@ class CallThreads:
         self._changed = threading.Condition()
 
     def run(self, begin: Callable[[], Callable[[], None]]) -> bool:
-        """Begin some work here and do the rest in a thread; False when there was no place, and nothing was begun."""
+        """Begin work here and continue it in a thread; return False, without beginning, if no thread is free."""
         with self._changed:
             if self._working >= self.most:
                 return False
@@ -43,7 +43,7 @@ class CallThreads:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nobody works, no longer than `seconds`; whether that is so."""
+        """Wait up to `seconds` until no thread works; return whether that is so."""
         until = time.monotonic() + seconds
         with self._changed:
             while self._working and (left := until - time.monotonic()) > 0:

@@ -1,8 +1,8 @@
-"""One client on a channel that carries every message both ways: a pipe, or the pair of routes of 2024-11-05.
+"""One client on a channel for messages in both directions: a pipe, or the pair of routes of 2024-11-05.
 
-What changes the terms of later messages is answered before the next one is looked at; everything else is
-answered by a crew, so that a long call delays neither a ping nor its own cancellation.
-Sources: SPEC-DIGEST 1.15, 2.4; REQUIREMENTS X-3, X-7; DESIGN section 6 (every queue has a bound).
+A message that changes the terms of later messages is answered before the next one is read; threads answer all others,
+so that a long call does not delay a ping or its own cancellation.
+Source: MCP specification, basic/lifecycle and basic/transports.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ Opened = Callable[[LegacySession, Server], None]
 
 
 class Busy(PatchbayError):
-    """All threads for calls are taken."""
+    """All threads for calls are in use."""
 
     status = 503
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"busy: {most} calls are running, which are the most; try again later")
+        super().__init__(f"busy: {most} calls are running, which is the limit; try again later")
 
 
 class Conversation:
-    """Takes the messages of one client and sends it every message in return, each as one line of JSON.
+    """Takes the messages of one client and sends the answers, each as one line of JSON.
 
-    `opened` is called when the handshake made the session, before its answer is sent; `encoded` makes bytes of a
-    message. One thread at a time may call `take`; `send` is called by many.
+    `opened` is called when the handshake opened the session, before its answer is sent; `encoded` encodes a message.
+    One thread at a time may call `take`; many threads call `send`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Conversation:
     def take(self, value: Any) -> None:
         """Take one parsed value: a message, or an array of them.
 
-        Raises InvalidRequest for what is neither, and Busy when all threads are taken; nothing has been begun then.
+        Raises InvalidRequest for another value, and Busy if all threads are in use; then no call has begun.
         """
         if isinstance(value, list):
             self._take_batch(value)
@@ -98,7 +98,7 @@ class Conversation:
             raise Busy(self._crew.most)
 
     def _begun(self, said: Message) -> Answers:
-        """The answers to a message, whose terms are settled and which can be cancelled from here on."""
+        """Admit a message, register it for cancellation, and return its answers."""
         before = self._connection.session
         try:
             wire = self._connection.wire
@@ -106,7 +106,7 @@ class Conversation:
             caller = self._connection.admit(said)
         except PatchbayError as problem:
             if not isinstance(said, Request):
-                log.debug("a message that is no request was left: %s", problem.message)
+                log.debug("a message that is not a request was ignored: %s", problem.message)
                 return iter(())
             return iter((not_served(problem, said.id, None),))
         if before is None and caller.session is not None:
@@ -120,14 +120,14 @@ class Conversation:
             return iter((failure(readable_id(value), problem),))
 
     def _answer(self, id: Id, answers: Answers) -> None:
-        """In a thread of the crew: send every answer; a request is never left without one because the hub failed."""
+        """Send every answer, in a thread of its own; a failure of the hub becomes an error answer."""
         try:
             self._say(answers)
         except Exception:
             self._send(encode(failure(id, incident(log, "in a conversation"))))
 
     def _answer_batch(self, begun: list[Answers]) -> None:
-        """In a thread of the crew: what calls say on the way is sent at once, their results together at the end."""
+        """Send the notifications of calls at once and their results together at the end, in a thread of its own."""
         results: list[bytes] = []
         try:
             for answers in begun:
@@ -138,7 +138,7 @@ class Conversation:
             self._send_results(results)
 
     def _send_results(self, results: list[bytes]) -> None:
-        """Send results together, or one by one where together they are too large for an event of a stream."""
+        """Send results together, or one by one if together they are too large for an event of a stream."""
         if self._encoded is encode or sum(map(len, results)) + len(results) < MAX_EVENT_BYTES:
             self._send(b"[" + b",".join(results) + b"]")
             return

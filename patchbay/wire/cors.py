@@ -1,4 +1,4 @@
-"""What lets an allowed browser origin read MCP's answers. Whoever is not allowed was refused before (T9.9, T14.4)."""
+"""Adds the CORS headers with which an allowed browser origin may read answers. Other origins are refused before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADERS = (
 
 
 def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
-    """The reply, with CORS headers when the request names its origin and was not refused for it."""
+    """Return the reply with CORS headers if the request has an Origin header that was not refused."""
     origin = environ.get("HTTP_ORIGIN")
     if not origin or reply.status in (403, 421):
         return reply

@@ -1,11 +1,9 @@
 """MCP over HTTP: POST, GET and DELETE on /mcp/<server> and on /mcp (all servers), for all revisions.
 
-A WSGI application in front of the pages. Decides nothing about MCP: it reads the request, lets the
-dispatcher admit and answer it, and chooses JSON or a stream after the first message, so that a quick
-error keeps its status.
-Order of checks: the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then
-admission's.
-Sources: DESIGN sections 7 and 11; SPEC-DIGEST 1.2, 1.3, 2.1; REQUIREMENTS T9.*.
+A WSGI application in front of the pages. It reads the request, the dispatcher admits and answers it, and then this
+module chooses JSON or a stream after the first message, so that an early error keeps its HTTP status. Order of checks:
+the head of the request, Host and Origin, path, method, media types, size, JSON, envelope, then those of admission.
+Source: MCP specification, basic/transports (Streamable HTTP).
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ PATH = "/mcp"
 
 
 class McpOverHttp:
-    """WSGI: answers what is MCP, and hands everything else (pages, the deeper paths) on to `others`."""
+    """WSGI middleware that answers MCP requests, and passes all others (pages, deeper paths) to `others`."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class McpOverHttp:
         return Holding(body, environ) if HELD in environ else body
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
-        """The answer to a request; errors are JSON-RPC messages, never a page."""
+        """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
             operator = "@" in endpoint and self._is_operator(environ)
@@ -107,8 +105,9 @@ class McpOverHttp:
             return json_reply(failure(None, incident(log, f"at {environ['REQUEST_METHOD']} /mcp/{endpoint}")), 500)
 
     def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
-        """The answer of a server that was found. `operator` says that the operator is proved to send the request; it is
-        asked only at a pinned address, where it decides which server is found."""
+        """Return the answer of a server. `operator` says that the sender is proved to be the operator; only a pinned
+        address checks that, because it may name a server that only the operator gets.
+        """
         method = environ["REQUEST_METHOD"]
         if method == "POST":
             return self._post(environ, endpoint, server, operator)
@@ -156,9 +155,9 @@ class McpOverHttp:
         return _with_session(self._shaped(said, caller, answers), caller)
 
     def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
-        """JSON or a stream, chosen by the first thing that comes (DESIGN section 7)."""
+        """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
-        # What is read may be larger than an event of a stream: it waits as JSON.
+        # A resource may be larger than an event of a stream, so it is answered as JSON.
         while isinstance(first, Pause) and said.method == "resources/read":
             first = next(answers, None)
         wants_stream = _is_more(first) or (_wants_progress(said) and not _is_too_large(first))
@@ -167,7 +166,7 @@ class McpOverHttp:
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
         if first is None:
-            # Cancelled: nothing is answered.
+            # A cancelled request gets no answer.
             return Reply(202)
         return json_reply(first, first.status if isinstance(first, Failure) else 200)
 
@@ -197,7 +196,7 @@ class McpOverHttp:
         return self._in_place(begin, said.id)
 
     def _in_place(self, begin: Callable[[], Reply], id: Id | None = None) -> Reply:
-        """A reply that holds one of the places for listening streams until it is over; a refusal holds none."""
+        """Return a reply that holds a slot for listening streams until its end; a refusal holds none."""
         places = self.dispatcher.places
         if not places.acquire():
             return busy(id)
@@ -252,13 +251,13 @@ class McpOverHttp:
 
 
 def _endpoint(environ: Environ) -> str | None:
-    """The address below /mcp that a request is for, empty for all servers; None when it is not for MCP."""
+    """Return the address below /mcp of a request, empty for all servers; None if it is not for MCP."""
     path: str = environ["PATH_INFO"]
     if not path.startswith(PATH):
         return None
     rest = path[len(PATH) :]
     if rest in ("", "/"):
-        # A person who looks at /mcp gets the page about it; a client names the stream it wants.
+        # A browser at /mcp gets the page; a client asks for a stream in `Accept`.
         looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted(environ.get("HTTP_ACCEPT", ""))[1]
         return None if looks else ""
     name = rest[1:].removesuffix("/")

@@ -1,8 +1,9 @@
 """The pair of routes of 2024-11-05: a stream that begins with the address to post to, and that address.
 
 `GET /mcp/<server>/sse` is the stream, `POST /mcp/<server>/messages?session=...` takes messages and answers 202.
-Every message of the server comes on the stream, whichever process took the post in; the session ends with its stream.
-Sources: https://modelcontextprotocol.io/specification/2024-11-05/basic/transports; SPEC-DIGEST 1.1; THREATS 1.3.
+Every message of the server comes on the stream, from every process that receives a post; the session ends with its
+stream.
+Source: https://modelcontextprotocol.io/specification/2024-11-05/basic/transports.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _PATH = re.compile(r"/mcp/([^/]+)/(sse|messages)")
 
 
 class HttpSse:
-    """WSGI: answers the two routes of every server, and hands everything else on to `others`.
+    """WSGI middleware that answers the two routes of every server, and passes all other requests to `others`.
 
-    `ending` says that the hub is to stop.
+    `ending` says that the hub stops.
     """
 
     def __init__(
@@ -76,14 +77,14 @@ class HttpSse:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         found = _PATH.fullmatch(environ["PATH_INFO"])
-        # `/mcp/meta/sse` is the page about a server of that name.
+        # `/mcp/meta/sse` is the page about a server with the name `sse`.
         if found is None or found[1] == "meta":
             return self._others(environ, start_response)
         answer = self._stream if found[2] == "sse" else self._message
         return with_cors(environ, self._reply(environ, found[1], answer)).send(start_response)
 
     def _reply(self, environ: Environ, endpoint: str, answer: Callable[[Environ, str], Reply]) -> Reply:
-        """The answer to a request; errors are JSON-RPC messages, never a page."""
+        """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
             self._dispatcher.server(endpoint)
@@ -105,7 +106,7 @@ class HttpSse:
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
         background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
         reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
-        # A body that was never begun is not told of its end; this is called in any case.
+        # The end of a body that never began is not reported to it; this callback always runs.
         reply.at_close = lambda: self._close(channel, wire)
         return reply
 
@@ -124,7 +125,7 @@ class HttpSse:
                 yield COMMENT if isinstance(item, Pause) else event(item)
 
     def _busy(self, channel: Channel, wire: TransportInfo) -> bool:
-        """Whether something of this channel is being answered in this process."""
+        """Whether a request of this channel runs in this process."""
         try:
             session = self._session(channel, wire)
         except UnknownSession:
@@ -134,8 +135,8 @@ class HttpSse:
     def _tell_changes(
         self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
     ) -> None:
-        """Have the changes of the server told on the stream; its session is known since the first answer."""
-        with suppress(UnknownServer, UnknownSession):  # both may have gone since
+        """Send the changes of the server on the stream; the session is known since the first answer."""
+        with suppress(UnknownServer, UnknownSession):  # both may have ended since
             server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
             assert session is not None
             changes = self._dispatcher.desk.listeners.stream(server, session, None)
@@ -152,7 +153,7 @@ class HttpSse:
                 self._dispatcher.end(session, "its stream was closed")
 
     def _message(self, environ: Environ, endpoint: str) -> Reply:
-        """Take one message, or an array where the session's revision has them."""
+        """Take one message, or an array if the session's revision has arrays."""
         if environ["REQUEST_METHOD"] != "POST":
             return refusal(405, "this address takes POST", ("Allow", "POST"))
         kind = environ.get("CONTENT_TYPE") or ""
@@ -194,9 +195,9 @@ class HttpSse:
 
 
 def _told(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -> Iterator[Wait]:
-    """Send the changes on the channel as they come; gives nothing but Waits."""
+    """Send the changes on the channel; yields only Waits."""
     for item in changes:
-        # A session whose time is over is not told of its end: then only this says that nobody reads any more.
+        # The end of an expired session is not recorded; then only this check shows that the client has left.
         if channel.state.get("ended"):
             return
         if isinstance(item, Wait):
@@ -206,5 +207,5 @@ def _told(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -
 
 
 def _in_thread(steps: Iterator[Wait]) -> None:
-    """Run steps that wait in a thread of their own: under a web server that has no event loop for them."""
+    """Run steps in a separate thread, for a web server without an event loop for them."""
     threading.Thread(target=deque, args=(wait_blocking(steps), 0), name="changes", daemon=True).start()

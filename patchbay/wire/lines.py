@@ -1,8 +1,8 @@
 """Lines of bytes: a bounded reader and a writer that many threads share.
 
-A message is one line whatever its text: what some readers take for the end of a line (U+0085, U+2028, U+2029)
-is written as a JSON escape. A reader that is gone is no error: nothing more is written to it.
-Sources: SPEC-DIGEST 1.15; REQUIREMENTS SUB-37.
+A message is always one line: the characters that some readers take for the end of a line (U+0085, U+2028, U+2029) are
+written as JSON escapes. A reader that has left is not an error: the writer ignores further messages.
+Source: MCP specification, basic/transports (stdio).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _ESCAPES = tuple((character.encode(), escape) for character, escape in _BREAKS)
 
 
 def lines(read: Callable[[int], bytes], limit: int) -> Iterator[bytes | TooLarge]:
-    """The lines that `read` gives (some bytes each time, none at the end), without their ends; blank ones are left out.
+    """Yield the lines from `read` (some bytes at each call, none at the end) without line ends; skip blank lines.
 
-    A line of more than `limit` bytes becomes one TooLarge as soon as it is known, and is skipped to its end.
-    The last line needs no end.
+    A line of more than `limit` bytes becomes one TooLarge, and its rest is skipped. The last line needs no line end.
     """
     held, skipping = bytearray(), False
     while piece := read(CHUNK):
@@ -57,7 +56,7 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def as_line(data: bytes) -> bytes:
-    """A compact JSON text as one line, with its end."""
+    """Return a compact JSON text as one line, with its line end."""
     for character, escape in _ESCAPES:
         if character in data:
             data = data.replace(character, escape)
@@ -74,7 +73,7 @@ class Writer:
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
-        """Write a compact JSON text as one line; when the reader is gone, do nothing."""
+        """Write a compact JSON text as one line; do nothing if the reader has left."""
         left = memoryview(as_line(data))
         with self._lock:
             if not self._open:
@@ -83,7 +82,7 @@ class Writer:
                 while left:
                     left = left[self._write(left) :]
             except (OSError, ValueError) as problem:
-                log.info("nobody reads the answers any more: %s", problem)
+                log.info("the reader of the answers has left: %s", problem)
                 self._open = False
         if left:
             self._gone()

@@ -1,9 +1,9 @@
 """The native interface over HTTP: POST /rpc.
 
-One request a post. Its answer is what `Accept` prefers: an event stream, lines of JSON, or one JSON document with
-everything in it, which comes when the call is over. The checks of a request are those of /mcp, in the same order.
-Closing a stream cancels its call: natively nothing is kept for somebody who comes back.
-Sources: REQUIREMENTS SUB-4, SUB-5, SUB-26; DESIGN sections 8 and 11; docs/native.md.
+Each post is one request. `Accept` selects the form of the answer: an event stream, lines of JSON, or one JSON document
+with all items, after the end of the call. The checks of a request are those of /mcp, in the same order. Closing a
+stream cancels its call: a client cannot resume a native stream.
+Source: docs/native.md.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ PATH = "/rpc"
 NDJSON = "application/x-ndjson"
 
 WIRE = TransportInfo("", way="native")
-"""What is known of every caller. They share their subscriptions: over HTTP whoever knows an id can unsubscribe."""
+"""The facts about every caller. Callers share their subscriptions: over HTTP the id is enough to unsubscribe."""
 
 
 class NativeOverHttp:
-    """WSGI: answers what is posted to /rpc, and hands everything else on to `others`."""
+    """WSGI middleware that answers posts to /rpc, and passes all other requests to `others`."""
 
     def __init__(
         self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
@@ -60,7 +60,7 @@ class NativeOverHttp:
         return with_cors(environ, self._reply(environ)).send(start_response)
 
     def _reply(self, environ: Environ) -> Reply:
-        """The answer to a request; errors are JSON-RPC messages, never a page."""
+        """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
             if environ["REQUEST_METHOD"] == "OPTIONS":
@@ -103,7 +103,7 @@ def _alone(answer: Result) -> Stream:
 
 
 def _frames(messages: Stream, form: str) -> Iterator[bytes]:
-    """Each message as an event or as a line; a Pause as what readers of that form pass over."""
+    """Yield each message as an event or as a line; a Pause becomes a frame that readers of the form ignore."""
     lines = form == NDJSON
     for message in messages:
         if isinstance(message, Pause):
@@ -114,9 +114,9 @@ def _frames(messages: Stream, form: str) -> Iterator[bytes]:
 
 @lru_cache(maxsize=256)
 def preferred(accept: str) -> str | None:
-    """The form an `Accept` header asks for: of those it likes equally, the one that says most the soonest.
+    """Return the form that an `Accept` header prefers; of equally preferred forms, the one that streams the most.
 
-    A wildcard, or no header, takes a JSON document; a stream has to be named. None when nothing fits.
+    A wildcard, or no header, accepts a JSON document; a stream must be named. Returns None if no form is accepted.
     """
     if not accept.strip():
         return JSON

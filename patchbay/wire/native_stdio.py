@@ -1,8 +1,8 @@
 """The native interface over a pair of byte streams, one JSON message a line (`patchbay stdio --native`).
 
-There is no handshake. Every call runs beside the others, and their items come mixed: each names its subscription.
-What is unsubscribed, or still running when the connection ends, is cancelled.
-Sources: REQUIREMENTS SUB-37, SUB-40, S-F11; DESIGN section 6 (every queue has a bound).
+There is no handshake. Calls run concurrently, and their items come interleaved: each names its subscription.
+Unsubscribing cancels a call, and so does the end of the connection.
+Source: docs/native.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class NativePipe:
-    """One client on a pipe; `read`, `write` and `gone` are those of `stdio.Pipe`."""
+    """One client on a pipe; `read`, `write` and `gone` are as in `stdio.Pipe`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class NativePipe:
         self._crew = CallThreads(MAX_CONCURRENT_CALLS)
 
     def serve(self) -> None:
-        """Take every message, until there are no more. Calls may still be running then: see `finish`."""
+        """Take every message until the end of the input. Calls may still run then: see `finish`."""
         for line in self._lines:
             value = None
             try:
@@ -59,11 +59,11 @@ class NativePipe:
                 self._send(failure(readable_id(value), incident(log, "on a native pipe")))
 
     def finish(self, seconds: float) -> bool:
-        """Let what is running come to its end for `seconds`; whether all has ended."""
+        """Wait up to `seconds` for running calls to end; return whether all have ended."""
         return self._crew.wait(seconds)
 
     def close(self, seconds: float) -> bool:
-        """Cancel what is still running and wait `seconds` for it; whether all has ended."""
+        """Cancel running calls and wait up to `seconds` for their end; return whether all have ended."""
         self._native.cancel_all(self._wire, "the connection ended")
         return self._crew.wait(seconds)
 
@@ -78,7 +78,7 @@ class NativePipe:
             raise Busy(self._crew.most)
 
     def _tell(self, id: Id, first: Any, messages: Stream) -> None:
-        """In a thread of the crew: send the subscription id, then every item."""
+        """Send the subscription id, then every item, in a thread of its own."""
         try:
             self._send(first)
             for said in messages:

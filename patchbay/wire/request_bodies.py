@@ -1,11 +1,11 @@
-"""A request as bytes and headers: the body by our own reader, the headers that decide how it is read and answered.
+"""Reads the body of a request, and the headers that decide how it is read and answered.
 
-A server in front may hand over an empty body where it was cut, or exactly the limit where there was more;
-so the lengths are compared here: never more than the limit, never less than was announced.
-The worker bounds how many bodies are read at once (`BODIES`): those that arrive slowly cannot hold every thread.
-Large ones share a budget of bytes (`BODIES`) while they arrive, and another from then to the end of their request.
-One that arrives too slowly is cut off with its connection (`peers.py`), and reads as one that ends too early.
-Sources: DESIGN section 11; THREATS 0.2 (M10, M11, M13, M17); REQUIREMENTS V-C7.
+A proxy may pass an empty body in place of a truncated one, or exactly the limit in place of a longer one; so this
+module compares the lengths: never more than the limit, never less than announced. The worker limits the bodies that are
+read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
+while they arrive, and another until the end of their request. A body that arrives too slowly ends with its connection
+(`serving/slow_clients.py`).
+Source: RFC 9110, section 8.6; RFC 9112, section 6.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from patchbay.wire.front.requests import ARRIVED_SINCE
 from patchbay.wire.responses import ClosingBody
 
 BODIES = "patchbay.bodies"
-"""Name in the environ of what bounds how many bodies, and bytes, are read at once; without it there is no bound."""
+"""Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
 
 HELD = "patchbay.body_held"
-"""Name in the environ of the bytes that this request holds of the budget for parsed bodies; absent for small ones."""
+"""Name in the environ of the bytes that this request took of the budget for parsed bodies; absent for small bodies."""
 
 PIECE_BYTES = 256 * 1024
-"""How much of a large body is read at a time."""
+"""Bytes of a large body in one read."""
 
 
 class Unsupported(InvalidRequest):
-    """A body of another kind than is taken here."""
+    """A body of an unsupported media type or encoding."""
 
     status = 415
 
 
 class TooManyUploads(PatchbayError):
-    """Too many bodies are on their way that do not arrive."""
+    """Too many slow bodies are arriving."""
 
     status = 503
 
@@ -50,16 +50,16 @@ class TooManyUploads(PatchbayError):
 
 
 class TooSlow(InvalidRequest):
-    """A body was cut off because it did not arrive in time."""
+    """A body did not arrive in time."""
 
     status = 408
 
 
 @lru_cache(maxsize=256)
 def accepted(accept: str) -> tuple[bool, bool]:
-    """Whether an `Accept` header takes JSON and whether it takes a stream.
+    """Return whether an `Accept` header accepts JSON and whether it accepts a stream.
 
-    A wildcard takes JSON; a stream has to be named (V-C7). Nothing sent takes nothing.
+    A wildcard accepts JSON; a stream must be named. A missing header accepts neither.
     """
     qualities = dict(parse_accept_header(accept, MIMEAccept))
     json = any(qualities.get(kind, 0) > 0 for kind in ("application/json", "application/*", "*/*"))
@@ -68,12 +68,12 @@ def accepted(accept: str) -> tuple[bool, bool]:
 
 @lru_cache(maxsize=256)
 def media_type(content_type: str) -> str:
-    """The media type of a `Content-Type` header, in lower case, without its parameters."""
+    """Return the media type of a `Content-Type` header, in lower case, without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def check_json(environ: Mapping[str, Any]) -> None:
-    """Let a request pass whose body says that it is plain JSON; raises Unsupported (415)."""
+    """Check that a request declares its body as plain JSON. Raises Unsupported (415)."""
     kind = environ.get("CONTENT_TYPE") or ""
     if media_type(kind) != "application/json":
         raise Unsupported(f"Content-Type has to be application/json; it is {kind or 'missing'}")
@@ -84,7 +84,7 @@ def check_json(environ: Mapping[str, Any]) -> None:
 class McpHeaders(Mapping[str, str]):
     """The `Mcp-*` headers of a request: lower-case names, values without the spaces and tabs around them.
 
-    They are read from the environ when they are asked for: most requests carry one or two of them.
+    A header is read from the environ at each access, because most requests have one or two of them.
     """
 
     __slots__ = ("_environ",)
@@ -93,7 +93,7 @@ class McpHeaders(Mapping[str, str]):
         self._environ = environ
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a header, which is named in lower case."""
+        """Return the value of a header, by its name in lower case."""
         value = self._environ.get(_environ_name(name)) if name.startswith("mcp-") else None
         return default if value is None else value.strip(" \t")
 
@@ -112,26 +112,26 @@ class McpHeaders(Mapping[str, str]):
 
 @lru_cache(maxsize=1024)
 def _environ_name(name: str) -> str:
-    """A header's name as WSGI writes it."""
+    """Return a header's name in the form of WSGI."""
     return f"HTTP_{name.upper().replace('-', '_')}"
 
 
 def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
-    """The body of a request, at most `limit` bytes.
+    """Return the body of a request, at most `limit` bytes.
 
-    Raises TooLarge (413), InvalidRequest (400) when the body is shorter than its Content-Length says, TooSlow (408)
-    when that is because it was cut off, TooManyUploads and TooManyBytes (503).
+    Raises TooLarge (413), InvalidRequest (400) for a body shorter than its Content-Length, TooSlow (408) for one that
+    did not arrive in time, TooManyUploads and TooManyBytes (503).
     """
     announced = _announced(environ.get("CONTENT_LENGTH"))
     if announced is not None and announced > limit:
-        raise TooLarge(f"the body has {announced} bytes; {limit} are the most (setting body_limit)")
+        raise TooLarge(f"the body has {announced} bytes; expected at most {limit} (setting body_limit)")
     if announced is None and not _chunked(environ):
         return b""
     wanted = limit + 1 if announced is None else announced
     begun = environ.get(ARRIVED_SINCE) or time.monotonic()
     body = _in_turn(environ, wanted)
     if len(body) > limit:
-        raise TooLarge(f"the body has more than {limit} bytes, which are the most (setting body_limit)")
+        raise TooLarge(f"the body has more than {limit} bytes; expected at most {limit} (setting body_limit)")
     if announced is not None and len(body) < announced:
         at_work: AtWork | None = environ.get(AT_WORK)
         if at_work is not None and time.monotonic() - begun >= at_work.patience:
@@ -141,14 +141,14 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
 
 
 def release_body(environ: Mapping[str, Any]) -> None:
-    """Give back what the request holds of the budget for parsed bodies."""
+    """Give back the bytes that the request took of the budget for parsed bodies."""
     held = environ.get(HELD)
     if held:
         environ[BODIES].parsed.give_back(held)
 
 
 class Holding(ClosingBody):
-    """The answer to a request with a large body, which holds its part of the budget until the server is done."""
+    """The answer to a request with a large body; it holds the request's part of the budget until its end."""
 
     def __init__(self, body: Iterable[bytes], environ: Mapping[str, Any]) -> None:
         super().__init__(body, self._release)
@@ -207,7 +207,7 @@ def _apart(environ: Mapping[str, Any], wanted: int, read: Callable[[Any, int], b
 
 
 def _counted(stream: Any, wanted: int, budget: Budget, taken: list[int]) -> bytes:
-    """A large body, of which each piece is counted before it is read; `taken` gets what was counted."""
+    """Return a large body; count each piece before reading it, and append the counts to `taken`."""
     pieces: list[bytes] = []
     while wanted > 0:
         size = min(wanted, PIECE_BYTES)

@@ -24,7 +24,7 @@ StartResponse = Callable[..., Any]
 
 @dataclass(slots=True)
 class Reply:
-    """One answer. `at_close` is called when the server is done with it, whatever happened."""
+    """One answer. `at_close` is always called when the server is done with it."""
 
     status: int = 200
     body: bytes | Iterable[bytes] = b""
@@ -33,11 +33,11 @@ class Reply:
     at_close: Callable[[], None] | None = None
 
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
-        """Begin the answer; gives what the server iterates over."""
+        """Begin the answer; return the body for the server."""
         headers = [("X-Content-Type-Options", "nosniff"), *self.headers]
         if self.kind is not None:
             headers.append(("Content-Type", self.kind))
-        # RFC 9110, 8.6: a 204 has none.
+        # RFC 9110, 8.6: a 204 has no Content-Length.
         if isinstance(self.body, bytes) and self.status != 204:
             headers.append(("Content-Length", str(len(self.body))))
         start_response(_line(self.status), headers)
@@ -46,9 +46,9 @@ class Reply:
 
 
 class ListeningBody:
-    """The body of a stream that mostly waits: frames, and a Wait where there is nothing to send.
+    """The body of a listening stream: frames, and a Wait when there is nothing to send.
 
-    A WSGI server iterates over it and holds a thread meanwhile; the front takes its `steps` and needs none.
+    A WSGI server iterates over it and holds a thread for it; the front runs its `steps` without a thread.
     """
 
     def __init__(self, steps: Iterator[bytes | Wait]) -> None:
@@ -64,7 +64,7 @@ class ListeningBody:
 
 
 class ClosingBody:
-    """A body with something to do at its end."""
+    """A body with a callback at its end."""
 
     def __init__(self, body: Iterable[bytes], at_close: Callable[[], None]) -> None:
         self.body = body
@@ -83,7 +83,7 @@ class ClosingBody:
 
 
 def listening_part(body: Iterable[bytes]) -> ListeningBody | None:
-    """The ListeningBody that a body is, or has inside; None for all others."""
+    """Return the ListeningBody that a body is or contains, or None."""
     while isinstance(body, ClosingBody):
         body = body.body
     return body if isinstance(body, ListeningBody) else None
@@ -95,7 +95,7 @@ def _line(status: int) -> str:
 
 
 def json_reply(answer: Message, status: int = 200) -> Reply:
-    """One message as JSON; a rendered list carries its CID as ETag, and 503 says when to try again."""
+    """Return one message as JSON; a rendered list has its CID as ETag, and 503 has a Retry-After header."""
     reply = Reply(status, encode(answer), JSON)
     if status == 503:
         reply.headers.append(("Retry-After", "5"))
@@ -106,22 +106,22 @@ def json_reply(answer: Message, status: int = 200) -> Reply:
 
 @lru_cache(maxsize=512)
 def _list_cid(rendered: bytes) -> str:
-    """The CID of a rendered list: exact, because it is made of what is sent."""
+    """Return the CID of a rendered list, from its exact bytes."""
     return cid_of(rendered)
 
 
 def stream_reply(body: Iterable[bytes], kind: str = STREAM) -> Reply:
-    """A stream, of events unless said otherwise, that nothing between us and the reader may hold back."""
+    """Return a stream, by default of events, with headers that tell proxies not to buffer it."""
     return Reply(200, body, kind, [("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")])
 
 
 def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:
-    """A request that is refused before its message was read."""
+    """Return the answer to a request that is refused before its message is read."""
     reply = json_reply(failure(None, InvalidRequest(sentence)), status)
     reply.headers += headers
     return reply
 
 
 def busy(id: Any) -> Reply:
-    """Too many open streams."""
+    """Return the answer for too many open streams."""
     return json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)

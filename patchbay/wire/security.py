@@ -1,8 +1,8 @@
-"""Who may talk to the hub from a browser: Host, Origin, same-origin proof, and the headers of every answer.
+"""Protects the hub from other sites in a browser: Host, Origin, same-origin proof, and the headers of every answer.
 
-Rules: the allow-lists are exact and compared after parsing; what is missing, empty or said twice is refused.
-The checks are pure functions of strings, so that every transport shares them and the answer can be cached.
-Sources: SPEC-DIGEST 2.1 step 1; THREATS 0.2 (M12), 1.1, 1.4; DESIGN section 11; T14.4.
+The allow-lists are exact and compared after parsing; missing, empty and repeated values are refused. The checks are
+pure functions of strings, so that every transport shares them and results can be cached.
+Sources: MCP specification, basic/transports (security warning); https://fetch.spec.whatwg.org; https://www.w3.org/TR/CSP3/.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:;"
     " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""What a page of the hub may load: its own files and nothing else."""
+"""The policy for pages of the hub: they load only the hub's own files."""
 
 SANDBOX_CSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-"""What content from elsewhere (a blob, a tool's own page) may do when a browser shows it: nothing."""
+"""The policy for content from elsewhere (a blob, a tool's own page): it may run and load nothing."""
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"(https?)://([^/?#@\s]+)", re.ASCII)
@@ -40,7 +40,7 @@ class Misdirected(Refused):
 
 @lru_cache(maxsize=1024)
 def authority(text: str) -> Authority | None:
-    """Host name (lower case, IPv6 in brackets) and port of `Host`-like text, or None when it is not one."""
+    """Return host name (lower case, IPv6 in brackets) and port of a text like `Host`; None for other text."""
     found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
     if found is None:
         return None
@@ -61,11 +61,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host_and_origin(host: str | None, origin: str | None, settings: Settings) -> None:
-    """Let a request pass by its `Host` and `Origin` headers (None: not sent), or raise.
+    """Check the `Host` and `Origin` headers of a request (None: not sent).
 
-    Raises Misdirected (421) when the host is not in `allowed_hosts`; an entry without a port allows every port.
-    Raises Refused (403) when an origin is sent that is neither in `allowed_origins`, nor on an allowed
-    loopback name (any port), nor the very host and port that the request went to.
+    Raises Misdirected (421) for a host that is not in `allowed_hosts`; an entry without a port allows every port.
+    Raises Refused (403) for an origin that is not in `allowed_origins`, not on an allowed loopback name (any port), and
+    not the host and port of the request.
     """
     if not _host_allowed(host or "", settings.allowed_hosts):
         raise Misdirected(
@@ -101,7 +101,7 @@ def _origin_allowed(origin: str, host: str, hosts: tuple[str, ...], origins: tup
 
 
 def same_authority(origin: str, host: str) -> bool:
-    """Whether an origin is the host and port that a request was sent to (`Host`)."""
+    """Whether an origin equals the host and port of a request (`Host`)."""
     found = _ORIGIN.fullmatch(origin.lower())
     there, here = authority(found[2]) if found else None, authority(host)
     if found is None or there is None or here is None:
@@ -111,10 +111,10 @@ def same_authority(origin: str, host: str) -> bool:
 
 
 def check_same_origin(headers: Headers) -> None:
-    """Let a request that changes or runs something pass when no other site can have caused it, or raise Refused (403).
+    """Check that no other site caused a request that changes or runs something. Raises Refused (403).
 
-    Proof is `Sec-Fetch-Site: same-origin` or `none`; without that header an `Origin` equal to `Host`;
-    without both the client is no browser.
+    The proof is `Sec-Fetch-Site: same-origin` or `none`; without that header an `Origin` equal to `Host`; a request
+    without both headers does not come from a browser.
     """
     site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
     if site is not None:

@@ -1,8 +1,8 @@
-"""The bodies of event streams: what a WSGI server iterates over, and what happens when the reader leaves.
+"""The bodies of event streams for a WSGI server, and their end when the reader leaves.
 
-Closing a stream of 2026-07-28 cancels its call. Before that it does not: the rest of the call goes on and, in a
-session, is kept for replay (SPEC-DIGEST 1.8, 6.1 row 10; REQUIREMENTS X-19). A reader that stays but does not read
-is made to leave by `peers.py`.
+Closing a stream of 2026-07-28 cancels its call. In older revisions the call continues, and in a session its messages
+are stored for replay. `serving/slow_clients.py` closes the connection of a client that does not read.
+Source: MCP specification, basic/transports (resumability) and basic/utilities/cancellation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from patchbay.views.sse import COMMENT, event, priming
 log = logging.getLogger(__name__)
 
 HANG_UP = b""
-"""In place of a frame: the reader may go, the rest is kept for it."""
+"""In place of a frame: the client may disconnect, and the rest is stored for it."""
 
 
 def stream_body(
@@ -39,9 +39,9 @@ def stream_body(
     settings: Settings,
     keep: Keep,
 ) -> Body:
-    """The stream that answers one POST, which `said` something; `first` was already taken from `answers`.
+    """Return the stream that answers one POST with the message `said`; `first` was already taken from `answers`.
 
-    `keep` keeps what fits into no event.
+    `keep` stores parts that are too large for an event.
     """
     recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
     frames = _framed(first, answers, caller, recorder, keep)
@@ -49,19 +49,19 @@ def stream_body(
 
 
 def _recorder(session: LegacySession, said: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
-    """What keeps a session's stream for replay; None, and a line in the log, where the store fails."""
+    """Return the recorder of a session's stream for replay; if the store fails, log a warning and return None."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
         return Recorder(heartbeat.liveness.store, session, seconds, said.id, heartbeat, most)
     except ContentError as problem:
-        log.warning("a stream cannot be kept for replay: %s", problem.message)
+        log.warning("a stream cannot be stored for replay: %s", problem.message)
         return None
 
 
 class Body:
-    """An iterable that knows when its reader has left. Only one thread may use it.
+    """An iterable that notices when its reader has left. Only one thread may use it.
 
-    `goes_on` says that what it answers is not cancelled then.
+    `goes_on` says that its call continues after that.
     """
 
     def __init__(self, frames: Iterator[bytes], answers: Iterator[Message | Sign], goes_on: bool) -> None:
@@ -85,7 +85,7 @@ class Body:
         return frame
 
     def close(self) -> None:
-        """Called by the server at the end, or when the reader is gone."""
+        """Close the body; the server calls this at the end, or when the reader has left."""
         if self._may_go_on and not self._finished:
             self._go_on()
         elif not self._handed_on:
@@ -95,13 +95,13 @@ class Body:
                 closing()
 
     def _go_on(self) -> None:
-        """Let the rest run without a reader."""
+        """Run the rest of the call without a reader."""
         self._finished = self._handed_on = True
         threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
 
 
 def _finish(frames: Iterator[bytes]) -> None:
-    """Let a legacy call that lost its reader run to its end; its own deadline bounds it."""
+    """Run a legacy call without a reader to its end, at most until its deadline."""
     for _ in frames:
         pass
 
@@ -133,7 +133,7 @@ def _frames(
     while item is not None:
         if isinstance(item, Pause):
             yield COMMENT
-        elif isinstance(item, Wait):  # comes to streams that only listen; these are none
+        elif isinstance(item, Wait):  # only listening streams have Waits
             item.mailbox.wait(item.seconds)
         elif isinstance(item, Detach):
             yield HANG_UP
@@ -150,7 +150,7 @@ def _frames(
 def subscription_body(
     first: Message | Sign | None, answers: Iterator[Message | Sign], keep: Keep
 ) -> Iterator[bytes | Wait]:
-    """The stream of a `subscriptions/listen`; `first` was already taken from `answers`, which end with it."""
+    """Yield the stream of a `subscriptions/listen`; `first` was already taken from `answers`, which end with it."""
     try:
         item = first
         while item is not None:
@@ -166,7 +166,7 @@ def subscription_body(
 
 
 def replay_body(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> Iterator[bytes | Wait]:
-    """The rest of a stream that was left, as event id and message."""
+    """Yield the rest of a resumed stream, from event ids and messages."""
     for item in events:
         if isinstance(item, Wait):
             yield item
@@ -175,7 +175,7 @@ def replay_body(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> Iterator[
 
 
 def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], caller: Caller) -> Iterator[bytes | Wait]:
-    """A session's GET stream; it begins with its number where the revision has priming events."""
+    """Yield a session's GET stream; in a revision with priming events it begins with its number."""
     for item in changes:
         if isinstance(item, Wait):
             yield item

@@ -1,8 +1,8 @@
 """MCP over a pair of byte streams, one JSON message a line, in all five revisions.
 
-Decides nothing about MCP: the era and the handshake are the connection's (`protocol/handshake.py`), the answers the
-dispatcher's. The client's stream of changes is this same pipe: in a session it is told without asking.
-Sources: SPEC-DIGEST 1.15, 2.5; REQUIREMENTS SUB-37, SUB-C12, X-3, X-7.
+`protocol/handshake.py` decides the era and enforces the handshake; the dispatcher makes the answers. In a session the
+pipe also carries the notifications about changes.
+Source: MCP specification, basic/transports (stdio).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from patchbay.wire.lines import Writer, lines
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT_CALLS = 64
-"""Calls and listening streams at a time."""
+"""Limit on the calls and listening streams at once."""
 
 
 class Pipe:
     """One client on a pipe.
 
-    `read` gives some bytes each time and none at the end, `write` says how many of the given bytes it took, and
-    `gone` is called when nobody reads what is written.
+    `read` returns some bytes at each call and none at the end, `write` returns the number of written bytes, and `gone`
+    is called when the reader has left.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Pipe:
     ) -> None:
         desk = dispatcher.desk
         self._dispatcher = dispatcher
-        # The hub's data folder is this user's own, as the hub's token in it is.
+        # This user owns the hub's data folder, and so the operator's token in it.
         wire = TransportInfo(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
         self._connection = ConnectionState(wire, desk.sessions)
         self._lines = lines(read, desk.settings.body_limit)
@@ -62,7 +62,7 @@ class Pipe:
         self._changes: Iterator[NumberedMessage | Pause] | None = None
 
     def serve(self) -> None:
-        """Take every message, until there are no more. Answers may still be on their way then: see `finish`."""
+        """Take every message until the end of the input. Calls may still run then: see `finish`."""
         for line in self._lines:
             self._take(line)
             if self._changes is not None:
@@ -70,11 +70,11 @@ class Pipe:
                 self._changes = None
 
     def finish(self, seconds: float) -> bool:
-        """Let what is being answered come to its end for `seconds`; whether all has ended."""
+        """Wait up to `seconds` for running calls to end; return whether all have ended."""
         return self._crew.wait(seconds)
 
     def close(self, seconds: float) -> bool:
-        """Cancel what is still being answered and wait `seconds` for it; whether all has ended."""
+        """Cancel running calls and wait up to `seconds` for their end; return whether all have ended."""
         why = "the connection ended"
         if self._connection.session is not None:
             self._dispatcher.end(self._connection.session, why)
@@ -99,7 +99,7 @@ class Pipe:
         return not_served(problem, readable_id(value), session.revision if session is not None else None)
 
     def _listen_for_changes(self, session: LegacySession, server: Server) -> None:
-        """Begin to listen now, so that no change after the answer to initialize is lost; tell of them after it."""
+        """Subscribe now, so that no change after the answer to initialize is lost; send them after it."""
         self._changes = wait_blocking(self._dispatcher.desk.listeners.stream(server, session, None))
         next(self._changes)
 

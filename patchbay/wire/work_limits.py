@@ -1,9 +1,10 @@
-"""How many requests are in work at once, so that one address cannot take every thread, and health always has one.
+"""Limits the requests that run at once, so that one address cannot take every thread, and health checks always work.
 
-The web server has more threads than `threads` says: EXTRA_THREADS of them never do long work, so that `/healthz` and
-`/readyz` are answered, and refusals are, while all others are busy. When few threads are free, an address that holds
-more than half of those in use gets no more. A request without a place waits a moment for one, then it gets a 503.
-No lock is taken as long as there is room. Sources: issue 11 item 11; DESIGN sections 6 and 10; THREATS X5, X13.
+The web server has EXTRA_THREADS more threads than the setting `threads`: they never run long requests, so that
+`/healthz`, `/readyz` and refusals are answered while all others are busy. When few threads are free, an address that
+holds more than half of the used ones gets no more. A request without a thread waits for a short time, then it gets a
+503. No lock is taken while threads are free.
+Source: CWE-400 (uncontrolled resource consumption).
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from patchbay.wire.front.requests import WAITING
 from patchbay.wire.responses import ClosingBody, json_reply, listening_part
 
 EXTRA_THREADS = 32
-"""Threads of each worker beside those that the setting `threads` names."""
+"""Threads of each worker in addition to the setting `threads`."""
 
 MAX_WAITING = 24
-"""Requests that wait for a place at a time while nothing else ends; the other extra threads answer health."""
+"""Limit on the requests that wait for a thread; the other extra threads answer health checks."""
 
 MAX_FREE = 64
-"""Threads kept for other addresses than the one that holds most of them; a quarter of all where that is less."""
+"""Threads reserved for other addresses than the one with the most; at most a quarter of all threads."""
 
 PATIENCE_SECONDS = 1.0
 STUCK_SECONDS = 0.1
-"""How long a request waits for a place; for how long nothing has to have ended for the threads to count as stuck."""
+"""Limit on the wait of a request for a thread; after this time without an ended request the threads count as stuck."""
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 
 
 class TooManyRequests(PatchbayError):
-    """All threads that an address may have are busy."""
+    """All threads for an address are busy."""
 
     status = 503
 
@@ -44,9 +45,9 @@ class TooManyRequests(PatchbayError):
 
 
 class WorkLimits:
-    """WSGI: hands requests on to `app`, of which at most `threads` are in work.
+    """WSGI middleware that passes requests to `app`, at most `threads` at once.
 
-    A streamed answer is in work until its end, but not a stream that waits on the event loop.
+    A streamed answer counts until its end, except a stream that waits on the event loop.
     """
 
     def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], threads: int) -> None:
@@ -72,7 +73,7 @@ class WorkLimits:
         except BaseException:
             self._leave(place)
             raise
-        # The whole answer, or a stream that waits without a thread: nothing of it needs one any more.
+        # A whole answer, or a stream that waits without a thread, needs no thread any more.
         if type(body) is tuple or (environ.get(WAITING) is not None and listening_part(body) is not None):
             self._leave(place)
             return body
@@ -87,7 +88,7 @@ class WorkLimits:
                 self._changed.notify_all()
 
     def _wait_for_place(self, address: str) -> bool:
-        """Whether a request of this address has a place, now or in a moment."""
+        """Whether a request of this address gets a thread, after a short wait if needed."""
         if self._has_place(address):
             return True
         begun = time.monotonic()

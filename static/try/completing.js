@@ -1,36 +1,37 @@
-// Suggestions while an argument of a prompt or of a resource template is typed. Source: MCP specification, completion.
+// Suggest values while the user types an argument of a prompt or of a resource template.
+// Source: MCP specification, server/utilities/completion.
 
-import { el, fresh } from "./dom.js";
+import { el, uniqueId } from "./dom.js";
 import { Connection } from "./wire.js";
 
-const PAUSE = 150;
+const TYPING_PAUSE_MS = 150;
 
-/** Lets every field of a form suggest values: `reference` names the prompt or template, `revision()` the protocol. */
-export function completing(form, endpoint, reference, revision) {
-  for (const place of form.querySelectorAll("[data-name]")) {
-    const input = place.querySelector("input");
+/** Add suggestions to every field of a form. `reference` names the prompt or template; `revision()` returns the revision. */
+export function addSuggestions(form, endpoint, reference, revision) {
+  for (const fieldElement of form.querySelectorAll("[data-name]")) {
+    const input = fieldElement.querySelector("input");
     if (!input) continue;
-    const list = el("datalist", { id: fresh("values") });
-    place.append(list);
+    const list = el("datalist", { id: uniqueId("values") });
+    fieldElement.append(list);
     input.setAttribute("list", list.id);
     let waiting = null;
     const suggest = () => {
       clearTimeout(waiting);
-      waiting = setTimeout(() => filled(list, endpoint, revision(), {
-        ref: reference, argument: { name: place.dataset.name, value: input.value }, context: { arguments: others(form, place) } }), PAUSE);
+      waiting = setTimeout(() => showSuggestions(list, endpoint, revision(), {
+        ref: reference, argument: { name: fieldElement.dataset.name, value: input.value }, context: { arguments: otherArguments(form, fieldElement) } }), TYPING_PAUSE_MS);
     };
     input.addEventListener("focus", suggest);
     input.addEventListener("input", suggest);
   }
 }
 
-function others(form, own) {
+function otherArguments(form, own) {
   const pairs = [...form.querySelectorAll("[data-name]")].filter((each) => each !== own)
     .map((each) => [each.dataset.name, each.querySelector("input")?.value || ""]);
   return Object.fromEntries(pairs.filter(([, value]) => value));
 }
 
-async function filled(list, endpoint, revision, params) {
+async function showSuggestions(list, endpoint, revision, params) {
   const connection = new Connection(endpoint, revision);
   try {
     await connection.open();

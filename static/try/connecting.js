@@ -1,10 +1,10 @@
-// The connection test: what a client does first, step by step, in the revision that is chosen for everything.
+// The connection test: the first requests of a client, in revision 2025-11-25 and in 2026-07-28.
 
-import { el, took } from "./dom.js";
+import { el, formatDuration } from "./dom.js";
 import { Connection, MODERN } from "./wire.js";
 
-/** Makes a form test its endpoint; each step is shown with its outcome and how long it took. */
-export function connecting(form) {
+/** Let a form test its endpoint. Show each step with its outcome and duration. */
+export function addConnectionTest(form) {
   const start = form.querySelector("button");
   const list = form.querySelector(".steps");
   start.hidden = false;
@@ -22,15 +22,15 @@ export function connecting(form) {
 
 async function test(list, endpoint, revision) {
   const connection = new Connection(endpoint, revision);
-  const begin = connection.modern ? ["server/discover", discover] : ["initialize", handshake];
+  const firstStep = connection.modern ? ["server/discover", discover] : ["initialize", initialize];
   try {
-    for (const [name, step] of [begin, ["tools/list", tools]]) {
+    for (const [name, step] of [firstStep, ["tools/list", listTools]]) {
       const row = el("li", {}, el("span", { class: "jack" }), el("span", { class: "mono" }, `${revision} ${name}`), el("span", {}, "…"));
       list.append(row);
-      const begun = performance.now();
-      const [good, text] = await step(connection).then((said) => [true, said], (problem) => [false, `failed: ${problem.message}`]);
+      const startedAt = performance.now();
+      const [good, text] = await step(connection).then((text) => [true, text], (problem) => [false, `failed: ${problem.message}`]);
       row.firstChild.classList.add(good ? "on" : "broken");
-      row.lastChild.textContent = `${text} · ${took(performance.now() - begun)}`;
+      row.lastChild.textContent = `${text} · ${formatDuration(performance.now() - startedAt)}`;
       if (!good) return;
     }
   } finally {
@@ -38,7 +38,7 @@ async function test(list, endpoint, revision) {
   }
 }
 
-async function handshake(connection) {
+async function initialize(connection) {
   const { serverInfo, protocolVersion } = await connection.open();
   return `${serverInfo.name} speaks ${protocolVersion}`;
 }
@@ -48,7 +48,7 @@ async function discover(connection) {
   return `serves ${supportedVersions.join(", ")}`;
 }
 
-async function tools(connection) {
+async function listTools(connection) {
   const { tools: found, nextCursor } = await connection.request("tools/list", {});
   const named = found.slice(0, 12).map(({ name }) => name).join(", ");
   return `${found.length} tool${found.length === 1 ? "" : "s"}${nextCursor ? " and more" : ""}: ${named}`;

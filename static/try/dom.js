@@ -1,6 +1,6 @@
-// Elements from names, attributes and text. What is foreign gets onto a page through here: as text, never as markup.
+// Build elements from names, attributes and text. Text from servers becomes text nodes, never markup.
 
-/** An element. Attributes that are null, undefined or false are left out; `onclick` and the like are listeners. */
+/** Make an element. Skip attributes that are null, undefined or false; attributes such as `onclick` become listeners. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,7 +16,7 @@ export function button(label, onclick, className = "quiet") {
   return el("button", { type: "button", class: className, onclick }, label);
 }
 
-/** Text in a frame with a button that copies it. */
+/** Make a block of text with a button that copies it. */
 export function copyable(text, label) {
   const pre = el("pre", { tabindex: "0", "aria-label": label }, el("code", {}, text));
   const copy = button("Copy", async () => {
@@ -32,35 +32,35 @@ export function copyable(text, label) {
   return el("div", { class: "copy" }, pre, copy);
 }
 
-let last = 0;
+let lastId = 0;
 
-/** A name for an element that nothing else on the page has. */
-export function fresh(prefix) {
-  last += 1;
-  return `${prefix}-${last}`;
+/** Make an element id that is unique on this page. */
+export function uniqueId(prefix) {
+  lastId += 1;
+  return `${prefix}-${lastId}`;
 }
 
-/** Milliseconds as people read them. */
-export function took(ms) {
+/** Format milliseconds for people. */
+export function formatDuration(ms) {
   return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
-/** Whether a whole number, as it is written, is beyond what JavaScript counts exactly. */
-function isMiscounted(source) {
+/** Whether JavaScript cannot represent the integer in this source text exactly. */
+function isInexact(source) {
   return /^-?\d+$/.test(source) && !Number.isSafeInteger(Number(source)) && String(Number(source)) !== source;
 }
 
-/** The first number of a JSON text that this page cannot keep as it is written, or undefined. */
-export function miscounted(text) {
+/** Find the first integer in a JSON text that JavaScript cannot represent exactly; undefined when all are exact. */
+export function findInexactNumber(text) {
   let found;
-  JSON.parse(text, (_, value, told) => {
-    if (typeof value === "number" && told && isMiscounted(told.source)) found ??= told.source;
+  JSON.parse(text, (_, value, context) => {
+    if (typeof value === "number" && context && isInexact(context.source)) found ??= context.source;
     return value;
   });
   return found;
 }
 
-export function parsed(text) {
+export function parseJson(text) {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,41 +1,41 @@
-// The arguments of one call: as a form made from a schema, or as JSON for whoever wants to say something else.
+// The arguments of one call: a form made from a schema, or a JSON text.
 
-import { button, el, fresh, parsed } from "./dom.js";
-import { Misfit, checkNumbers, field } from "./fields.js";
+import { button, el, uniqueId, parseJson } from "./dom.js";
+import { InvalidValue, checkNumbers, makeField } from "./fields.js";
 
-/** `{element, read(), fill(value)}` for an object schema; `read` raises Misfit and puts the sentence beside the field. */
+/** Make `{element, toggle, read(), fill(value)}` for an object schema. `read` throws InvalidValue and shows its message. */
 export function argumentsForm(schema, { lines = true } = {}) {
   const root = typeof schema === "object" && schema !== null ? schema : {};
   const filled = Object.keys(root.properties || {}).length > 0;
   const known = filled ? root : { ...root, properties: {} };
-  const fields = field({ ...known, type: "object", anyOf: undefined, oneOf: undefined, description: undefined, default: undefined },
+  const fields = makeField({ ...known, type: "object", anyOf: undefined, oneOf: undefined, description: undefined, default: undefined },
     { root, name: "arguments", required: true, bare: true, lines });
   const raw = el("textarea", { rows: "4", spellcheck: "false", "aria-label": "Arguments as JSON" });
   const asJson = el("div", { hidden: true }, raw);
-  const toggle = button("As JSON", () => change(), "quiet slim");
+  const toggle = button("As JSON", () => toggleJson(), "quiet slim");
   toggle.setAttribute("aria-pressed", "false");
-  const problem = el("p", { class: "problem", role: "alert", id: fresh("problem"), hidden: true });
+  const problem = el("p", { class: "problem", role: "alert", id: uniqueId("problem"), hidden: true });
   const element = el("div", { class: "field" }, filled ? fields.element : el("div", {}), asJson, problem);
-  let json = false;
-  let begun = "";
+  let showsJson = false;
+  let initialJson = "";
 
-  function change() {
+  function toggleJson() {
     try {
       const value = read();
-      // What was not touched goes back as it was, also where the form held what is no value.
-      if (json && raw.value !== begun) fields.fill(value, true);
-      if (!json) raw.value = JSON.stringify(value, null, 2);
-    } catch (misfit) {
-      if (json || !(misfit instanceof Misfit)) return;
+      // JSON that the user did not change leaves the form as it was, with its invalid values.
+      if (showsJson && raw.value !== initialJson) fields.fill(value, true);
+      if (!showsJson) raw.value = JSON.stringify(value, null, 2);
+    } catch (invalid) {
+      if (showsJson || !(invalid instanceof InvalidValue)) return;
       raw.value = "{}";
       clear();
     }
-    json = !json;
-    begun = raw.value;
-    toggle.setAttribute("aria-pressed", String(json));
-    asJson.hidden = !json;
-    element.firstChild.hidden = json;
-    if (json) raw.focus();
+    showsJson = !showsJson;
+    initialJson = raw.value;
+    toggle.setAttribute("aria-pressed", String(showsJson));
+    asJson.hidden = !showsJson;
+    element.firstChild.hidden = showsJson;
+    if (showsJson) raw.focus();
   }
 
   function clear() {
@@ -43,18 +43,18 @@ export function argumentsForm(schema, { lines = true } = {}) {
     element.querySelectorAll("[aria-invalid]").forEach((each) => each.removeAttribute("aria-invalid"));
   }
 
-  function told(misfit) {
-    problem.textContent = misfit.message;
+  function showProblem(invalid) {
+    problem.textContent = invalid.message;
     problem.hidden = false;
-    misfit.input.setAttribute("aria-invalid", "true");
-    misfit.input.focus();
-    throw misfit;
+    invalid.input.setAttribute("aria-invalid", "true");
+    invalid.input.focus();
+    throw invalid;
   }
 
-  function written() {
-    const value = parsed(raw.value);
+  function readJson() {
+    const value = parseJson(raw.value);
     const object = typeof value === "object" && value !== null && !Array.isArray(value);
-    if (!object) throw new Misfit("The arguments have to be a JSON object.", raw);
+    if (!object) throw new InvalidValue("The arguments must be a JSON object.", raw);
     checkNumbers(raw.value, "The arguments", raw);
     return value;
   }
@@ -62,10 +62,10 @@ export function argumentsForm(schema, { lines = true } = {}) {
   function read() {
     clear();
     try {
-      return json ? written() : fields.read();
-    } catch (misfit) {
-      if (misfit instanceof Misfit) told(misfit);
-      throw misfit;
+      return showsJson ? readJson() : fields.read();
+    } catch (invalid) {
+      if (invalid instanceof InvalidValue) showProblem(invalid);
+      throw invalid;
     }
   }
 

@@ -1,32 +1,32 @@
-// A server's page comes to life: what can be called gets a form when it is opened for the first time.
+// Add a form to each tool, resource and prompt of a server's page when the reader first opens it.
 
-import { completing } from "./completing.js";
-import { connecting } from "./connecting.js";
+import { addSuggestions } from "./completing.js";
+import { addConnectionTest } from "./connecting.js";
 import { promptResult, readResult, toolResult } from "./pieces.js";
-import { headersOf } from "./schema.js";
-import { expanded, variables } from "./templates.js";
+import { headerArguments } from "./schema.js";
+import { expandTemplate, variableNames } from "./templates.js";
 import { Trial } from "./trial.js";
 import { headerText } from "./wire.js";
 
 const MAKERS = { tool, resource, template, prompt };
 
-/** The JSON that the page shows of a descriptor. */
-function shownJson(place, mark) {
+/** Read the JSON of a descriptor from the page. */
+function embeddedJson(place, mark) {
   const shown = place.closest(".inside").querySelector(`[data-${mark}]`);
   return JSON.parse(shown.textContent);
 }
 
 function tool(place, name, endpoint) {
-  const schema = shownJson(place, "schema");
+  const schema = embeddedJson(place, "schema");
   return new Trial(place, {
     endpoint, schema, label: "Call", show: toolResult,
-    request: (given) => ({ method: "tools/call", params: { name, arguments: given }, headers: repeated(schema, given) }),
+    request: (given) => ({ method: "tools/call", params: { name, arguments: given }, headers: repeatedHeaders(schema, given) }),
   });
 }
 
-/** The headers that repeat arguments, where the schema wants that. */
-function repeated(schema, given) {
-  const pairs = headersOf(schema).map(([header, path]) => [header, path.reduce((value, key) => value?.[key], given)]);
+/** Make the `Mcp-Param-*` headers that repeat arguments with `x-mcp-header` in their schema. */
+function repeatedHeaders(schema, given) {
+  const pairs = headerArguments(schema).map(([header, path]) => [header, path.reduce((value, key) => value?.[key], given)]);
   return Object.fromEntries(pairs.filter(([, value]) => value !== undefined && value !== null)
     .map(([header, value]) => [`Mcp-Param-${header}`, headerText(String(value))]));
 }
@@ -39,41 +39,41 @@ function resource(place, uri, endpoint) {
 }
 
 function template(place, uri, endpoint) {
-  const names = variables(uri);
-  const schema = { type: "object", properties: words(names), required: names };
+  const names = variableNames(uri);
+  const schema = { type: "object", properties: textProperties(names), required: names };
   const trial = new Trial(place, {
     endpoint, schema, label: "Read", show: readResult,
-    request: (given) => ({ method: "resources/read", params: { uri: expanded(uri, given) } }),
+    request: (given) => ({ method: "resources/read", params: { uri: expandTemplate(uri, given) } }),
   });
-  completing(place, endpoint, { type: "ref/resource", uri }, () => trial.revision.value);
+  addSuggestions(place, endpoint, { type: "ref/resource", uri }, () => trial.revision.value);
   return trial;
 }
 
 function prompt(place, name, endpoint) {
-  const all = shownJson(place, "prompt").arguments || [];
+  const all = embeddedJson(place, "prompt").arguments || [];
   const properties = Object.fromEntries(all.map((each) => [each.name, { type: "string", maxLength: 200, title: each.title, description: each.description }]));
   const schema = { type: "object", properties, required: all.filter((each) => each.required).map((each) => each.name) };
   const trial = new Trial(place, {
-    endpoint, schema, label: "Fill in", show: promptResult,
+    endpoint, schema, label: "Get prompt", show: promptResult,
     request: (given) => ({ method: "prompts/get", params: { name, arguments: given } }),
   });
-  completing(place, endpoint, { type: "ref/prompt", name }, () => trial.revision.value);
+  addSuggestions(place, endpoint, { type: "ref/prompt", name }, () => trial.revision.value);
   return trial;
 }
 
-function words(names) {
+function textProperties(names) {
   return Object.fromEntries(names.map((name) => [name, { type: "string", maxLength: 200 }]));
 }
 
-function live(item) {
+function activate(item) {
   const place = item.querySelector("[data-try]");
   if (!place || place.dataset.live) return;
   place.dataset.live = "yes";
   MAKERS[place.dataset.try](place, place.dataset.key, place.dataset.endpoint);
 }
 
-/** Opens what the address names, also where a browser does not do that by itself. */
-function opened() {
+/** Open and show the item that the fragment of the URL names. */
+function openTarget() {
   const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
   const item = target?.closest("details.item");
   if (!item) return;
@@ -82,9 +82,9 @@ function opened() {
 }
 
 for (const item of document.querySelectorAll("details.item")) {
-  item.addEventListener("toggle", () => item.open && live(item));
-  if (item.open) live(item);
+  item.addEventListener("toggle", () => item.open && activate(item));
+  if (item.open) activate(item);
 }
-document.querySelectorAll("form[data-connect]").forEach(connecting);
-addEventListener("hashchange", opened);
-opened();
+document.querySelectorAll("form[data-connect]").forEach(addConnectionTest);
+addEventListener("hashchange", openTarget);
+openTarget();

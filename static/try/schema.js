@@ -1,48 +1,47 @@
-// What a form needs to know of a JSON Schema (2020-12): references followed, choices recognised, nothing checked.
-// The server checks; a form only has to make it easy to say something that fits.
+// Read a JSON Schema (2020-12) for a form: resolve references and find choices. The server checks the values.
 
-const DEEPEST = 8;
+const MAX_REFERENCE_DEPTH = 8;
 
-/** A schema with its local `$ref` followed and `allOf` of objects merged; `{}` for what says nothing. */
-export function followed(schema, root, depth = 0) {
+/** Resolve the local `$ref` of a schema; return `{}` for a schema that is not an object. */
+export function resolveReference(schema, root, depth = 0) {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return {};
-  if (typeof schema.$ref === "string" && depth < DEEPEST) {
+  if (typeof schema.$ref === "string" && depth < MAX_REFERENCE_DEPTH) {
     const { $ref, ...own } = schema;
-    return { ...followed(pointed(root, $ref), root, depth + 1), ...own };
+    return { ...resolveReference(resolvePointer(root, $ref), root, depth + 1), ...own };
   }
   return schema;
 }
 
-function pointed(root, ref) {
+function resolvePointer(root, ref) {
   if (ref === "#") return root;
-  if (!ref.startsWith("#/")) return anchored(root, ref.slice(1));
+  if (!ref.startsWith("#/")) return findAnchor(root, ref.slice(1));
   return ref.slice(2).split("/").reduce(
     (value, step) => value?.[decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~")], root);
 }
 
-function anchored(root, name) {
+function findAnchor(root, name) {
   return Object.values(root?.$defs || {}).find((each) => each?.$anchor === name);
 }
 
-/** The values that may be chosen, as `[{value, label}]`, or null when the schema is no choice. */
+/** List the values of a schema that is a choice, as `[{value, label}]`; null for any other schema. */
 export function choices(schema) {
   if (Array.isArray(schema.enum)) {
-    return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? words(value) }));
+    return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? asText(value) }));
   }
   for (const key of ["oneOf", "anyOf"]) {
     const all = schema[key];
     if (Array.isArray(all) && all.length && all.every((each) => each && "const" in each)) {
-      return all.map((each) => ({ value: each.const, label: each.title ?? words(each.const) }));
+      return all.map((each) => ({ value: each.const, label: each.title ?? asText(each.const) }));
     }
   }
-  return "const" in schema ? [{ value: schema.const, label: words(schema.const) }] : null;
+  return "const" in schema ? [{ value: schema.const, label: asText(schema.const) }] : null;
 }
 
-function words(value) {
+function asText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The one schema beside null in `anyOf`/`oneOf`/`type`, or the schema itself. */
+/** Return the schema without its null alternative in `anyOf`, `oneOf` or `type`, marked `nullable`. */
 export function withoutNull(schema, root) {
   if (Array.isArray(schema.type)) {
     const types = schema.type.filter((each) => each !== "null");
@@ -53,14 +52,14 @@ export function withoutNull(schema, root) {
     const rest = schema[key].filter((each) => each?.type !== "null");
     if (rest.length < schema[key].length && rest.length === 1) {
       const { [key]: _, ...own } = schema;
-      return { ...followed(rest[0], root), ...own, nullable: true };
+      return { ...resolveReference(rest[0], root), ...own, nullable: true };
     }
   }
   return schema;
 }
 
-/** Which kind of field says values of a schema. */
-export function kindOf(schema) {
+/** Choose the kind of field for a schema. */
+export function fieldKind(schema) {
   if (choices(schema)) return "choice";
   const several = schema.anyOf || schema.oneOf;
   if (Array.isArray(several) && several.length > 1 && !schema.properties) return "variants";
@@ -75,10 +74,10 @@ function arrayKind(schema) {
   return choices(schema.items) ? "choices" : "array";
 }
 
-/** The names of arguments that are repeated in headers: `[[header, path]]`. */
-export function headersOf(schema, path = []) {
+/** List the arguments that headers repeat (`x-mcp-header`), as `[[header, path]]`. */
+export function headerArguments(schema, path = []) {
   return Object.entries(schema?.properties || {}).flatMap(([name, inner]) => [
     ...(typeof inner?.["x-mcp-header"] === "string" ? [[inner["x-mcp-header"], [...path, name]]] : []),
-    ...headersOf(inner, [...path, name]),
+    ...headerArguments(inner, [...path, name]),
   ]);
 }

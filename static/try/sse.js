@@ -1,6 +1,6 @@
-// Server-sent events out of the body of an answer, as they arrive. Source: the HTML standard, event stream format.
+// Read server-sent events from the body of a response. Source: the HTML standard, event stream format.
 
-/** Yields `{id, retry, data}` for each event; `data` is empty where an event only has an id. */
+/** Yield `{id, retry, data}` for each event; `data` is empty for an event that has an id only. */
 export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -12,7 +12,7 @@ export async function* events(body) {
       const blocks = rest.split(/\r\n\r\n|\n\n|\r\r/);
       rest = blocks.pop();
       for (const block of blocks) {
-        const event = read(block);
+        const event = parseEvent(block);
         if (event) yield event;
       }
     }
@@ -21,10 +21,10 @@ export async function* events(body) {
   }
 }
 
-function read(block) {
+function parseEvent(block) {
   const event = { id: null, retry: null, data: "" };
   const data = [];
-  let said = false;
+  let hasField = false;
   for (const line of block.split(/\r\n|\n|\r/)) {
     const colon = line.indexOf(":");
     if (colon === 0) continue;
@@ -33,8 +33,8 @@ function read(block) {
     if (field === "data") data.push(value);
     if (field === "id") event.id = value;
     if (field === "retry" && /^\d+$/.test(value)) event.retry = Number(value);
-    said = said || field !== "";
+    hasField = hasField || field !== "";
   }
   event.data = data.join("\n");
-  return said ? event : null;
+  return hasField ? event : null;
 }

@@ -1,10 +1,10 @@
-// A JSON value as a tree that folds.
+// Show a JSON value as a tree with entries that open and close.
 
 import { button, el } from "./dom.js";
 
-const AT_ONCE = 100;
+const ENTRIES_PER_STEP = 100;
 
-/** A value as a list with one entry; objects and arrays of few entries are open. */
+/** Make the tree of a value; objects and arrays with few entries are open. */
 export function tree(value) {
   return el("ul", { class: "tree" }, entry(null, value, 0));
 }
@@ -18,19 +18,19 @@ function entry(name, value, depth) {
   const inside = el("ul", { class: "tree" });
   const open = depth < 3 && pairs.length <= 30;
   const details = el("details", { open }, el("summary", {}, key, el("span", { class: "soft" }, shape)), inside);
-  const fill = () => inside.childElementCount || grow(inside, pairs, depth, 0);
+  const fill = () => inside.childElementCount || addEntries(inside, pairs, depth, 0);
   if (open) fill();
   details.addEventListener("toggle", fill);
   return el("li", {}, details);
 }
 
-function grow(list, pairs, depth, from) {
-  list.append(...pairs.slice(from, from + AT_ONCE).map(([name, value]) => entry(name, value, depth + 1)));
-  const left = pairs.length - from - AT_ONCE;
+function addEntries(list, pairs, depth, from) {
+  list.append(...pairs.slice(from, from + ENTRIES_PER_STEP).map(([name, value]) => entry(name, value, depth + 1)));
+  const left = pairs.length - from - ENTRIES_PER_STEP;
   if (left <= 0) return;
   const more = el("li", {}, button(`${left} more`, () => {
     more.remove();
-    grow(list, pairs, depth, from + AT_ONCE);
+    addEntries(list, pairs, depth, from + ENTRIES_PER_STEP);
   }, "quiet slim"));
   list.append(more);
 }

@@ -1,16 +1,16 @@
-// One descriptor that can be tried: a form, a run of it, and what came of it.
+// Try one tool, resource or prompt: a form for the arguments, a button that runs the call, and its result.
 
 import { Calling, Cancelled } from "./calling.js";
-import { button, copyable, el, fresh, took } from "./dom.js";
+import { button, copyable, el, uniqueId, formatDuration } from "./dom.js";
 import { argumentsForm } from "./form.js";
-import { Misfit } from "./fields.js";
-import { question } from "./questions.js";
-import { requests } from "./requests.js";
+import { InvalidValue } from "./fields.js";
+import { askQuestion } from "./questions.js";
+import { requestExamples } from "./requests.js";
 import { MODERN, REVISIONS, RpcError } from "./wire.js";
 
-const KEPT = "patchbay-revision";
+const REVISION_KEY = "patchbay-revision";
 
-/** What is tried: `schema` of the arguments, `request(arguments)` as `{method, params, headers}`, `show(result, read)`. */
+/** `schema` describes the arguments; `request(arguments)` makes `{method, params, headers}`; `show(result, read)` makes elements. */
 export class Trial {
   constructor(place, { endpoint, schema, request, show, label }) {
     Object.assign(this, { place, endpoint, request, show });
@@ -19,149 +19,149 @@ export class Trial {
     this.send = el("button", {}, label);
     this.stop = button("Cancel", () => this.calling?.cancel());
     this.stop.hidden = true;
-    this.revision = revisions();
-    this.ran = el("div", { class: "ran" });
-    this.copies = el("details", {}, el("summary", {}, "The same request for a terminal or a program"), el("div", { class: "ran" }));
-    this.copies.addEventListener("toggle", () => this.#copies());
-    const id = fresh("revision");
+    this.revision = revisionSelect();
+    this.output = el("div", { class: "ran" });
+    this.examples = el("details", {}, el("summary", {}, "The same request for a terminal or a program"), el("div", { class: "ran" }));
+    this.examples.addEventListener("toggle", () => this.#showExamples());
+    const id = uniqueId("revision");
     this.revision.id = id;
-    this.revision.addEventListener("change", () => this.#copies());
+    this.revision.addEventListener("change", () => this.#showExamples());
     const form = el("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); this.run(); } },
       this.form.element,
       el("div", { class: "actions" }, this.send, this.stop, this.form.toggle,
         el("span", { class: "right" }, el("label", { for: id }, "Protocol"), this.revision)));
-    form.addEventListener("input", () => this.#copies());
-    place.replaceChildren(el("p", { class: "label" }, "Try it"), form, this.copies, this.ran);
+    form.addEventListener("input", () => this.#showExamples());
+    place.replaceChildren(el("p", { class: "label" }, "Try it"), form, this.examples, this.output);
   }
 
-  #asked() {
+  #buildRequest() {
     return this.request(this.form.read());
   }
 
-  #copies() {
-    if (!this.copies.open) return;
+  #showExamples() {
+    if (!this.examples.open) return;
     let made;
     try {
       const { address } = this.place.dataset;
       const url = address || new URL(this.endpoint, location.href).href;
-      made = requests({ url, elsewhere: Boolean(address), revision: this.revision.value, ...this.#asked() });
+      made = requestExamples({ url, elsewhere: Boolean(address), revision: this.revision.value, ...this.#buildRequest() });
     } catch (problem) {
-      if (!(problem instanceof Misfit)) throw problem;
+      if (!(problem instanceof InvalidValue)) throw problem;
       return;
     }
-    this.copies.lastChild.replaceChildren(...made.flatMap(([label, text]) => [el("p", { class: "label" }, label), copyable(text, label)]));
+    this.examples.lastChild.replaceChildren(...made.flatMap(([label, text]) => [el("p", { class: "label" }, label), copyable(text, label)]));
   }
 
-  /** Sends what the form says and shows everything that happens. */
+  /** Send the request of the form and show its messages and its result. */
   async run() {
-    let asked;
+    let request;
     try {
-      asked = this.#asked();
+      request = this.#buildRequest();
     } catch (problem) {
-      if (problem instanceof Misfit) return;
+      if (problem instanceof InvalidValue) return;
       throw problem;
     }
-    const view = new View(this.ran);
+    const view = new RunView(this.output);
     const calling = new Calling(this.endpoint, this.revision.value, {
-      seen: (each) => view.wire(each),
-      heard: (message) => view.heard(message),
-      ask: (method, params, signal) => question(view.questions, method, params, signal),
+      onTraffic: (each) => view.wire(each),
+      onNotification: (message) => view.onNotification(message),
+      onQuestion: (method, params, signal) => askQuestion(view.questions, method, params, signal),
     });
     this.calling = calling;
-    this.#busy(true);
+    this.#setBusy(true);
     try {
-      const result = await calling.run(asked.method, asked.params, asked.headers);
+      const result = await calling.run(request.method, request.params, request.headers);
       view.done(result, this.show(result, (uri) => this.#read(uri)));
     } catch (problem) {
       view.failed(problem);
     } finally {
-      this.#busy(false);
+      this.#setBusy(false);
     }
   }
 
   async #read(uri) {
-    const nobody = () => Promise.reject(new Error("this read asks a question; use the resource's own form"));
-    const calling = new Calling(this.endpoint, this.revision.value, { seen: () => {}, heard: () => {}, ask: nobody });
+    const refuseQuestion = () => Promise.reject(new Error("reading this resource asks a question; use the form of the resource"));
+    const calling = new Calling(this.endpoint, this.revision.value, { onTraffic: () => {}, onNotification: () => {}, onQuestion: refuseQuestion });
     return (await calling.run("resources/read", { uri })).contents || [];
   }
 
-  #busy(busy) {
+  #setBusy(busy) {
     this.send.disabled = busy;
     this.stop.hidden = !busy;
     this.place.toggleAttribute("aria-busy", busy);
   }
 }
 
-function revisions() {
+function revisionSelect() {
   const select = el("select", {}, REVISIONS.map((name) =>
     el("option", { value: name }, name === MODERN ? `${name}, stateless` : `${name}, session`)));
-  select.value = sessionStorage.getItem(KEPT) || MODERN;
+  select.value = sessionStorage.getItem(REVISION_KEY) || MODERN;
   select.addEventListener("change", () => {
-    sessionStorage.setItem(KEPT, select.value);
+    sessionStorage.setItem(REVISION_KEY, select.value);
     document.querySelectorAll("[data-revision]").forEach((each) => { each.value = select.value; });
   });
   select.dataset.revision = "";
   return select;
 }
 
-/** What is shown of one run. */
-class View {
+/** Show the messages and the result of one call. */
+class RunView {
   constructor(place) {
     this.begun = performance.now();
     this.state = el("span", { role: "status" }, "Running…");
     this.clock = el("span", { class: "soft" });
     this.bar = el("progress", { "aria-label": "Progress", hidden: true });
-    this.stream = el("ol", { class: "stream", "aria-label": "What the call said while it ran", tabindex: "0", hidden: true });
+    this.stream = el("ol", { class: "stream", "aria-label": "Messages during the call", tabindex: "0", hidden: true });
     this.questions = el("div", { class: "ran", "aria-live": "polite" });
     this.answer = el("div", {});
     this.list = el("ol", { class: "wire" });
     this.messages = el("span", { class: "soft" });
-    const wire = el("details", {}, el("summary", {}, "On the wire ", this.messages), this.list);
-    this.ticking = setInterval(() => this.#tick(), 100);
+    const wire = el("details", {}, el("summary", {}, "Protocol messages ", this.messages), this.list);
+    this.ticking = setInterval(() => this.#updateClock(), 100);
     place.replaceChildren(el("p", { class: "status" }, this.state, this.clock), this.bar, this.stream, this.questions, this.answer, wire);
   }
 
-  #tick() {
-    this.clock.textContent = took(performance.now() - this.begun);
+  #updateClock() {
+    this.clock.textContent = formatDuration(performance.now() - this.begun);
   }
 
   #end(state, className) {
     clearInterval(this.ticking);
-    this.#tick();
+    this.#updateClock();
     this.state.textContent = state;
     this.state.className = className;
     this.bar.hidden = true;
   }
 
   wire({ way, head, text }) {
-    const at = took(performance.now() - this.begun);
+    const at = formatDuration(performance.now() - this.begun);
     this.list.append(el("li", { class: way }, el("span", { class: "label" }, `${way === "out" ? "Sent" : "Received"} at ${at}`),
       el("pre", { tabindex: "0" }, text ? `${head}\n\n${text}` : head)));
     this.messages.textContent = `(${this.list.childElementCount})`;
   }
 
-  heard({ method, params }) {
-    if (method === "notifications/progress") this.#progress(params);
-    else if (method === "notifications/message") this.#line(params.level, words(params.data), params.logger);
-    else if (method === "tasks") this.#line("task", `${params.status}${params.statusMessage ? `: ${params.statusMessage}` : ""}`);
-    else this.#line(method, words(params));
+  onNotification({ method, params }) {
+    if (method === "notifications/progress") this.#showProgress(params);
+    else if (method === "notifications/message") this.#addLine(params.level, asText(params.data), params.logger);
+    else if (method === "tasks") this.#addLine("task", `${params.status}${params.statusMessage ? `: ${params.statusMessage}` : ""}`);
+    else this.#addLine(method, asText(params));
   }
 
-  #progress({ progress, total, message }) {
+  #showProgress({ progress, total, message }) {
     this.bar.hidden = false;
     if (typeof total === "number") this.bar.max = total;
     if (typeof total === "number") this.bar.value = progress;
-    this.#line("progress", [`${progress}${total === undefined ? "" : ` of ${total}`}`, message].filter(Boolean).join(": "));
+    this.#addLine("progress", [`${progress}${total === undefined ? "" : ` of ${total}`}`, message].filter(Boolean).join(": "));
   }
 
-  #line(level, text, logger) {
+  #addLine(level, text, logger) {
     this.stream.hidden = false;
-    this.stream.append(el("li", {}, el("time", {}, took(performance.now() - this.begun)), el("span", { class: "level" }, logger ? `${level} ${logger}` : level), text));
+    this.stream.append(el("li", {}, el("time", {}, formatDuration(performance.now() - this.begun)), el("span", { class: "level" }, logger ? `${level} ${logger}` : level), text));
     this.stream.scrollTop = this.stream.scrollHeight;
   }
 
   done(result, shown) {
-    this.#end(result.isError ? "The tool says that it failed" : "Done", result.isError ? "bad" : "good");
+    this.#end(result.isError ? "The tool reports an error" : "Done", result.isError ? "bad" : "good");
     this.answer.className = result.isError ? "answer bad" : "answer";
     this.answer.append(...shown.filter(Boolean));
   }
@@ -171,7 +171,7 @@ class View {
       this.#end("Cancelled", "soft");
       return;
     }
-    this.#end("Refused", "bad");
+    this.#end("Failed", "bad");
     this.answer.className = "answer bad";
     const code = problem instanceof RpcError && problem.code !== undefined ? ` (${problem.code})` : "";
     this.answer.append(el("p", {}, `${problem.message}${code}`));
@@ -179,7 +179,7 @@ class View {
   }
 }
 
-function words(value) {
+function asText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

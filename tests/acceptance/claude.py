@@ -16,9 +16,9 @@ from mcp import Client
 
 from tests.checkout import ROOT
 from tests.content.anthropic_endpoint import KEY, MessagesEndpoint, messages_endpoint
-from tests.hubs import until
 from tests.interaction.peers import NODE
 from tests.interaction.programs import Hub, status_of
+from tests.waiting import until
 
 REFERENCE = ROOT / "reference_templates"
 PACKAGE = "@anthropic-ai/claude-code"

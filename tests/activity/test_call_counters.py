@@ -33,7 +33,7 @@ def test_durations_are_in_the_bucket_whose_bound_they_do_not_pass() -> None:
 
 
 def test_names_that_a_server_does_not_have_are_counted_together() -> None:
-    """THREATS 1.6: whoever makes up names makes no labels."""
+    """THREATS 1.6: an invented name does not become a label."""
     tally = CallCounters()
     tally.count(*(a_run(f"made up {number}", 0.1) for number in range(50)))
     assert list(tally.counts()) == [("s", "tools/call", "")]

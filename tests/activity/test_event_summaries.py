@@ -10,10 +10,16 @@ import orjson
 import pytest
 
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, MAX_SUMMARY_CHARACTERS, moment
-from patchbay.activity.records import TOPIC, WIDTH, Filter, Record, records_in
+from patchbay.activity.records import (
+    WIDTH,
+    Filter,
+    Record,
+    records_in,
+)
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text, ToolUse
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.store import JournalEntry
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub
 
 CHATTY = '''def talk(many: int, context) -> str:
@@ -56,7 +62,7 @@ def newest(hub: Hub) -> Record:
         (Failed("no luck"), "failed", "no luck"),
     ],
 )
-def test_every_kind_of_event_is_told_in_a_few_words(event: Event, kind: str, words: str) -> None:
+def test_every_kind_of_event_has_a_short_summary(event: Event, kind: str, words: str) -> None:
     assert moment(1.5, event) == (1.5, kind, words)
 
 
@@ -76,7 +82,7 @@ def test_a_record_has_the_first_events_in_their_order_with_their_times(hub: Hub)
     assert (record.events, len(record.moments)) == (202, MAX_EVENTS_PER_CALL)
 
 
-def test_where_contents_are_not_kept_events_say_nothing(tmp_path: Path) -> None:
+def test_events_have_no_words_without_stored_contents(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"chatty.py": CHATTY, "chatty.mcp.json": CONFIG}, activity_contents="digest")
     hub.call("chatty", "talk", {"many": 1})
     assert [(each.kind, each.words) for each in newest(hub).moments] == [
@@ -86,7 +92,9 @@ def test_where_contents_are_not_kept_events_say_nothing(tmp_path: Path) -> None:
         ("done", ""),
     ]
     journal = hub.catalogue.store.journal
-    assert not any(b"secret" in orjson.dumps(row.shown()) for each in journal.tail(TOPIC) for row in records_in(each))
+    assert not any(
+        b"secret" in orjson.dumps(row.shown()) for each in journal.tail(ACTIVITY) for row in records_in(each)
+    )
     hub.close()
 
 
@@ -94,8 +102,19 @@ def test_records_of_older_versions_have_no_events_and_can_be_read() -> None:
     row: list[Any] = [1000, 5000, None, "http", "s", "tools/call", "s", "v", None, "t", None, "ok", None, 2, 0, 7]
     row += ["local", None, None, None, None, None, "{}", None, None, None]
     assert len(row) == WIDTH
-    [record] = records_in(JournalEntry(7, TOPIC, orjson.dumps([row]), 0.0))
+    [record] = records_in(JournalEntry(7, ACTIVITY, orjson.dumps([row]), 0.0))
     assert (record.id, record.ms, record.arguments, record.moments) == ("7-0", 5.0, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"), [("is_error", "tool_error"), ("asked", "input_required"), ("timeout", "timeout")]
+)
+def test_outcomes_in_records_of_older_versions_have_their_present_names(stored: str, shown: str) -> None:
+    row: list[Any] = [1000, 5000, None, "http", "s", "tools/call", "s", "v", None, "t", None, stored, None, 2, 0, 7]
+    row += ["local", None, None, None, None, None, None, None, None, None, []]
+    for contents in (True, False):
+        [record] = records_in(JournalEntry(7, ACTIVITY, orjson.dumps([row]), 0.0), contents)
+        assert record.outcome == shown
 
 
 def test_places_are_bounded_and_remember_how_many_were_taken() -> None:

@@ -1,4 +1,4 @@
-"""Activity: every call leaves one record, whatever becomes of it, and nobody waits for it."""
+"""Activity: every call gets one record, with every ending, and no call waits for it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import orjson
 import pytest
 
 from patchbay.activity.call_recording import digest_of
-from patchbay.activity.records import OUTCOMES, TOPIC, Filter, Record
+from patchbay.activity.records import (
+    OUTCOMES,
+    Filter,
+    Record,
+)
 from patchbay.errors import InvalidParams
+from patchbay.topics import ACTIVITY
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES as JOBS
 from tests.protocol.tasks.jobs import KNOWS
@@ -94,7 +99,7 @@ def newest(hub: Hub) -> Record:
     return hub.activity.recent(Filter(), 1).records[0]
 
 
-def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
+def test_a_record_has_the_caller_the_call_and_its_outcome(hub: Hub) -> None:
     session = hub.open("quick")
     answer = hub.legacy("quick", "tools/call", {"name": "say", "arguments": {"text": "hi"}}, session)
     server, record = hub.catalogue.find("quick"), newest(hub)
@@ -117,9 +122,9 @@ def test_a_record_says_who_called_what_and_what_came_of_it(hub: Hub) -> None:
 
 ENDS = [
     ("tools/call", {"name": "say"}, "ok", None),
-    ("tools/call", {"name": "fails"}, "is_error", None),
-    ("tools/call", {"name": "nobody"}, "is_error", None),
-    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "is_error", None),
+    ("tools/call", {"name": "fails"}, "tool_error", None),
+    ("tools/call", {"name": "nobody"}, "tool_error", None),
+    ("tools/call", {"name": "say", "arguments": {"text": 7}}, "tool_error", None),
     ("tools/call", {"name": 7}, "error", -32602),
     ("tools/call", {"name": "hangs"}, "timeout", None),
     ("resources/read", {"uri": "quick://note"}, "ok", None),
@@ -143,7 +148,7 @@ def test_every_end_has_its_outcome(
 
 def test_a_question_and_a_task_are_outcomes_of_their_own(hub: Hub) -> None:
     assert hub.modern("quick", "tools/call", {"name": "asks"}, KNOWS).result["resultType"] == "input_required"
-    assert newest(hub).outcome == "asked"
+    assert newest(hub).outcome == "input_required"
     made = hub.modern("jobs", "tools/call", {"name": "work"}, KNOWS).result
     record = newest(hub)
     assert (record.outcome, record.task) == ("task", digest_of(made["taskId"]))
@@ -187,10 +192,10 @@ def test_secret_arguments_leave_no_trace_but_the_call_does(hub: Hub) -> None:
     hub.call("quick", "login", {"user": "ann", "password": "canary-7"})
     hub.call("quick", "login", {"user": "ann", "password": 7})
     found = hub.activity.recent(Filter(tool="login")).records
-    assert [record.outcome for record in found] == ["is_error", "ok"]
+    assert [record.outcome for record in found] == ["tool_error", "ok"]
     for record in found:
         assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
-    entries = hub.catalogue.store.journal.tail(TOPIC, 1000)
+    entries = hub.catalogue.store.journal.tail(ACTIVITY, 1000)
     assert not any(b"canary-7" in entry.data for entry in entries)
 
 
@@ -204,7 +209,7 @@ def recorded(folder: Path, **settings: Any) -> Record:
         return newest(hub)
 
 
-def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path: Path) -> None:
+def test_in_digest_mode_the_cids_are_those_of_the_contents(tmp_path: Path) -> None:
     kept = recorded(tmp_path / "a")
     digested = recorded(tmp_path / "b", activity_contents="digest")
     assert (digested.arguments, digested.answer) == (None, None)
@@ -225,7 +230,7 @@ def test_where_only_cids_are_kept_they_are_those_of_what_would_be_kept(tmp_path:
         ({"config": {"activity": "keep"}, "activity_contents": "digest"}, False, True),
     ],
 )
-def test_what_is_kept_is_the_least_that_hub_and_server_say(
+def test_the_stored_contents_are_the_minimum_of_hub_and_server(
     tmp_path: Path, settings: dict[str, Any], kept: bool, known: bool
 ) -> None:
     record = recorded(tmp_path, **settings)
@@ -233,7 +238,7 @@ def test_what_is_kept_is_the_least_that_hub_and_server_say(
     assert (record.answer is not None, record.answer_cid is not None) == (kept, known)
 
 
-def test_large_arguments_and_answers_are_not_kept(hub: Hub) -> None:
+def test_large_arguments_and_answers_are_not_stored(hub: Hub) -> None:
     hub.call("quick", "say", {"text": "x" * 20_000})
     record = newest(hub)
     assert (record.arguments, record.arguments_cid, record.answer, record.answer_cid) == (None,) * 4
@@ -250,7 +255,7 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
                 activity.flush()
         said = [record.arguments["text"] for record in activity.recent(Filter(tool="say")).records]
         assert said == ["6", "5", "4", "3", "2", "1", "0"]
-        assert len(activity.recent(Filter(outcome="is_error")).records) == 7
+        assert len(activity.recent(Filter(outcome="tool_error")).records) == 7
         assert activity.recent(Filter(server="jobs")).records == []
         every, before = [], None
         while True:
@@ -267,10 +272,10 @@ def test_records_are_found_by_server_tool_outcome_and_time_page_by_page(tmp_path
         ]
 
 
-def test_an_id_that_is_none_is_refused_and_one_that_is_gone_is_none(hub: Hub) -> None:
+def test_an_invalid_id_is_refused_and_a_deleted_record_is_not_found(hub: Hub) -> None:
     activity = hub.activity
     for text in ("", "7", "a-b", "7-", "-1-2", "1-99999", "9" * 30 + "-1"):
-        with pytest.raises(InvalidParams, match="no record's id"):
+        with pytest.raises(InvalidParams, match="not the id of a record"):
             activity.find(text)
     assert activity.find("999999999-0") is None
     hub.call("quick", "say")

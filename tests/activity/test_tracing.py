@@ -80,7 +80,7 @@ def test_a_span_is_below_the_callers_and_the_tool_below_the_span(hub: Hub, spans
     assert hub.activity.recent(Filter(), 1).records[0].trace == TRACE
 
 
-def test_a_span_says_what_the_conventions_ask(hub: Hub, spans: InMemorySpanExporter) -> None:
+def test_a_span_has_the_attributes_of_the_conventions(hub: Hub, spans: InMemorySpanExporter) -> None:
     session = hub.open("traced")
     hub.legacy("traced", "tools/call", {"name": "told"}, session, id="request-7")
     span, server = only(spans), hub.catalogue.find("traced")
@@ -135,7 +135,7 @@ def test_names_have_few_values_and_errors_their_type(
 
 
 @pytest.mark.parametrize("told", ["", "nonsense", f"00-{'0' * 32}-{PARENT}-01", "x" * 10_000, 7])
-def test_a_trace_context_that_is_none_begins_a_new_trace(hub: Hub, spans: InMemorySpanExporter, told: Any) -> None:
+def test_an_invalid_trace_context_begins_a_new_trace(hub: Hub, spans: InMemorySpanExporter, told: Any) -> None:
     assert hub.modern("traced", "tools/call", {"name": "told"}, meta={"traceparent": told}).status == 200
     span = only(spans)
     context = span.get_span_context()
@@ -149,7 +149,7 @@ def test_over_plain_http_the_context_comes_in_headers(hub: Hub, spans: InMemoryS
     assert answer.json == {"traceparent": f"00-{TRACE}-{context.span_id:016x}-01"}
 
 
-def test_what_goes_on_around_a_call_is_its_parent_or_its_link(hub: Hub, spans: InMemorySpanExporter) -> None:
+def test_the_surrounding_span_is_the_parent_or_a_link(hub: Hub, spans: InMemorySpanExporter) -> None:
     provider = TracerProvider()
     with provider.get_tracer("web").start_as_current_span("POST") as around:
         hub.modern("traced", "tools/call", {"name": "told"})

@@ -12,7 +12,9 @@ import pytest
 
 from patchbay.activity import recorder as writer
 from patchbay.activity.recorder import Activity
-from patchbay.activity.records import TOPIC, Filter
+from patchbay.activity.records import (
+    Filter,
+)
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
@@ -22,8 +24,9 @@ from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ACTIVITY
 from tests.checkout import ROOT
-from tests.hubs import until
+from tests.waiting import until
 
 SERVER = Server("alone", "bafkversion", "static")
 
@@ -39,7 +42,7 @@ def total(activity: Activity) -> int:
     return sum(sum(count.outcomes.values()) for count in activity.tally.counts().values())
 
 
-def test_a_store_that_is_held_up_holds_up_no_call_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+def test_a_blocked_store_blocks_no_call_and_lost_records_are_counted(tmp_path: Path) -> None:
     """DESIGN 6: a queue with a bound and a policy; the numbers stay right."""
     store = open_store("sqlite", tmp_path)
     activity = Activity(store, Settings(data=tmp_path))
@@ -78,7 +81,7 @@ def test_the_writer_ends_when_nothing_comes_and_comes_back(tmp_path: Path) -> No
     others = writers()
 
     def written(wanted: int) -> bool:
-        return len(store.journal.tail(TOPIC)) == wanted
+        return len(store.journal.tail(ACTIVITY)) == wanted
 
     for number in (1, 2):
         ended(activity)
@@ -98,23 +101,23 @@ def test_records_of_all_processes_are_seen(tmp_path: Path) -> None:
         store.close()
 
 
-def test_new_records_are_told_on_the_bus() -> None:
+def test_new_records_are_announced_on_the_bus() -> None:
     store = MemoryStore()
-    with store.bus.subscribe([TOPIC]) as mailbox:
+    with store.bus.subscribe([ACTIVITY]) as mailbox:
         activity = Activity(store, Settings())
         ended(activity, 3)
-        assert mailbox.get(10) == (TOPIC, b"")
+        assert mailbox.get(10) == (ACTIVITY, b"")
 
 
 def test_a_hub_that_keeps_no_records_counts_all_the_same() -> None:
     store = MemoryStore()
     activity = Activity(store, Settings(activity_days=0))
     ended(activity, 3)
-    assert activity.recent(Filter()).records == [] and store.journal.tail(TOPIC) == []
+    assert activity.recent(Filter()).records == [] and store.journal.tail(ACTIVITY) == []
     assert total(activity) == 3
 
 
-def test_a_run_ends_once_and_as_what_happened() -> None:
+def test_a_recording_ends_once_with_its_outcome() -> None:
     store = MemoryStore()
     activity = Activity(store, Settings())
     with activity.begin("tools/call", "t", SERVER, TransportInfo("alone")) as run:
@@ -148,14 +151,14 @@ for number in range(1200):
 """
 
 
-def test_a_process_that_ends_writes_what_is_there(tmp_path: Path) -> None:
+def test_a_process_writes_its_queue_before_it_exits(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, cwd=ROOT, timeout=60)
     store = open_store("sqlite", tmp_path)
     assert len(Activity(store, Settings()).recent(Filter(), 2000).records) == 1200
     store.close()
 
 
-def test_what_no_record_can_say_costs_nobody_elses() -> None:
+def test_text_that_json_cannot_hold_does_not_lose_other_records() -> None:
     """Half a surrogate pair in a message: names of files have them."""
     activity = Activity(MemoryStore(), Settings(activity_contents="keep"))
     for words in ("fine", "no file caf\udce9", "fine too"):

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from tests.hubs import BOTH, Answer, sse_messages
-from tests.serving.running import BOUND, Hub
+from tests.serving.running import Hub
+from tests.waiting import BOUND
 
 
 def post(hub: Hub, path: str, message: Any, extra: dict[str, str] | None = None) -> Answer:

@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.serving.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import Hub, Worker, running
+from tests.waiting import BOUND, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")
 WAYS = ("changes", "messages", "requests", "noise", "blank", "errors")

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from patchbay.hidden_characters import find_hidden_character
+from patchbay.views.hidden_characters import find_hidden_character
 from tests.attacks.posting import post
-from tests.serving.running import Hub, running, until
+from tests.serving.running import Hub, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -105,18 +106,18 @@ def test_the_page_lists_omitted_entries_with_reasons(hub: Hub) -> None:
         "its name has the hidden character U+202E",
         "its name has the hidden character U+3164",
         "its name has the hidden character U+001B",
-        "its name begins or ends with a blank",
+        "its name begins or ends with a space",
         "an earlier tool has the same name",
         "its title has 1025 characters; expected at most 1024",
         "its description has 32769 characters; expected at most 32768",
-        "its inputSchema is no JSON of at most 262144 bytes",
+        "its inputSchema is not JSON of at most 262144 bytes",
         "it nests more than 64 objects and arrays",
         "expected at most 524288",
-        "2 of its tools are no objects that JSON can carry",
+        "2 of its tools are not objects in JSON",
         "the tools after the first 5000; expected at most 5000 entries and 16777216 bytes",
-        "its instructions are no text of at most 65536 characters",
+        "its instructions are not a text of at most 65536 characters",
         "its uri has 1104 characters; expected at most 1024",
-        "more of what it lists are not served, for such reasons",
+        "more entries are not served, for similar reasons",
     ):
         assert sentence in text, sentence
     assert text.count("<tr>") < 300

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.leading import leading
-from tests.serving.running import BOUND, Hub, running, until
+from tests.serving.running import Hub, running
+from tests.waiting import BOUND, until
 
 SAID = '''"""Says."""
 

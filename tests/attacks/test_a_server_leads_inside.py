@@ -24,7 +24,8 @@ from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, running, until
+from tests.serving.running import running
+from tests.waiting import BOUND, until
 
 HERE = (
     "127.0.0.1",
@@ -221,7 +222,7 @@ def test_a_mounted_server_leads_the_hub_to_no_other_address(evil: Leading, seen:
     (tmp_path / "servers" / "evil.json").write_text(json.dumps(mount))
     evil.way, evil.there = "resource metadata", f"http://127.0.0.1:{seen.port}"
     with running(tmp_path) as hub:
-        for words, evil.way in (("wants a sign-in", "resource metadata"), ("Redirect to ", "redirect")):
+        for words, evil.way in (("requires a sign-in", "resource metadata"), ("Redirect to ", "redirect")):
             hub.line_with(words)
         evil.way = "contents"
         hub.line_with("the upstream evil answers")

@@ -17,8 +17,9 @@ import orjson
 import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
-from patchbay.web.operator.operators import TRIES
-from tests.serving.running import BOUND, Hub, running
+from patchbay.web.operator.operators import MAX_WRONG_TOKENS
+from tests.serving.running import Hub, running
+from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
 
@@ -164,7 +165,7 @@ def test_a_used_link_signs_no_second_browser_in(hub: Hub) -> None:
 def test_wrong_tokens_do_not_lock_the_operator_out(hub: Hub) -> None:
     statuses = [
         sent(hub.port, "PUT", "/variables/mine", b"3", {"Authorization": f"Bearer wrong{turn}"})[0]
-        for turn in range(TRIES + 1)
+        for turn in range(MAX_WRONG_TOKENS + 1)
     ]
     assert set(statuses) <= {401, 429} and statuses[-1] == 429
     assert sent(hub.port, "PUT", "/variables/mine", b"3", hub.as_operator())[0] in (200, 201)
@@ -186,7 +187,7 @@ def test_a_damaged_token_file_proves_no_operator_and_shows_strangers_nothing(hub
             assert str(hub.folder) not in text and HASH_FILE + '"' not in text and "sesame" not in text
         status, _, text = sent(hub.port, "GET", "/variables", b"", {"Accept": "text/html"} | right)
         assert status == 200 and str(file) not in text
-        assert str(file) in hub.line_with("cannot prove")
+        assert str(file) in hub.line_with("cannot check the operator")
     finally:
         file.write_text(before)
     assert sent(hub.port, "PUT", "/variables/mine", b"4", right)[0] in (200, 201)

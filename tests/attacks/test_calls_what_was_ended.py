@@ -11,7 +11,8 @@ import pytest
 
 from tests.attacks.requests import ask, call, fill_in, send
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, Hub, running, until
+from tests.serving.running import Hub, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.serving.running import Hub, running, until
+from tests.serving.running import Hub, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 

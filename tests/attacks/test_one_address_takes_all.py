@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.running import BOUND, Hub, Worker, running, until
+from tests.serving.running import Hub, Worker, running
+from tests.waiting import BOUND, until
 
 THREADS, CONNECTIONS = 64, 96
 MIB = 1024 * 1024
@@ -148,7 +149,7 @@ def test_connections(hub: Hub) -> None:
         until(lambda: sum(map(closed, idle)) >= count - CONNECTIONS, "those that are too many are closed")
         served(hub)
         check_health(hub, lambda: not all(map(closed, idle)))
-    hub.line_with("it may have 96")
+    hub.line_with("the limit is 96")
 
 
 def test_calls(hub: Hub, tmp_path: Path) -> None:
@@ -256,6 +257,6 @@ def test_answers_that_are_not_read(hub: Hub) -> None:
         for reader in readers:
             ask(reader, "much", {"kilobytes": 4096})
         served(hub)
-        until(lambda: sum("its reader took nothing for 1 s" in line for line in hub.lines) >= 40, "all are cut off")
+        until(lambda: sum("its client has not read for 1 s" in line for line in hub.lines) >= 40, "all are cut off")
     until(lambda: worker.memory() < before + 40 * 1024, lambda: f"{before} KiB became {worker.memory()} KiB")
     served(hub)

@@ -13,7 +13,8 @@ import pytest
 
 from patchbay.store import DATABASE_FILE as FILE
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, refused, running, until
+from tests.serving.running import refused, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -38,7 +39,7 @@ def test_a_second_hub_is_refused_and_the_first_one_and_its_workers_go_on(tmp_pat
         [line] = second.stderr.splitlines()
         assert f"the data folder {tmp_path / 'data'} is in use by another hub" in line
         assert f"(process {hub.process.pid})" in line
-        assert line.endswith("stop that one, or give this one a folder of its own with --data")
+        assert line.endswith("stop that hub, or start this one with another folder (--data)")
 
         piped = patchbay(tmp_path, other, "stdio")
         assert piped.returncode == 2

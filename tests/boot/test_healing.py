@@ -13,7 +13,7 @@ from tests.boot.images import booted
 
 def lose(store: MemoryStore, cid: str | None) -> str:
     assert cid is not None
-    del store.blobs._kept[cid]  # type: ignore[attr-defined]
+    del store.blobs.contents[cid]  # type: ignore[attr-defined]
     return cid
 
 

@@ -98,7 +98,7 @@ class Trial:
         self.item.get_by_label("Protocol", exact=True).select_option(revision)
 
     def fill(self, **values: Any) -> None:
-        """Fill in fields by the names of the arguments; what is no text is written as JSON."""
+        """Fill in fields by the names of the arguments; write values other than text as JSON."""
         fill(self.item.locator(".try form").first, values)
 
     def start(self) -> None:

@@ -55,7 +55,7 @@ def test_no_form_answer_or_question_has_a_violation(seen: Tab) -> None:
     trial.item.locator("details > summary").first.click()
     trial.item.get_by_text("The same request").click()
     trial.call(who="Ada", city="Bern", **{"name": "nut"})
-    trial.ran.get_by_text("On the wire").click()
+    trial.ran.get_by_text("Protocol messages").click()
     seen.item("atelier", "links").call()
     steps = seen.item("atelier", "steps")
     steps.call(many=3)
@@ -66,5 +66,5 @@ def test_no_form_answer_or_question_has_a_violation(seen: Tab) -> None:
         asking.fill(**({"prompt": "Hi"} if name == "test_sampling" else {}))
         asking.start()
         asking.question()
-    seen.item("everything", "test_error_handling").call("The tool says that it failed")
+    seen.item("everything", "test_error_handling").call("The tool reports an error")
     assert violations(seen) == []

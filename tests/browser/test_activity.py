@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.serving.running import Hub, until
+from tests.serving.running import Hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -61,7 +62,7 @@ def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
     call(base, "atelier", "say", {"text": "unseen"})
     newest(base, "say")
     assert page.locator("#calls").inner_html() == before
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
     call(base, "atelier", "say", {"text": "seen"})
     expect(page.locator("#calls tbody tr").first).to_contain_text("say", timeout=BOUND)
@@ -72,16 +73,17 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     call(base, "hostile", "fail", {"number": 0})
     until(lambda: is_recorded(base, "fail"), "the record of the failed call")
     page = tab.open("/activity")
-    page.get_by_label("Outcome").select_option("is_error")
+    page.get_by_label("Outcome").select_option("tool_error")
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(page).to_have_url(re.compile("outcome=is_error"), timeout=BOUND)
+    expect(page).to_have_url(re.compile("outcome=tool_error"), timeout=BOUND)
+    expect(page.locator("#calls tbody tr td:nth-child(4)").first).to_have_text("tool_error", timeout=BOUND)
     outcomes = page.locator("#calls tbody tr td:nth-child(4)").all_inner_texts()
-    assert outcomes and set(outcomes) == {"is_error"}
+    assert outcomes and set(outcomes) == {"tool_error"}
     page.goto(f"{base}/activity")
-    page.get_by_text("The numbers of “Calls and errors over time”").click()
+    page.get_by_text("Data of “Calls and errors over time”").click()
     page.locator("#plots figure").first.locator("tbody a").first.click()
     expect(page).to_have_url(re.compile("since=.*until="))
-    assert page.locator("#calls tbody tr").count() > 0
+    expect(page.locator("#calls tbody tr").first).to_be_visible(timeout=BOUND)
     page.goto(f"{base}/activity")
     page.locator("#plots .measures").first.get_by_role("link", name="say").first.click()
     expect(page.get_by_label("Tool, prompt or resource")).to_have_value("say")
@@ -94,13 +96,13 @@ def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab
     told = [row.inner_text().split("\t")[1:] for row in page.locator("section").first.locator("tbody tr").all()]
     assert told[1][0] == "progress" and told[1][1] == "1 of 3: step 1"
     assert told[2] == ["log", "info: at 1"]
-    assert told[-1] == ["ended", "with a result"]
+    assert told[-1] == ["end", "result"]
     expect(page.locator("svg.timeline line.event")).to_have_count(8)
     page.get_by_role("button", name="Run again").click()
-    expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as then.", timeout=BOUND)
+    expect(page.locator(".again [role=status]")).to_contain_text("The result is the same as before.", timeout=BOUND)
     assert "3 of 3: step 3" in page.locator(".again .stream").inner_text()
     assert '"counted"' in page.locator(".again pre").inner_text()
-    page.get_by_role("link", name="Its own page").click()
+    page.get_by_role("link", name="Open the new record").click()
     expect(page.get_by_role("heading", name="steps", level=1)).to_be_visible()
 
 
@@ -123,7 +125,9 @@ def test_without_scripts_everything_can_be_read(browser: Browser, base: str, ser
     call(base, "atelier", "say", {"text": "plain"})
     tab = Tab(browser, base, java_script_enabled=False)
     page = tab.open(f"/activity/{newest(base, 'say')}")
-    assert "The operator of this hub sees this." in page.inner_text("main") and '"plain"' not in page.inner_text("main")
+    assert "Only the operator of this hub can see this." in page.inner_text(
+        "main"
+    ) and '"plain"' not in page.inner_text("main")
     tab.log_in(served)
     page = tab.open(f"/activity/{newest(base, 'say')}")
     assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()

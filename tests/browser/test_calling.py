@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.tabs import BOUND, REVISIONS, Tab
 from tests.checkout import ROOT
-from tests.serving.running import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -67,7 +67,7 @@ def test_work_in_the_background_is_cancelled_too(tab: Tab) -> None:
 
 def test_a_question_can_be_declined_and_dismissed(tab: Tab) -> None:
     trial = tab.item("everything", "test_elicitation_sep1034_defaults")
-    for button, action in (("Decline", "decline"), ("Dismiss", "cancel")):
+    for button, action in (("Decline", "decline"), ("Cancel", "cancel")):
         trial.start()
         trial.reply(button)
         trial.ended()
@@ -108,7 +108,7 @@ def test_the_time_it_took_is_shown(tab: Tab) -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_request_can_be_copied_and_does_the_same_elsewhere(tab: Tab, revision: str) -> None:
-    """curl and Python, as they stand on the page, for a value that needs quoting."""
+    """Curl and Python, as they stand on the page, for a value that needs quoting."""
     value = 'it\'s "Ada" $HOME `x` é'
     trial = tab.item("hello", "hello")
     trial.choose(revision)
@@ -181,7 +181,7 @@ def test_results_are_shown_by_what_they_are(tab: Tab) -> None:
     assert trial.ran.locator(".answer a").evaluate_all("all => all.map((each) => each.href)") == [
         "https://example.org/a"
     ]
-    trial.ran.get_by_role("button", name="Read it").first.click()
+    trial.ran.get_by_role("button", name="Read").first.click()
     expect(trial.ran.locator(".markdown li")).to_have_count(2, timeout=BOUND)
     trial = tab.item("mcp", "list_servers")
     trial.call()

@@ -1,4 +1,4 @@
-"""Forms made from JSON Schemas: what is filled in is what the tool is given."""
+"""Forms made from JSON Schemas: the tool gets the values of the form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_form_says_everything_its_schema_can_hold(tab: Tab) -> None:
         entry.locator('[data-name="count"] input').fill(count)
     form.get_by_role("button", name="Add to parts").click()
     form.get_by_role("button", name="Remove").last.click()
-    form.get_by_label("limit: which form").select_option(label="string")
+    form.get_by_label("limit: type of value").select_option(label="string")
     form.locator(
         '[data-name="limit"] [data-name="limit"] textarea, [data-name="limit"] [data-name="limit"] input'
     ).fill("ten")
@@ -66,7 +66,7 @@ def test_text_that_is_no_value_is_told_at_its_field(tab: Tab) -> None:
     field = trial.item.locator('[data-name="extra"] textarea')
     field.fill("{oops")
     trial.item.get_by_role("button", name="Call", exact=True).click()
-    expect(trial.item.get_by_role("alert")).to_have_text("extra has to be JSON; text stands in double quotes")
+    expect(trial.item.get_by_role("alert")).to_have_text("extra must be JSON; put text in double quotes")
     expect(field).to_be_focused()
     assert field.get_attribute("aria-invalid") == "true"
     field.fill("1")
@@ -83,17 +83,17 @@ def test_a_number_that_a_browser_would_change_is_not_sent(tab: Tab) -> None:
     trial.fill(who="Ada", city="Bern", weight=BEYOND)
     call, told = trial.item.get_by_role("button", name="Call", exact=True), trial.item.get_by_role("alert")
     call.click()
-    expect(told).to_have_text(f"weight: {BEYOND} is more than a browser counts exactly; call the tool from a program")
+    expect(told).to_have_text(f"weight: a browser cannot send {BEYOND} exactly; call the tool from a program")
     trial.fill(weight="9007199254740991", extra={"x": [1, int(BEYOND)]})
     call.click()
-    expect(told).to_contain_text(f"extra: {BEYOND} is more")
+    expect(told).to_contain_text(f"extra: a browser cannot send {BEYOND}")
     trial.fill(extra=1)
     trial.item.get_by_role("button", name="As JSON").click()
     raw = trial.item.get_by_label("Arguments as JSON")
     said = raw.input_value()
     raw.fill(said.replace("9007199254740991", f"-{BEYOND}"))
     call.click()
-    expect(told).to_contain_text(f"The arguments: -{BEYOND} is more")
+    expect(told).to_contain_text(f"The arguments: a browser cannot send -{BEYOND}")
     raw.fill(said)
     assert trial.call()["structuredContent"]["weight"] == 9007199254740991
 
@@ -139,7 +139,7 @@ def test_the_server_says_what_is_wrong_with_arguments(tab: Tab) -> None:
     trial.item.get_by_label("Arguments as JSON").fill('{"who": 7}')
     trial.choose("2026-07-28")
     trial.start()
-    trial.ended("The tool says that it failed")
+    trial.ended("The tool reports an error")
     assert "address" in trial.shown()
 
 

@@ -129,7 +129,7 @@ def looked_at(tab: Tab, path: str) -> None:
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == [], path
     assert tab.page.evaluate(WIDE) == [], path
     assert tab.page.locator("footer").count() == 1, path
-    # What was refused is on the console too; nothing else may be.
+    # The console lists refused requests; it must list nothing else.
     tab.faults = [fault for fault in tab.faults if "Failed to load resource" not in fault]
     assert tab.faults == [], path
 
@@ -173,6 +173,6 @@ def test_every_hostile_tool_gets_a_form_that_only_shows(browser: Browser, base: 
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []
     trial = tab.item("tools", "t00")
     trial.start()
-    trial.ended("The tool says that it failed")
+    trial.ended("The tool reports an error")
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []
     tab.close()

@@ -22,7 +22,7 @@ def test_a_hostile_string_is_only_ever_text(tab: Tab, group: int) -> None:
     """T14.2, S24: in every field of every kind of content, in an error, in progress, a log line and a question."""
     mixed, fail, tell = (tab.item("hostile", name) for name in ("mixed", "fail", "tell"))
     for number in range(group, len(HOSTILE), 4):
-        for trial, state in ((mixed, "Done"), (fail, "The tool says that it failed")):
+        for trial, state in ((mixed, "Done"), (fail, "The tool reports an error")):
             trial.call(state, number=number)
             assert words(HOSTILE[number]) in words(trial.ran.locator(".answer").text_content())
         tell.fill(number=number)

@@ -113,7 +113,7 @@ def test_a_question_of_the_other_server_is_asked_in_the_page_and_a_call_cancelle
 def test_the_second_hub_is_mounted_and_called_through_the_mount(tab: Tab, base: str) -> None:
     page = inspect(tab, f"{base}/mcp/atelier")
     page.get_by_label("Name below /mcp/").fill("atelier")
-    page.get_by_role("button", name="Mount it").click()
+    page.get_by_role("button", name="Mount", exact=True).click()
     expect(page).to_have_url(f"{tab.base}/mcp/meta/atelier", timeout=BOUND)
     expect(page.get_by_text("This server is mounted.")).to_be_visible()
     assert tab.item("atelier", "say").call(text="through the mount")["content"][0]["text"] == "through the mount"
@@ -122,7 +122,7 @@ def test_the_second_hub_is_mounted_and_called_through_the_mount(tab: Tab, base: 
 def test_it_is_kept_as_a_profile(tab: Tab, base: str) -> None:
     page = inspect(tab, f"{base}/mcp/atelier")
     page.get_by_label("Name after @").fill("atelier")
-    page.get_by_role("button", name="Save the profile").click()
+    page.get_by_role("button", name="Save profile").click()
     expect(page.get_by_text("Saved as @atelier")).to_be_visible(timeout=BOUND)
     expect(inspect(tab, "@atelier").get_by_role("heading", level=1)).to_contain_text("atelier", ignore_case=True)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A hub of this file's own, which nobody else has to wait for."""
+    """A hub for this file only, so that other tests do not wait for it."""
     folder = tmp_path_factory.mktemp("many")
     write_servers(folder / "servers")
     with running(folder) as hub:
@@ -60,7 +60,7 @@ def test_a_server_with_hundreds_of_tools_shows_them_in_pages(tab: Tab) -> None:
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="6").click()
     expect(page.locator("#tools ~ details.item")).to_have_count(LARGEST % 100)
     page = tab.open(f"/servers/{name_of(0)}/edit")
-    expect(page.locator("#preview")).to_contain_text(f"And {LARGEST - 50} more tools")
+    expect(page.locator("#preview")).to_contain_text(f"{LARGEST - 50} more tools")
 
 
 def test_calls_are_filtered_among_hundreds_of_servers(tab: Tab) -> None:

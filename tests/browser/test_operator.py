@@ -72,7 +72,7 @@ def test_the_operator_logs_in_changes_something_and_logs_out(tab: Tab, exposed: 
     assert page.evaluate(CHANGE, {}) == 401
     page.get_by_label("Token").fill("patchbay_wrong")
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_contain_text("not the operator's token", timeout=BOUND)
+    expect(page.get_by_role("alert")).to_contain_text("operator's token is wrong", timeout=BOUND)
     assert "patchbay_wrong" not in page.content()
     forget(tab, 401)
     page.get_by_label("Token").fill(exposed[0].token())

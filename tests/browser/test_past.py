@@ -83,7 +83,7 @@ def edited(tab: Tab, name: str, text: str, anyway: bool = False) -> Page:
     page = tab.open(f"/servers/{name}/edit")
     write(page, text)
     if anyway:
-        page.get_by_label("Save it even if it is broken").check()
+        page.get_by_label("Save even if the definition is broken").check()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="Definition")).to_be_visible()
     return page
@@ -116,10 +116,10 @@ def test_a_definition_is_broken_seen_mended_and_rolled_back(tab: Tab) -> None:
     assert httpx2.get(f"{tab.base}/mcp/meta/vase").status_code == 200
     page = edited(tab, "vase", GREET.replace("hello", "welcome"))
     expect(page.locator(".note.fault")).to_have_count(0)
-    page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Back to this").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Back to servers/vase")
+    page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Roll back to this").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Roll back to servers/vase")
     expect(page.locator(".diff")).to_contain_text("welcome")
-    page.get_by_label("Why").fill("the first one was better")
+    page.get_by_label("Reason").fill("the first one was better")
     page.get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("the first one was better")
     assert answered(tab.base, "/servers/vase")["source"] == GREET

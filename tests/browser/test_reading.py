@@ -61,9 +61,9 @@ def test_a_line_is_copied_by_its_button(tab: Tab) -> None:
 
 
 def test_a_search_leads_to_the_opened_tool(tab: Tab) -> None:
-    """Over all servers and tools, from any page; the address of what was found opens it."""
+    """A search covers all servers and tools, from any page; the link of a result opens the tool."""
     page = tab.open("/")
-    page.get_by_role("searchbox").fill("greet somebody")
+    page.get_by_role("searchbox").fill("greet a person")
     page.get_by_role("searchbox").press("Enter")
     found = page.locator(".found li")
     expect(found.first).to_contain_text("on hello")
@@ -77,8 +77,9 @@ def test_a_search_can_be_narrowed_and_finds_nothing_politely(tab: Tab) -> None:
     page = tab.open("/search?q=template")
     page.get_by_label("Kind").select_option("resource")
     page.get_by_role("button", name="Search").click()
+    expect(page.locator(".found .tag").first).to_have_text("resource")
     assert set(page.locator(".found .tag").all_text_contents()) == {"resource"}
-    expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("Nothing")
+    expect(tab.open("/search?q=zzzz").get_by_role("status")).to_contain_text("No results")
 
 
 def test_the_page_of_a_server_says_everything_about_it(tab: Tab) -> None:

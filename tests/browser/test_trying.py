@@ -82,7 +82,7 @@ AT_ONCE = ("test_input_required_result_multiple_inputs", "test_input_required_re
 FAILING = ("test_error_handling", "failing_job", "protocol_error_job")
 
 Replies = list[tuple[str, dict[str, Any]]]
-SEND, MODEL, FOLDERS = "Send the answer", "Send as the model", "Send the folders"
+SEND, MODEL, FOLDERS = "Send the answer", "Send the answer", "Send the folders"
 NAME: tuple[str, dict[str, Any]] = (SEND, {"name": "Ada"})
 CONFIRM: tuple[str, dict[str, Any]] = (SEND, {"ok": True})
 
@@ -201,16 +201,16 @@ def test_work_in_the_background_is_followed_to_its_end(
 def test_what_fails_says_so(tab: Tab) -> None:
     """A tool's own failure, one in the background, and an error of the protocol."""
     trial = tab.item("everything", "test_error_handling")
-    assert trial.call("The tool says that it failed")["isError"]
+    assert trial.call("The tool reports an error")["isError"]
     assert "intentionally returns an error" in trial.shown()
     trial = tab.item("everything", "failing_job")
-    trial.call("The tool says that it failed")
+    trial.call("The tool reports an error")
     assert "This job intentionally fails" in trial.shown()
     trial = tab.item("everything", "protocol_error_job")
-    trial.call("Refused")
+    trial.call("Failed")
     assert "intentionally ends in a protocol error" in trial.shown()
     trial.choose("2025-11-25")
-    assert "intentionally ends" in trial.call("Refused")["message"]
+    assert "intentionally ends" in trial.call("Failed")["message"]
 
 
 def test_the_tools_of_arbor_work_together(tab: Tab) -> None:

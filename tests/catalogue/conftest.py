@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,18 +12,16 @@ import pytest
 
 from patchbay.activation import Call
 from patchbay.boot import canonical_json, change_names
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED
+from tests.waiting import until
 
 DEADLINE_SECONDS = 5.0
 """Seconds that a call of these tests may take."""
-
-PATIENCE = 60.0
-"""Seconds after which a waiting test gives up."""
 
 
 @dataclass
@@ -95,17 +92,7 @@ def bench(store: Store, settings: Settings) -> Iterator[Bench]:
         catalogue.close()
 
 
-@pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
-    """Wait for a condition with one generous bound; returns its value."""
-
-    def wait(condition: Callable[[], Any]) -> Any:
-        end, never = time.monotonic() + PATIENCE, threading.Event()
-        while time.monotonic() < end:
-            found = condition()
-            if found:
-                return found
-            never.wait(0.01)
-        raise AssertionError(f"it did not come true within {PATIENCE} s")
-
-    return wait
+@pytest.fixture(name="until")
+def provide_until() -> Callable[[Callable[[], Any]], Any]:
+    """Return the function that waits for a condition with the bound of all tests."""
+    return until

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from patchbay.documents.search_results import MAX_CONTENT_BYTES
-from tests.hubs import Hub, until
+from tests.hubs import Hub
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from patchbay.boot import canonical_json, import_image
 from patchbay.catalogue.hub_services import MAX_CALL_CHAIN
 from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.errors import ReadOnly, ToolFailed
-from tests.hubs import BOUND
+from tests.waiting import BOUND
 
 CODE = '''
 def add(a: int, b: int) -> int:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.hubs import MODERN, Hub, until
+from tests.hubs import MODERN, Hub
 from tests.protocol.test_tools import listed
+from tests.waiting import until
 
 ECHO = {
     "description": "Echo server - returns input as output",

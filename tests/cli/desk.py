@@ -1,7 +1,7 @@
 """A place to run `jn` and `patchbay` in as users do: a folder and a home of its own, the two programs on the PATH.
 
 The PATH has the programs and the system's own folders only: how `uv` and `npx` are found is the program's own affair.
-What was fetched before is kept in the caches of whoever runs the tests.
+Downloads are cached in the cache folders of the user who runs the tests.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.cli import jn, main
-from patchbay.cli.messages import Commands
+from patchbay.cli.messages import LateCommandGroup
 from patchbay.client.connection.environment import make_launch_environment
 from tests.checkout import ROOT
 from tests.cli.desk import SEARCH, Desk, launch
@@ -59,7 +59,7 @@ def test_every_help_page_has_examples_and_the_exit_codes(name: str, command: cli
 
 
 @pytest.mark.parametrize("group", [jn, main], ids=lambda group: group.name)
-def test_the_list_of_commands_says_of_each_what_it_says_itself(group: Commands) -> None:
+def test_the_list_of_commands_says_of_each_what_it_says_itself(group: LateCommandGroup) -> None:
     """The list is written without loading the commands."""
     context = click.Context(group)
     for name, late in group.late.items():

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli import main
-from patchbay.cli.options import ORDER, ROWS, flag_of
+from patchbay.cli.options import SETTING_FIELDS, SETTING_ORDER, flag_name
 
 
 def run(*arguments: str, environment: dict[str, str] | None = None) -> Result:
@@ -34,22 +34,22 @@ def test_help_names_every_command_and_the_exit_codes() -> None:
 
 def test_every_setting_is_an_option_of_serve_with_its_sentence_and_variable() -> None:
     page = " ".join(run("serve", "--help").stdout.split())
-    for name, row in ROWS.items():
-        assert flag_of(name) in page
+    for name, row in SETTING_FIELDS.items():
+        assert flag_name(name) in page
         assert f"PATCHBAY_{name.upper()}" in page
         assert row.metadata["help"].split()[0] in page
 
 
 def test_the_options_asked_for_most_come_first() -> None:
     page = run("serve", "--help").stdout
-    places = [page.index(f"  {flag_of(name)} ") for name in ORDER]
+    places = [page.index(f"  {flag_name(name)} ") for name in SETTING_ORDER]
     assert places == sorted(places)
-    assert ORDER[:7] == ("port", "host", "data", "servers", "boot", "workers", "threads")
+    assert SETTING_ORDER[:7] == ("port", "host", "data", "servers", "boot", "workers", "threads")
 
 
 def test_settings_lists_every_setting_once() -> None:
     rows = run("settings").stdout.splitlines()[1:]
-    assert sorted(row.split()[0] for row in rows) == sorted(ROWS)
+    assert sorted(row.split()[0] for row in rows) == sorted(SETTING_FIELDS)
 
 
 def test_settings_says_where_each_value_came_from() -> None:

@@ -152,7 +152,7 @@ def test_the_documents_commands_for_s3_run_as_written(desk: Desk, s3: str) -> No
 
 
 def test_the_profile_of_a_bucket_is_the_documents(desk: Desk, s3: str, tmp_path: Path) -> None:
-    """JN-64: `structure`, region and credentials; what it was tested with is read by these references."""
+    """JN-64: `structure`, region and credentials; these references read its `tested_with` data."""
     desk.environment.update({**KEYS, "AWS_ENDPOINT_URL": s3})
     profile = {
         "plugin": "s3",

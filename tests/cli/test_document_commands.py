@@ -23,7 +23,7 @@ BIOMCP = "mcp+uvx://biomcp-python/biomcp?command=run"
 LAUNCH = {"command": "uv", "args": ["run", "--with", "biomcp-python", "biomcp", "run"], "transport": "stdio"}
 
 ANSWERED = (exit_codes.OK, exit_codes.FAILED)
-"""The server answered; whether its tool can do what is asked is its own affair, and that of the service behind it."""
+"""The server responded. The test does not check the result, which depends on the tool and on its service."""
 
 FETCHED = [
     (f'jn inspect "{BIOMCP}"', (exit_codes.OK,), "\n  search: "),

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from patchbay.cli.commands.patchbay import main
-from patchbay.cli.local_files import Contracts
+from patchbay.cli.local_files import ContractBlobs
 from patchbay.settings import Settings
 from patchbay.store import DATABASE_FILE
 from patchbay.stores import open_store
@@ -48,7 +48,7 @@ def test_a_folder_without_a_hubs_data_is_refused_and_stays_as_it_is(tmp_path: Pa
 
 def test_the_contract_of_a_profile_is_never_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    contracts = Contracts(Settings.load({"data": tmp_path}))
+    contracts = ContractBlobs(Settings.load({"data": tmp_path}))
     cid = contracts.put(b"[]")
     contracts.close()
     clock.now += 10 * 24 * 3600

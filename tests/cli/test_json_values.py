@@ -80,14 +80,14 @@ def test_a_line_is_given_before_the_next_one_is_there() -> None:
 
 def test_many_lines_that_never_make_a_value_take_a_few_looks_each(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    sequence = json_values._sequence
+    sequence = json_values._parse_values
 
     def counted(data: bytes) -> list[Any] | None:
         nonlocal looks
         looks += len(data)
         return sequence(data)
 
-    monkeypatch.setattr(json_values, "_sequence", counted)
+    monkeypatch.setattr(json_values, "_parse_values", counted)
     text = "[\n" * 150 + "}\n" + "[\n" * 150
     values, told = read(text)
     assert (values, len(told)) == ([], 301)

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from patchbay.cli.commands.patchbay import main
 from tests.client.reaching import SCRIPTED
-from tests.hubs import Hub, until
+from tests.hubs import Hub
+from tests.waiting import until
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
 
@@ -71,8 +72,8 @@ def test_the_file_says_what_was_asked_for(tmp_path: Path) -> None:
         (("mount", "code", "https://far.example/mcp"), "give the mount another name"),
         (("mount", "taken", "https://far.example/mcp", "--replace"), "expected no server taken yet"),
         (("unmount", "taken"), "expected a mount"),
-        (("unmount", "nobody"), "there is none"),
-        (("unmount", "../far"), "there is none"),
+        (("unmount", "nobody"), "there is no such file"),
+        (("unmount", "../far"), "there is no such file"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay import exit_codes
 from tests.cli.desk import COUNT, SEARCH, Desk, launch
-from tests.hubs import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -190,7 +190,7 @@ def test_head_ends_its_producer_and_the_servers_behind_it(desk: Desk) -> None:
 
 
 def test_head_ends_a_producer_that_waits_for_its_server(desk: Desk) -> None:
-    """J-F9: a call that never answers does not keep `put` alive once nobody reads."""
+    """J-F9: a call that never answers does not keep `put` alive after the reader is gone."""
     address = desk.serve(COUNT, {"name": "slow"})
     (desk.work / "one.ndjson").write_text("{}\n")
     line = f"jn call --era legacy --each '{address}' slow < one.ndjson | true; echo ${{PIPESTATUS[0]}}"

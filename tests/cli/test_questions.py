@@ -32,7 +32,7 @@ def line(desk: Desk, method: str, params: Any, flags: str = "") -> str:
 
 
 def asked(desk: Desk, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
-    """What the server is answered, and what stands on standard error, without a terminal."""
+    """The answer to the server and the text on standard error, without a terminal."""
     ended = desk.run(line(desk, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags))
     assert ended.code == exit_codes.OK, ended.err
     return json.loads(ended.records[0]["text"]), ended.err
@@ -86,7 +86,7 @@ def test_without_an_answer_the_sentence_says_how_to_give_one(
 
 
 def test_a_place_to_visit_is_never_opened_by_itself(desk: Desk) -> None:
-    """The URL mode: shown, and cancelled where nobody is."""
+    """The URL mode: the URL is shown, and the question is cancelled without a terminal."""
     answer, err = asked(desk, mode="url", url="https://example.org/sign", elicitationId="1", schema={})
     assert answer == {"action": "cancel"}
     assert "https://example.org/sign" in err
@@ -118,7 +118,7 @@ def test_sampling_is_refused_unless_a_flag_answers(desk: Desk) -> None:
     params = {"messages": [{"role": "user", "content": content}], "maxTokens": 9}
     refused = desk.run(line(desk, "sampling/createMessage", params))
     assert json.loads(refused.records[0]["text"])["code"] == -1
-    assert 'The server asks for a model\'s answer (sampling): "The capital of France?"' in refused.err
+    assert 'The server asks for the answer of a model (sampling): "The capital of France?"' in refused.err
     assert "--sample TEXT" in refused.err
     answered = desk.run(line(desk, "sampling/createMessage", params, "--sample Paris"))
     assert json.loads(answered.records[0]["text"])["content"] == {"type": "text", "text": "Paris"}

@@ -35,7 +35,7 @@ PICK = {
 def test_a_closed_standard_input_is_told_in_a_sentence(desk: Desk, words: str) -> None:
     ended = desk.run(f"jn {words.format(desk.serve(COUNT))} <&-")
     assert ended.code == exit_codes.USAGE
-    assert ended.err == "jn: standard input: expected records, and it is closed; pipe some in, or name a file\n"
+    assert ended.err == "jn: standard input: expected records, but it is closed; pipe records in, or name a file\n"
 
 
 def test_a_closed_standard_error_changes_no_answer(desk: Desk) -> None:
@@ -127,5 +127,5 @@ def test_a_message_beyond_the_limit_is_told_as_that(desk: Desk) -> None:
     code = "import sys; sys.stdin.readline(); print('{' + ' ' * (33 << 20), end='', flush=True); sys.stdin.read()"
     (desk.work / "large.py").write_text(code)
     told = desk.run("jn inspect 'mcp+python://large.py'").err
-    assert "it wrote a line of more than 33554432 bytes, the largest message that is read" in told
+    assert "it wrote a line of more than 33554432 bytes, which is the limit of one message" in told
     assert "no JSON-RPC message" not in told

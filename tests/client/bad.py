@@ -1,4 +1,4 @@
-"""A server at a URL that does what a test tells it to, and remembers what it was asked."""
+"""A server at a URL that behaves as a test requires, and records its requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INFO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverI
 
 
 class Bad(ThreadingHTTPServer):
-    """A server of one endpoint; `tool` does what a call is to meet. It remembers the requests it got."""
+    """A server with one endpoint; `tool` answers a call. It records the requests that it received."""
 
     daemon_threads = True
 
@@ -30,7 +30,7 @@ class Bad(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/mcp"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what these tests are about."""
+        """Ignore clients that close the connection: these tests cause that."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is to be said."""
+        """Log nothing."""
 
 
 def never(handler: Handler, body: Json) -> bool:

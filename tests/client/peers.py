@@ -54,7 +54,7 @@ def api_served(name: str) -> Iterator[str]:
 
 @cache
 def uv_cache() -> str:
-    """Where uv keeps what it has fetched, whatever HOME is."""
+    """The cache of uv, which does not depend on HOME here."""
     return subprocess.run([UV, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -66,7 +66,7 @@ def fetched(requirement: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def means_in(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[SourceContext]:
+def open_context(folder: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[SourceContext]:
     """Means whose project and home are a folder."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JN_"))}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))

@@ -71,7 +71,7 @@ def run(plugin: Path, *words: str, lines: str = "", **variables: str) -> list[di
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_nothing_of_the_framework_is_imported_and_the_resolver_is_inside(tree: ast.Module) -> None:
+def test_the_single_file_imports_no_framework_and_has_the_resolver(tree: ast.Module) -> None:
     """JN-39, JN-40: one file, no framework import, every function that JN's checker wants."""
     imported = {
         name.split(".")[0]
@@ -84,7 +84,7 @@ def test_nothing_of_the_framework_is_imported_and_the_resolver_is_inside(tree: a
     assert defined >= VENDORED | {"reads", "writes", "calculate_schema_hash"}
 
 
-def test_its_metadata_names_what_it_needs_and_which_addresses_are_its_own() -> None:
+def test_the_metadata_names_dependencies_and_addresses() -> None:
     """JN-20, JN-39: PEP 723."""
     head = built().read_text("utf-8").partition('"""')[0]
     assert head.startswith("#!/usr/bin/env -S uv run --script\n# /// script\n")
@@ -129,7 +129,7 @@ def test_an_unknown_profile_is_an_error_record_and_the_exit_code_stays_0(alone: 
     assert record["_error"] is True and record["type"] == "profile_error" and "none" in record["message"]
 
 
-def test_the_mode_is_required_and_help_says_what_there_is() -> None:
+def test_the_mode_is_required_and_help_lists_the_modes() -> None:
     """JN-20, J-F14."""
     bare = subprocess.run([sys.executable, str(built())], capture_output=True, text=True, cwd=ROOT)
     assert bare.returncode == 2 and "--mode" in bare.stderr

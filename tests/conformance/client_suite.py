@@ -22,7 +22,7 @@ from tests.conformance import forks
 from tests.conformance.suite import BARE, NOTHING_MAY_FAIL, SUITE, Leg, Outcome, Outcomes, outcome_of, shown
 from tests.interaction.peers import NODE
 from tests.interaction.programs import plain_environment
-from tests.serving.running import until
+from tests.waiting import until
 
 LEGS: Mapping[str, Leg] = {
     "2025-03-26": Leg(2, 19),

@@ -1,6 +1,6 @@
 """A program that stands in for `claude`: it speaks the stream-json of print mode, keeps conversations, and can fail.
 
-What it does depends on the first word of what it is told on standard input. It keeps each conversation in a file beside
+The first word on standard input selects its behaviour. It keeps each conversation in a file beside
 itself and notes its argument vector and process id there. Only the standard library is used: it runs on its own.
 """
 

@@ -13,8 +13,7 @@ import orjson
 
 from tests.checkout import ROOT
 from tests.interaction.programs import plain_environment
-
-BOUND = 60.0
+from tests.waiting import BOUND
 
 
 def command(folder: Path) -> list[str]:

@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from tests.hubs import MODERN, Hub, modern_request, until
+from tests.hubs import MODERN, Hub, modern_request
+from tests.waiting import until
 
 READING = {
     *("tree_get", "tree_get_skeleton", "tree_list", "tree_list_scheduled", "tree_list_archived", "tree_render"),
@@ -159,7 +160,7 @@ def test_after_a_week_a_tree_can_be_read_and_no_longer_changed(hub: Hub, tree: s
         assert "is archived: it can be read" in refused(hub, tool, tree_id=tree, **more)
 
 
-def test_what_is_not_there_is_told_with_what_to_do(hub: Hub, tree: str) -> None:
+def test_a_missing_program_is_an_error_with_the_next_step(hub: Hub, tree: str) -> None:
     assert "tree_list says which there are" in refused(hub, "tree_get", tree_id=NOWHERE)
     assert "tree_get_skeleton says which there are" in refused(hub, "node_get", tree_id=tree, node_id=NOWHERE)
     assert "there is no node" in refused(hub, "node_create_text", tree_id=tree, parent=NOWHERE, content="x")

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, sse_messages, until
+from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, sse_messages
+from tests.waiting import until
 
 DEFINITION = (ROOT / "reference_templates/servers/definitions/bash.py").read_text()
 
@@ -89,7 +90,7 @@ def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(
     assert "signal 9 (Killed), exit code 137" in run(hub, "kill -9 $$").text
 
 
-def test_what_says_nothing_still_tells_its_exit_code(hub: Hub) -> None:
+def test_a_command_without_output_has_its_exit_code(hub: Hub) -> None:
     """SUB-23."""
     result = run(hub, "true").result
     assert (
@@ -165,7 +166,7 @@ def test_who_goes_away_stops_it_with_everything_it_started(hub: Hub) -> None:
     until(lambda: all(is_gone(pid) for pid in found), "every process has ended")
 
 
-def test_a_deadline_stops_it_too_and_what_it_said_is_kept(tmp_path: Path) -> None:
+def test_a_deadline_stops_it_and_keeps_its_output(tmp_path: Path) -> None:
     """SUB-5, X-15."""
     config = (ROOT / "reference_templates/mcps/configs/bash.json").read_text().replace('"timeout": 600', '"timeout": 1')
     hub = Hub(tmp_path, {"bash.py": DEFINITION, "bash.mcp.json": config})
@@ -178,7 +179,7 @@ def test_a_deadline_stops_it_too_and_what_it_said_is_kept(tmp_path: Path) -> Non
         hub.close()
 
 
-def test_what_is_left_in_the_background_ends_with_the_command(hub: Hub) -> None:
+def test_background_processes_end_with_the_command(hub: Hub) -> None:
     pid = int(run(hub, "sleep 300 >/dev/null 2>&1 & echo $!").text)
     until(lambda: is_gone(pid), "the process has ended")
     assert os.getpid() != pid

@@ -14,9 +14,10 @@ import pytest
 
 from patchbay.kinds.python.workers.fork_server_client import ALLOWED
 from tests.checkout import ROOT
-from tests.hubs import Answer, Hub, until
+from tests.hubs import Answer, Hub
 from tests.kinds.calls import alive
 from tests.protocol.native.natives import items
+from tests.waiting import until
 
 REFERENCE = ROOT / "reference_templates"
 DEFINITION = (REFERENCE / "servers/definitions/claudecode.py").read_text()
@@ -94,7 +95,7 @@ def test_the_tools_are_those_of_the_activation(desk: Desk) -> None:
 
 
 def test_it_is_shipped_and_off() -> None:
-    """X-16: whoever enables it lets callers start programs."""
+    """X-16: enabling it lets callers start programs."""
     image = json.loads((REFERENCE / "default.boot.source.json").read_text())
     (row,) = [row for row in image["servers"] if row["name"] == "claudecode"]
     assert row["enabled"] is False
@@ -142,7 +143,7 @@ def test_an_ephemeral_chat_is_forgotten(desk: Desk) -> None:
     assert desk.chat("history").text == "first "
 
 
-def test_what_a_caller_says_is_never_an_option_or_a_shell_word(desk: Desk) -> None:
+def test_text_of_a_caller_is_never_an_option_or_a_shell_word(desk: Desk) -> None:
     """X-16: an argument vector, and the question on standard input."""
     desk.create(system_prompt="--dangerously-skip-permissions; rm -rf $HOME")
     assert desk.chat("--help $(touch pwned)", max_turns=3).text == "you said --help $(touch pwned) "
@@ -166,7 +167,7 @@ def test_loopback_hands_claude_the_address_of_the_hub(desk: Desk) -> None:
     assert json.loads(given) == {"mcpServers": {"patchbay": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}
 
 
-def test_claude_sees_no_variable_of_the_hub_that_nobody_gave_it(desk: Desk) -> None:
+def test_claude_sees_only_configured_variables_of_the_hub(desk: Desk) -> None:
     """V-F12: the environment is an allow-list."""
     desk.create()
     desk.chat("hello")
@@ -229,7 +230,7 @@ def test_two_chats_at_once_of_one_session_do_not_mix(desk: Desk) -> None:
     assert all("in the middle of a chat" in answer.text for answer in answers if answer.text not in worked)
 
 
-def test_a_crash_keeps_what_was_said_and_leaves_the_session_as_it_was(desk: Desk) -> None:
+def test_a_crash_keeps_the_messages_and_the_session(desk: Desk) -> None:
     """SUB-C6, SUB-19"""
     desk.create()
     desk.chat("first")
@@ -254,7 +255,7 @@ def test_an_error_of_claude_itself_is_an_error_and_can_be_gone_on_from(desk: Des
 
 
 def test_a_refusal_leaves_the_session_as_it_was(desk: Desk) -> None:
-    """SUB-19: what claude says that is not logged in."""
+    """SUB-19: the answer of a claude that is not logged in."""
     desk.create()
     desk.chat("first")
     before = desk.value("get", name="one")
@@ -325,7 +326,7 @@ def test_sessions_are_listed_and_deleted(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("folder", ["relative", "/there/is/none", "/etc/passwd"])
-def test_a_folder_that_is_none_is_refused(desk: Desk, folder: str) -> None:
+def test_a_path_that_is_not_a_folder_is_refused(desk: Desk, folder: str) -> None:
     """X-16"""
     assert "working_dir" in failed(desk.call("create", name="x", working_dir=folder, model="opus"))
 
@@ -371,7 +372,7 @@ def test_a_background_chat_is_polled(desk: Desk) -> None:
     assert [one["status"] for one in desk.value("streams", session_name="one")["streams"]] == ["complete"]
 
 
-def test_a_background_chat_that_fails_says_so(desk: Desk) -> None:
+def test_a_failing_background_chat_is_an_error(desk: Desk) -> None:
     """SUB-19"""
     desk.create()
     stream = desk.value("chat_async", session_name="one", query="crash")["stream_id"]

@@ -13,8 +13,9 @@ import pytest
 from patchbay.cid import cid_of
 from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
-from tests.hubs import Answer, Hub, until
+from tests.hubs import Answer, Hub
 from tests.protocol.native.natives import items
+from tests.waiting import until
 
 REFERENCE = ROOT / "reference_templates"
 CONFIG: dict[str, Any] = json.loads((REFERENCE / "mcps/configs/cone.json").read_text())
@@ -139,7 +140,7 @@ def test_two_chats_at_once_branch_and_neither_is_lost(desk: Desk) -> None:
     assert [role for role, _ in path][-2:] == ["user", "assistant"]
 
 
-def test_the_model_is_told_what_led_to_the_head(desk: Desk) -> None:
+def test_the_model_gets_the_path_to_the_head(desk: Desk) -> None:
     """SUB-7"""
     desk.create()
     desk.chat("one")
@@ -185,7 +186,7 @@ def test_an_endpoint_that_does_not_stream_is_understood(desk: Desk) -> None:
         ("noise", "sent no JSON object in its stream: b'{not json'"),
     ],
 )
-def test_an_endpoint_that_fails_is_told_of_and_leaves_the_tree_as_it_was(desk: Desk, prompt: str, said: str) -> None:
+def test_a_failing_endpoint_is_an_error_and_the_tree_stays(desk: Desk, prompt: str, said: str) -> None:
     """SUB-19, SUB-C6"""
     desk.create()
     assert said in failed(desk.chat(prompt))
@@ -193,7 +194,7 @@ def test_an_endpoint_that_fails_is_told_of_and_leaves_the_tree_as_it_was(desk: D
     assert desk.chat("hi").text == "Hello, world"
 
 
-def test_a_wrong_key_is_told_of_and_never_shown(tmp_path: Path, endpoint: Endpoint) -> None:
+def test_a_wrong_key_is_an_error_that_does_not_show_it(tmp_path: Path, endpoint: Endpoint) -> None:
     """SUB-19, X-16"""
     desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_KEY="sk-wrong-5678")
     desk.create()
@@ -221,7 +222,7 @@ def test_a_silent_endpoint_is_left_when_the_call_is_cancelled(desk: Desk, endpoi
     assert desk.nodes() == 1
 
 
-def test_an_endpoint_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_endpoint_is_an_error(tmp_path: Path) -> None:
     """SUB-19"""
     desk = Desk(tmp_path, CONE_URL="http://127.0.0.1:9/v1")
     desk.create()
@@ -326,7 +327,7 @@ def test_the_prompts_of_cones_are_in_the_aggregate_too(desk: Desk) -> None:
 def test_a_key_with_a_line_end_works_or_is_refused_and_never_shown(
     tmp_path: Path, endpoint: Endpoint, key: str, words: str
 ) -> None:
-    """THREATS 1.5: no secret in what a caller is told."""
+    """THREATS 1.5: a caller gets no secret."""
     desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_KEY=key)
     desk.create()
     answer = desk.chat("hi")

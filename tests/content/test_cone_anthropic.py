@@ -72,7 +72,7 @@ def test_the_models_are_those_that_the_endpoint_lists(desk: Desk) -> None:
     assert "model_id: expected one of claude-large, claude-small; got 'gpt'" in refused
 
 
-def test_an_api_that_is_not_known_is_said(tmp_path: Path, endpoint: MessagesEndpoint) -> None:
+def test_an_unknown_api_is_an_error(tmp_path: Path, endpoint: MessagesEndpoint) -> None:
     desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_API="other", CONE_KEY=KEY)
     try:
         create(desk)

@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import MODERN, Hub, until
+from tests.hubs import MODERN, Hub
+from tests.waiting import until
 
 READING = {"get_stdlib", "get_spec", "list_stdlibs", "list_specs", "search"}
 WRITING = {"create_document", "update_document"}
@@ -292,7 +293,7 @@ def test_documents_have_times_matches_scores_and_relative_paths(hub: Hub, tmp_pa
         assert str(tmp_path) not in orjson.dumps(answer).decode()
 
 
-def test_results_come_in_pages_and_a_typo_is_told(hub: Hub) -> None:
+def test_results_come_in_pages_and_a_typo_is_corrected(hub: Hub) -> None:
     """JANE-8: limit, offset, an exact total, and what was probably meant."""
     for number in range(7):
         done(hub, "create_document", {**AT, "path": f"{number}.md", "title": f"T{number}", "content": "pumpkin"})

@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote walk through Jane with documentation that nobody here wrote.
+"""Independent clients use Jane with documentation of other projects.
 
 Discover, search, retrieve, manage: MCP Inspector's command line, the official SDKs in both eras, and FastMCP.
 """
@@ -17,10 +17,11 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 
 from tests.checkout import ROOT
-from tests.content.jane import BOUND, command
+from tests.content.jane import command
 from tests.documents.corpus import unpack
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, PEERS, texts
 from tests.interaction.programs import Hub, plain_environment, running_hub
+from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process, pytest.mark.node]
 

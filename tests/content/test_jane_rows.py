@@ -93,7 +93,7 @@ def read_back(hub: Hub) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("type", "group", "get"), [("stdlib", "language", "get_stdlib"), ("spec", "project", "get_spec")]
 )
-def test_a_document_is_given_with_its_title_and_each_failure_is_told(
+def test_a_document_has_its_title_and_each_failure_is_an_error(
     hub: Hub, type: str, group: str, get: str, tmp_path: Path
 ) -> None:
     """JANE-4, JANE-5: the whole rows: content with title; bad parameters, not found, a file system that fails."""
@@ -107,7 +107,7 @@ def test_a_document_is_given_with_its_title_and_each_failure_is_told(
         ({group: "one", "path": ""}, "path"),
         ({group: "one", "path": "../a.md"}, "'..'"),
         ({group: "one", "path": "b.md"}, "there is no document b.md"),
-        ({group: "one", "path": "a.md"}, "is no UTF-8 text"),
+        ({group: "one", "path": "a.md"}, "is not UTF-8 text"),
     ):
         failed = hub.call("jane", get, arguments)
         assert failed.result["isError"] is True and said in failed.text, arguments

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.content.jane import Pipe, spoken
-from tests.hubs import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.process]
 
@@ -83,7 +83,7 @@ def test_every_error_has_its_code_a_message_and_details(jane: Pipe, folder: Path
     assert "language" in refused(jane.call("get_stdlib", path="a.md"), -32602)
     jane.call("create_document", type="spec", project="broken", path="bytes.md", title="x", content="y")
     (folder / "library/specs/broken/bytes.md").write_bytes(b"\xff")
-    assert "no UTF-8 text" in refused(jane.ask("resources/read", uri="spec://broken/bytes.md"), -32000)
+    assert "not UTF-8 text" in refused(jane.ask("resources/read", uri="spec://broken/bytes.md"), -32000)
     failed = jane.ask("prompts/get", name="summarize", arguments={"uri": "spec://nowhere/a.md"})
     assert "spec://nowhere/a.md" in refused(failed, -32603)
 
@@ -140,7 +140,7 @@ def test_wrong_arguments_are_invalid_params_that_say_which(
     assert details in refused(jane.call(tool, **arguments), -32602)
 
 
-def test_what_is_not_there_is_a_result_that_says_so(jane: Pipe) -> None:
+def test_a_missing_document_is_a_result_with_the_reason(jane: Pipe) -> None:
     """JANE-4, JANE-5, JANE-16 (X-20): not found is the tool's own failure, with what is near."""
     jane.call("create_document", type="spec", project="near", path="rooms.md", title="Rooms", content="text")
     for arguments, said in (
@@ -156,7 +156,7 @@ def test_subscriptions_are_not_there_where_the_capabilities_deny_them(jane: Pipe
     assert refused(jane.ask("resources/subscribe", uri="spec://hub/rooms.md"), -32601)
 
 
-def test_a_file_system_that_fails_is_told_to_the_caller_and_in_the_log(tmp_path: Path) -> None:
+def test_a_failure_of_the_file_system_reaches_the_caller_and_the_log(tmp_path: Path) -> None:
     """JANE-4, JANE-16: the details go to standard error, never to standard output."""
     (tmp_path / "library/specs/hub").mkdir(parents=True)
     (tmp_path / "library/specs/hub/CON.md").write_text("no name for all systems")
@@ -170,7 +170,7 @@ def test_a_file_system_that_fails_is_told_to_the_caller_and_in_the_log(tmp_path:
     assert "specs/hub/CON.md" in (tmp_path / "log").read_text()
 
 
-def test_failing_files_are_told_kindly_and_logged_in_detail(tmp_path: Path) -> None:
+def test_failing_files_have_a_short_message_and_a_detailed_log(tmp_path: Path) -> None:
     """JANE-16: the whole row: the caller reads a sentence without folders, standard error has the details."""
     folder = tmp_path / "library/specs/hub"
     folder.mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_failing_files_are_told_kindly_and_logged_in_detail(tmp_path: Path) -> N
     with spoken(tmp_path) as pipe:
         pipe.open()
         kind = [
-            ("bytes.md", "specs/hub/bytes.md is no UTF-8 text: byte 0xff in line 2"),
+            ("bytes.md", "specs/hub/bytes.md is not UTF-8 text: byte 0xff in line 2"),
             ("large.md", "specs/hub/large.md has 8388609 bytes; at most 8388608 are read"),
         ]
         found = pipe.call("search", query="pumpkin")["result"]["content"][0]["text"]

@@ -45,8 +45,8 @@ def functions(name: str) -> dict[str, Any]:
     return runpy.run_path(str(DEFINITIONS / f"{name}.py"))
 
 
-def test_a_cone_whose_name_was_taken_meanwhile_is_not_said_to_be_created() -> None:
-    """Not even when whoever took the name has let go of it again."""
+def test_a_cone_with_a_name_taken_meanwhile_is_not_created() -> None:
+    """Also after the other call has given the name up again."""
     context = Context(Racing())
     with pytest.raises(ToolFailed, match="there is a cone 'ada' already"):
         functions("cone")["create"]("ada", "small", context=context)

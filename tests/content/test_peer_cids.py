@@ -1,4 +1,4 @@
-"""The CIDs of what ships here, as an implementation that nobody here wrote makes them: npm's multiformats."""
+"""The CIDs of the shipped files equal those of an independent implementation: npm's multiformats."""
 
 import json
 import subprocess

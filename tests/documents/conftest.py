@@ -1,4 +1,4 @@
-"""A library in a folder of each test's own, with a file outside it that nobody may touch."""
+"""Fixtures: a library in a temporary folder for each test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Documentation that nobody here wrote, fetched from the npm registry by its own client, pinned by version and hash.
+"""Documentation of other projects, fetched from the npm registry by its own client, pinned by version and hash.
 
-Nothing of it is committed: it is fetched once for each run of the tests, or taken from pytest's cache folder.
+The repository does not contain it: a run of the tests fetches it once, or uses pytest's cache folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECONDS = 300
 
 @dataclass(frozen=True)
 class Package:
-    """An npm package whose documentation is taken: what lies under `docs`, put under `under` in the library."""
+    """An npm package with documentation: the folder `docs` goes to the folder `under` in the library."""
 
     name: str
     sha512: str
@@ -52,7 +52,7 @@ PACKAGES = (
 
 
 def unpack(into: Path) -> int:
-    """Put the documents into a library's folder; how many there are."""
+    """Put the documents into a library's folder; return their number."""
     return sum(_unpack(package, into) for package in PACKAGES)
 
 
@@ -74,7 +74,7 @@ def _unpack(package: Package, into: Path) -> int:
 
 @cache
 def fetched(package: Package) -> Path:
-    """The package as a file, whose hash has been checked."""
+    """Return the package as a file with a checked hash."""
     KEPT.mkdir(parents=True, exist_ok=True)
     kept = KEPT / f"{package.name}.tgz"
     if not kept.exists() or _hash(kept) != package.sha512:
@@ -84,7 +84,7 @@ def fetched(package: Package) -> Path:
             command = [str(NODE), str(NPM), "pack", package.name, "--silent"]
             subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=SECONDS)
             (found,) = Path(folder).glob("*.tgz")
-            assert _hash(found) == package.sha512, f"{package.name} is not what it was"
+            assert _hash(found) == package.sha512, f"{package.name} has another hash"
             found.replace(kept)
     return kept
 

@@ -1,4 +1,4 @@
-"""A library: writing, keeping, moving, its history, and keeping step with a disk that others write to."""
+"""A library: writes, moves, history, and changes on the disk by other programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchbay.documents.index import DocumentChange
 from patchbay.errors import ToolFailed
 from patchbay.fulltext.index import Document, Index
 from patchbay.sqlite import sqlite3
-from tests.hubs import until
+from tests.waiting import until
 
 TEXT = "---\ntitle: Rooms\nx-owner: [ann, bob]   # both\nno: 1\n---\n\n# Rooms\n\nWhat a room is.\n"
 
@@ -40,7 +40,7 @@ def test_a_new_document_has_front_matter_times_and_an_index_entry(library: Libra
         library.create("specs/hub/rooms.md", {"title": "Other"}, "")
 
 
-def test_an_update_keeps_what_it_does_not_name(library: Library, root: Path) -> None:
+def test_an_update_keeps_the_keys_that_it_does_not_name(library: Library, root: Path) -> None:
     """JANE-10 (JANE-C4)."""
     (root / "a.md").write_text(TEXT)
     written = library.update("a.md", {"title": "Places"})
@@ -69,7 +69,7 @@ def test_a_change_made_for_another_version_is_refused(library: Library) -> None:
 
 
 def test_every_version_is_kept_under_its_cid(library: Library, root: Path) -> None:
-    """Also one that an editor wrote and the next write replaced, and those of a document that is gone or moved."""
+    """Also a version by an editor that the next write replaced, and the versions of a moved or deleted document."""
     library.create("a.md", {"title": "A"}, "one")
     (root / "a.md").write_text("by hand")
     library.update("a.md", {}, "two")
@@ -87,26 +87,26 @@ def test_every_version_is_kept_under_its_cid(library: Library, root: Path) -> No
         library.read("b/c.md")
 
 
-def test_what_others_do_on_the_disk_is_noticed_and_told(root: Path) -> None:
-    """JANE-24: added, changed and removed files reach whoever listens, and the search."""
+def test_changes_on_the_disk_by_other_programs_reach_the_listener(root: Path) -> None:
+    """JANE-24: added, changed and removed files reach the listener and the search."""
     heard: list[DocumentChange] = []
     (root / "old.md").write_text("# Old")
     with Library(root, listener=heard.extend) as library:
         library.start()
-        until(lambda: DocumentChange("old.md", "added") in heard, "the first look")
+        until(lambda: DocumentChange("old.md", "added") in heard, "the first scan")
         (root / "sub").mkdir()
         (root / "sub/new.md").write_text("# New\n\npumpkin")
         until(lambda: DocumentChange("sub/new.md", "added") in heard, "a new file")
         (root / "old.md").write_text("# Other")
         until(lambda: DocumentChange("old.md", "changed") in heard, "a changed file")
         (root / "sub/new.md").unlink()
-        until(lambda: DocumentChange("sub/new.md", "removed") in heard, "a file that is gone")
+        until(lambda: DocumentChange("sub/new.md", "removed") in heard, "a deleted file")
         assert keys(library) == ["old.md"] and keys(library, "pumpkin") == []
         assert library.rows()[0].title == "Other"
 
 
-def test_only_what_changed_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JANE-18: by time and size, then by hash; the index of the last time is used."""
+def test_only_changed_files_are_indexed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JANE-18: by time and size, then by hash; the stored index is used."""
     for number in range(20):
         (root / f"{number}.md").write_text(f"# Title {number}")
         os.utime(root / f"{number}.md", (1_600_000_000, 1_600_000_000))
@@ -130,7 +130,7 @@ def test_only_what_changed_is_read_again(root: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("damage", ["no index at all", "half of it", "gone"])
-def test_a_damaged_index_is_made_again_from_the_disk(root: Path, damage: str) -> None:
+def test_a_damaged_index_is_rebuilt_from_the_disk(root: Path, damage: str) -> None:
     """JANE-18."""
     with Library(root) as library:
         for number in range(30):
@@ -148,8 +148,8 @@ def test_a_damaged_index_is_made_again_from_the_disk(root: Path, damage: str) ->
         assert len(library.history("3.md")) == 1
 
 
-def test_an_index_that_is_damaged_while_it_is_used_is_made_again(root: Path, library: Library) -> None:
-    """JANE-18: the search that notices it gives the right answer all the same."""
+def test_an_index_that_is_damaged_while_in_use_is_rebuilt(root: Path, library: Library) -> None:
+    """JANE-18: the search that finds the damage gives the right answer."""
     library.create("a.md", {"title": "A"}, "pumpkin")
     with sqlite3.connect(root / OWN / "index.sqlite") as connection:
         connection.execute("DROP TABLE found")
@@ -159,7 +159,7 @@ def test_an_index_that_is_damaged_while_it_is_used_is_made_again(root: Path, lib
     assert set(keys(library, "pumpkin")) == {"a.md", "b.md"}
 
 
-def test_a_damaged_history_is_put_aside(root: Path) -> None:
+def test_a_damaged_history_is_renamed_and_a_new_one_begins(root: Path) -> None:
     with Library(root) as library:
         library.create("a.md", {"title": "A"}, "one")
     (root / OWN / "history.sqlite").write_bytes(b"broken" * 1000)
@@ -172,7 +172,7 @@ def test_a_damaged_history_is_put_aside(root: Path) -> None:
 
 
 def test_a_search_does_not_wait_for_a_write(root: Path, library: Library) -> None:
-    """JANE-18: while somebody holds the index for writing, others go on finding."""
+    """JANE-18: while one connection writes to the index, a search still finds documents."""
     library.create("a.md", {"title": "A"}, "pumpkin")
     writer = sqlite3.connect(root / OWN / "index.sqlite", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -180,7 +180,7 @@ def test_a_search_does_not_wait_for_a_write(root: Path, library: Library) -> Non
     found: list[list[str]] = []
     reader = threading.Thread(target=lambda: found.append(keys(library, "pumpkin")))
     reader.start()
-    until(lambda: found, "an answer while another one writes")
+    until(lambda: found, "an answer during a write")
     reader.join()
     writer.execute("ROLLBACK")
     writer.close()
@@ -217,12 +217,14 @@ def test_a_library_that_is_only_read_leaves_no_trace(root: Path) -> None:
             lambda: library.delete("a.md"),
             lambda: library.move("a.md", "b.md"),
         ):
-            with pytest.raises(Unreadable, match="only be read"):
+            with pytest.raises(Unreadable, match="read-only"):
                 write()
     assert [one.name for one in root.iterdir()] == ["a.md"]
 
 
-def test_files_that_are_no_text_or_too_large_or_of_no_proper_name_harm_nothing(root: Path, library: Library) -> None:
+def test_files_that_are_not_text_or_too_large_or_badly_named_do_not_affect_other_documents(
+    root: Path, library: Library
+) -> None:
     """JANE-16."""
     (root / "bytes.md").write_bytes(b"\xff\xfe\x00")
     (root / "large.md").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
@@ -231,16 +233,16 @@ def test_files_that_are_no_text_or_too_large_or_of_no_proper_name_harm_nothing(r
     (root / "good.md").write_text("# Good")
     library.refresh()
     assert {row.key: bool(row.problem) for row in library.rows()} == {"bytes.md": True, "good.md": False}
-    with pytest.raises(Unreadable, match="no UTF-8 text: byte 0xff in line 1"):
+    with pytest.raises(Unreadable, match="not UTF-8 text: byte 0xff in line 1"):
         library.read("bytes.md")
     with pytest.raises(Unreadable, match="at most"):
         library.read("large.md")
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_so(
+def test_a_write_to_a_full_disk_reports_the_reason(
     root: Path, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JANE-4, JANE-16: a full disk is told by its own reason, and leaves nothing half written."""
+    """JANE-4, JANE-16: the error has the reason of the file system, and the library has no partial files."""
     library.create("a.md", {"title": "A"}, "one")
 
     def full(descriptor: int) -> None:
@@ -255,7 +257,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_so(
     assert sorted(one.name for one in root.iterdir()) == [OWN, "a.md"]
 
 
-def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> None:
+def test_a_failing_listener_does_not_block_writes(root: Path) -> None:
     def fails(changes: Sequence[DocumentChange]) -> None:
         raise RuntimeError("no")
 
@@ -265,8 +267,8 @@ def test_a_listener_that_fails_does_not_keep_others_from_writing(root: Path) -> 
         assert len(library.rows()) == 2
 
 
-def test_a_history_that_another_process_holds_is_not_put_aside(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Being busy is not being damaged: nothing is written until there is a history to keep it in."""
+def test_a_history_that_another_process_locks_is_not_renamed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked history is not a damaged one: the library does not open until the history is free."""
     monkeypatch.setattr(history, "LOCK_WAIT_SECONDS", 0.05)
     with Library(root) as library:
         library.create("a.md", {"title": "A"}, "one")
@@ -283,9 +285,9 @@ def test_a_history_that_another_process_holds_is_not_put_aside(root: Path, monke
     assert not list((root / OWN).glob("*.damaged-*"))
 
 
-def test_a_history_is_made_by_one_process_at_a_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite refuses the second of two that make a file at once, without any waiting."""
-    held, opened = [], history._opened
+def test_one_process_at_a_time_creates_a_history(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses the second of two processes that create a file at once, without waiting."""
+    held, opened = [], history._open
 
     def look(path: Path) -> sqlite3.Connection:
         with (root / OWN / "lock").open() as lock:
@@ -296,7 +298,7 @@ def test_a_history_is_made_by_one_process_at_a_time(root: Path, monkeypatch: pyt
                 held.append(True)
         return opened(path)
 
-    monkeypatch.setattr(history, "_opened", look)
+    monkeypatch.setattr(history, "_open", look)
     with Library(root):
         assert held == [True]
 

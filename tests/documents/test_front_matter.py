@@ -1,4 +1,4 @@
-"""Front matter: what is read is what was written, and a change disturbs nothing that it is not about."""
+"""Front matter: a read returns the written values, and a change leaves all other keys unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(metadata: Any) -> bool:
-    """Whether YAML itself says the same again of these values: it has characters that it cannot say."""
+    """Whether YAML can hold these values: there are characters that it cannot hold."""
     try:
         return same(yaml.safe_load(yaml.safe_dump(metadata, allow_unicode=True)), metadata)
     except yaml.YAMLError:
@@ -74,7 +74,7 @@ def test_any_front_matter_is_read_as_it_was_written(metadata: dict[str, Any], bo
 def test_a_change_keeps_everything_that_it_does_not_name(
     metadata: dict[str, Any], changes: dict[str, Any], body: str, flow: bool
 ) -> None:
-    """JANE-10 (JANE-C4): in blocks with lines of their own, and in those between braces."""
+    """JANE-10 (JANE-C4): in blocks with separate lines, and in blocks between braces."""
     assume(readable(metadata) and readable(changes) and readable({**metadata, **changes}))
     block = yaml.safe_dump(metadata, default_flow_style=flow, allow_unicode=True, width=40)
     before = f"---\n{block}---\n{body}"
@@ -86,7 +86,7 @@ def test_a_change_keeps_everything_that_it_does_not_name(
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=300))
-def test_any_text_is_taken_apart_without_losing_a_character(text: str) -> None:
+def test_any_text_is_split_without_losing_a_character(text: str) -> None:
     for whole in (text, f"---\n{text}\n---\n{text}", f"---\r\n{text}"):
         found = front_matter.split(whole)
         assert found.opening + found.block + found.closing + found.body == whole
@@ -113,7 +113,7 @@ empty:
 """
 
 
-def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
+def test_a_change_edits_only_the_lines_of_its_own_keys() -> None:
     """JANE-10: comments, order, quotes and anchors of the others stay, byte for byte."""
     text = front_matter.changed(BLOCK, {"title": "New", "long": "short", "fresh": ["a"]})
     assert text == (
@@ -124,7 +124,7 @@ def test_a_change_touches_the_lines_of_its_own_keys_alone() -> None:
 
 
 def test_python_frontmatter_reads_the_same() -> None:
-    """The library that others read such files with sees what we wrote."""
+    """The library python-frontmatter reads the written values."""
     metadata = {"title": "A: b", "tags": ["x", "y: z"], "createdAt": "2025-06-30T21:59:05.698Z"}
     post = frontmatter.loads(front_matter.new_document_text(metadata, "# Body\n"))
     assert (post.metadata, post.content) == (metadata, "# Body")
@@ -145,7 +145,7 @@ def test_newlines_and_a_byte_order_mark_stay(newline: str, mark: str) -> None:
     ["a: [", "a: b: c", "\tx: 1", "a: 1\na: {", "? [", "2024-99-99: x\nd: 2024-99-99", "[" * 30000, "- " * 30000],
 )
 def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> None:
-    """JANE-16: whatever it is, and however deep."""
+    """JANE-16: also a deeply nested block."""
     text = f"---\n{block}\n---\nbody\n"
     found = front_matter.split(text)
     assert found.problem is not None and "front matter" in found.problem
@@ -166,12 +166,12 @@ def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> N
         "--\na: 1\n--\n",
     ],
 )
-def test_what_only_looks_like_front_matter_is_body(text: str) -> None:
+def test_a_text_that_only_looks_like_front_matter_is_body(text: str) -> None:
     assert front_matter.split(text).body == text and front_matter.split(text).metadata == {}
 
 
 def test_a_bomb_of_aliases_is_shown_in_part() -> None:
-    """A few lines that stand for a billion values cost no memory and no time."""
+    """A few lines that expand to a billion values use little memory and time."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     found = front_matter.split("---\n" + "\n".join(lines) + "\n---\n")
@@ -179,7 +179,7 @@ def test_a_bomb_of_aliases_is_shown_in_part() -> None:
     assert len(str(front_matter.plain(found.metadata))) < 100_000
 
 
-def test_values_are_shown_as_json_can_say_them() -> None:
+def test_yaml_values_without_a_json_form_are_converted() -> None:
     value = {1: date(2024, 1, 2), "b": b"\x00", "s": {3}, "n": float("nan"), "i": 2**70, "t": (1, None, True)}
     assert front_matter.plain(value) == {
         "1": "2024-01-02",
@@ -192,7 +192,7 @@ def test_values_are_shown_as_json_can_say_them() -> None:
 
 
 def test_comments_and_blank_lines_behind_a_list_stay() -> None:
-    """Everything that a change is not about stays byte for byte: the reader counts them to the list before them."""
+    """The parser counts comments and blank lines to the list before them; a change keeps them byte for byte."""
     text = (
         "---\ntags:\n- |\n  b\n  # text\n- a\n\n# who wrote it\nauthor: ann\nowner:\n  name: x\n\n# last\n---\nbody\n"
     )
@@ -204,7 +204,7 @@ TOML = '+++\ntitle = "Räume 🏠" # both\ntags = ["a"]\ndate = 2024-05-01\n\n[e
 
 
 def test_front_matter_in_toml_is_read_and_changed_line_by_line() -> None:
-    """JANE-9, JANE-10: as Hugo and Zola write it; everything that is not named stays."""
+    """JANE-9, JANE-10: as Hugo and Zola write it; all other keys stay unchanged."""
     read = front_matter.split(TOML)
     assert (
         read.metadata["title"] == "Räume 🏠" and read.metadata["extra"] == {"title": "inner"} and read.problem is None

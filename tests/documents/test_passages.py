@@ -1,4 +1,4 @@
-"""What is shown of a document: lines with whole words marked, the section that matches best, titles without badges."""
+"""Passages of a document: lines with whole words marked, the best section, titles without badges."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_best_lines_are_shown_in_their_order() -> None:
 
 
 def test_a_common_word_of_a_large_text_is_marked_in_linear_work() -> None:
-    """Twelve million characters: SQLite's own marking needs hours for them."""
+    """Twelve million characters, for which SQLite's own marking needs hours."""
     body = "the common word is common here\n" * 400_000
     done: list[Passages] = []
     thread = threading.Thread(target=lambda: done.append(shown("common word ", body)), daemon=True)
@@ -90,12 +90,12 @@ def test_a_title_has_no_badges_and_no_markup(body: str, title: str) -> None:
         ("fastify-hooks", "Fastify"),
     ],
 )
-def test_a_banner_that_all_documents_share_is_no_title(name: str, title: str) -> None:
-    """JANE-6: a list of a project's documents tells them apart."""
+def test_a_banner_that_all_documents_share_is_not_the_title(name: str, title: str) -> None:
+    """JANE-6: the documents of a project have different titles."""
     assert title_of('<h1 align="center">Fastify</h1>\n\n## How to use `hooks`\n', name) == title
 
 
-def test_a_heading_of_blanks_holds_up_no_other_work() -> None:
+def test_a_heading_of_many_blanks_is_parsed_in_linear_time() -> None:
     """THREATS 1.5: every pattern takes linear time. A document's author chooses its lines."""
     lines = [
         "# a" + " \t" * 200_000 + "b",

@@ -1,4 +1,4 @@
-"""Paths: forty attacks that are refused before the disk is asked, and links that are never followed."""
+"""Paths: forty attacks that are refused before any file access, and links that are not followed."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ ATTACKS = [
 def test_an_attack_is_refused_without_touching_the_disk(
     path: str, tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JANE-15 (JANE-C5): by every way in that takes a path."""
+    """JANE-15 (JANE-C5): by every method with a path."""
     outside = tmp_path / "outside.md"
     outside.write_text("secret")
     library.create("a.md", {"title": "A"}, "text")
 
     def forbidden(*_: object, **__: object) -> None:
-        raise AssertionError("the disk was asked")
+        raise AssertionError("the file system was used")
 
     caught: list[object] = []
     with monkeypatch.context() as patch:
@@ -126,7 +126,7 @@ def test_plain_names_of_all_languages_are_paths(path: str, library: Library) -> 
     assert library.read(path).front.body == "text"
 
 
-def test_there_are_forty_attacks_and_each_is_another() -> None:
+def test_there_are_at_least_forty_different_attacks() -> None:
     assert len(set(ATTACKS)) == len(ATTACKS) >= 40
 
 
@@ -138,7 +138,7 @@ def test_a_language_or_project_is_one_plain_name(name: str) -> None:
 
 @pytest.mark.parametrize("what", ["file", "folder", "root-relative"])
 def test_a_symbolic_link_is_not_followed(what: str, tmp_path: Path, root: Path, library: Library) -> None:
-    """JANE-C5: neither read nor written through, nor listed."""
+    """JANE-C5: not for reads, writes and lists."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.md").write_text("# Secret")
@@ -163,8 +163,10 @@ def test_a_symbolic_link_is_not_followed(what: str, tmp_path: Path, root: Path, 
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("secret.md", "# Secret")]
 
 
-def test_a_folder_that_is_swapped_for_a_link_gives_nothing_away(tmp_path: Path, root: Path, library: Library) -> None:
-    """JANE-C5; THREATS, time of check and time of use: somebody swaps the folder all the time."""
+def test_a_folder_that_is_swapped_for_a_link_reveals_no_file_outside(
+    tmp_path: Path, root: Path, library: Library
+) -> None:
+    """JANE-C5; THREATS, time of check and time of use: another thread swaps the folder all the time."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.md").write_text("secret")
@@ -195,7 +197,7 @@ def test_a_folder_that_is_swapped_for_a_link_gives_nothing_away(tmp_path: Path, 
     assert (outside / "a.md").read_text() == "secret" and len(list(outside.iterdir())) == 1
 
 
-def test_what_is_no_regular_file_is_no_document(root: Path, library: Library) -> None:
+def test_pipes_and_folders_are_not_documents(root: Path, library: Library) -> None:
     os.mkfifo(root / "pipe.md")
     (root / "folder.md").mkdir()
     library.refresh()
@@ -205,10 +207,10 @@ def test_what_is_no_regular_file_is_no_document(root: Path, library: Library) ->
             library.read(path)
 
 
-def test_paths_that_differ_by_case_alone_cannot_both_be(library: Library) -> None:
+def test_paths_that_differ_only_by_case_cannot_both_exist(library: Library) -> None:
     library.create("specs/Guide/a.md", {}, "one")
     for path in ("specs/Guide/A.md", "specs/guide/b.md", "Specs/x.md"):
-        with pytest.raises(DocumentExists, match="by case alone"):
+        with pytest.raises(DocumentExists, match="only by case"):
             library.create(path, {}, "two")
     with pytest.raises(DocumentExists, match="already"):
         library.create("specs/Guide/a.md", {}, "two")

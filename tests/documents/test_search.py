@@ -1,4 +1,4 @@
-"""Searching: the right documents of a corpus that nobody here wrote, with the lines that match."""
+"""Searching: the right documents of a corpus of other projects, with the matching lines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TABLE = [
     ("typescr*", "Reference/TypeScript.md"),
     ("load balanc*", "api/BalancedPool.md"),
 ]
-"""What somebody asks, and the end of the path of the document that has to be among the first three."""
+"""A question, and the end of the path of the document that has to be among the first three results."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_the_right_document_is_among_the_first_three(corpus: Library, question: 
     ],
 )
 @pytest.mark.parametrize("query", ["*", "", "request", "retr*"])
-def test_a_filter_means_what_it_says(
+def test_a_filter_restricts_the_results(
     corpus: Library, query: str, where: dict[str, str], begin: str, some: bool
 ) -> None:
     """JANE-8 (A-F3): a language excludes specifications, a project standard libraries."""
@@ -131,7 +131,7 @@ def test_a_title_comes_before_any_number_of_mentions(library: Library) -> None:
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_phrases_prefixes_and_words_are_told_apart(library: Library) -> None:
+def test_phrases_prefixes_and_words_have_different_results(library: Library) -> None:
     """JANE-8: phrase and prefix queries."""
     library.create("a.md", {}, "the quick brown fox")
     library.create("b.md", {}, "brown is quick to fade; fox")
@@ -150,8 +150,8 @@ def test_phrases_prefixes_and_words_are_told_apart(library: Library) -> None:
     "query",
     ['"', "*:", "NEAR(a b)", "title:x", "a AND", "(", "-x", "{c_body}: a", "'; DROP TABLE entry", "\0", "\ud800"],
 )
-def test_nothing_that_is_typed_is_a_language(library: Library, query: str) -> None:
-    """JANE-15: nor breaks the search."""
+def test_operators_in_a_query_have_no_special_meaning(library: Library, query: str) -> None:
+    """JANE-15: and they do not break the search."""
     library.create("a.md", {}, "pumpkin")
     library.search(query)
     assert [hit.row.key for hit in library.search("pumpkin").hits] == ["a.md"]
@@ -176,7 +176,7 @@ FORMS = [
     ("las respuestas adicionales", ["respuesta adicional"]),
     ("обработка ошибок", ["ошибка", "обработку ошибки"]),
 ]
-"""A text, and what finds it."""
+"""A text, and the queries that find it."""
 
 
 @pytest.mark.parametrize(("text", "query"), [(text, query) for text, queries in FORMS for query in queries])
@@ -187,7 +187,7 @@ def test_words_are_found_in_every_form(library: Library, text: str, query: str) 
     assert [hit.row.key for hit in library.search(query).hits][:1] == ["a.md"], query
 
 
-def test_a_sign_is_told_apart_from_the_letter(library: Library) -> None:
+def test_a_language_name_with_a_sign_differs_from_its_letter(library: Library) -> None:
     for name, text in (("c", "C"), ("cpp", "C++"), ("csharp", "C#")):
         library.create(f"{name}.md", {"title": "T"}, f"a program in {text}, for instance")
     assert [hit.row.key for hit in library.search("C++").hits] == ["cpp.md"]
@@ -197,7 +197,7 @@ def test_a_sign_is_told_apart_from_the_letter(library: Library) -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"), [("pumkin", "pumpkin"), ("upmpkin soup", "pumpkin soup"), ("конфигурацыя", "конфигурация")]
 )
-def test_a_misspelled_word_finds_what_was_meant_and_says_so(library: Library, typed: str, meant: str) -> None:
+def test_a_misspelled_word_finds_its_correction_and_suggests_it(library: Library, typed: str, meant: str) -> None:
     """JANE-8: "did you mean"."""
     library.create("a.md", {"title": "T"}, "pumpkin soup, конфигурация")
     library.create("b.md", {"title": "T"}, "other")
@@ -207,7 +207,7 @@ def test_a_misspelled_word_finds_what_was_meant_and_says_so(library: Library, ty
     assert library.search("zzzzqqqq").suggestion is None
 
 
-def test_an_identifier_as_it_is_written_comes_before_its_parts(library: Library) -> None:
+def test_a_whole_identifier_ranks_before_its_parts(library: Library) -> None:
     for number in range(6):
         library.create(f"{number}.md", {"title": "T"}, "the request has an id, and the id is of a request " * 5)
     library.create("exact.md", {"title": "T"}, "the field request_id, once in a text about other things " + "so " * 200)
@@ -215,10 +215,10 @@ def test_an_identifier_as_it_is_written_comes_before_its_parts(library: Library)
 
 
 def test_the_weight_of_a_title_decides_between_a_title_and_a_text(library: Library) -> None:
-    """JANE-8: by the index alone, without what the ranking adds for titles: four mentions do not outweigh a title."""
+    """JANE-8: in the index alone, without the ranking of titles: four mentions do not outweigh a title."""
     library.create("a.md", {"title": "Nothing of it"}, "pumpkin pumpkin pumpkin pumpkin here")
     library.create("b.md", {"title": "A pumpkin"}, "nothing of it, of it, of it, of it here")
-    assert [hit.key for hit in library._shelf.index.found('"pumpkin"', 2)] == ["b.md", "a.md"]
+    assert [hit.key for hit in library._index.index.found('"pumpkin"', 2)] == ["b.md", "a.md"]
 
 
 def test_the_total_is_exact_and_pages_join_without_gaps(library: Library, root: Path) -> None:
@@ -236,16 +236,16 @@ def test_the_total_is_exact_and_pages_join_without_gaps(library: Library, root: 
 
 
 def test_a_search_that_takes_too_long_ends_and_keeps_the_index(library: Library, root: Path) -> None:
-    """JANE-8: an index that was interrupted is not damaged, and is not made again."""
+    """JANE-8: an interrupted index is not damaged, and is not rebuilt."""
     library.create("a.md", {"title": "Words"}, "some words")
-    before = library._shelf.index
+    before = library._index.index
     with pytest.raises(TimedOut, match="was ended: use fewer words"):
-        search(library._shelf, "words", {}, 10, seconds=0.0)
-    assert library._shelf.index is before
+        search(library._index, "words", {}, 10, seconds=0.0)
+    assert library._index.index is before
     assert [hit.row.key for hit in library.search("words").hits] == ["a.md"]
 
 
-def test_a_query_and_an_offset_have_a_bound(library: Library) -> None:
+def test_a_query_and_an_offset_have_a_limit(library: Library) -> None:
     library.search("w" * MAX_QUERY_CHARACTERS, offset=MAX_OFFSET)
     with pytest.raises(WrongArguments, match="expected at most 4000"):
         library.search("w" * (MAX_QUERY_CHARACTERS + 1))

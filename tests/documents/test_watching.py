@@ -1,4 +1,4 @@
-"""Watching: what others do in the folder is known at once, because the kernel tells of it; until then, it is said."""
+"""Watching: the kernel reports changes by other programs, and an answer reports an index that lacks changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from patchbay.documents.collection import Library
 from patchbay.documents.files import Disk
 from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered, told
-from tests.hubs import until
+from tests.waiting import until
 
 
 def summary(row: DocumentRow) -> dict[str, Any]:
@@ -26,15 +26,15 @@ def summary(row: DocumentRow) -> dict[str, Any]:
 
 @contextmanager
 def watched(root: Path, heard: list[DocumentChange]) -> Iterator[Library]:
-    """A library that is watched and whose first look is over."""
+    """A library with a watch, after its first scan."""
     with Library(root, listener=heard.extend) as library:
         library.start()
         assert library.ready(60)
         yield library
 
 
-def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JANE-24: without any look that a clock would bring, once the watch has begun."""
+def test_the_kernel_reports_edits_moves_and_new_folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JANE-24: without any scan by the clock, once the watch has begun."""
     (root / "specs/hub").mkdir(parents=True)
     (root / "specs/hub/a.md").write_text("# A")
     prepared = root.parent / "prepared"
@@ -50,7 +50,7 @@ def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch
     heard: list[DocumentChange] = []
     with watched(root, heard):
         until(lambda: begun, "the watch")
-        # The watch begins a moment after `watch` was called: the edit is made again until it was noticed.
+        # The watch begins shortly after the call of `watch`, so the edit is repeated until it is noticed.
         turn = iter(range(1_000_000))
         until(
             lambda: (
@@ -62,14 +62,16 @@ def test_the_kernel_tells_of_edits_moves_and_new_folders(root: Path, monkeypatch
         prepared.rename(root / "specs/new")
         until(
             lambda: DocumentChange("specs/new/deep/b.md", "added") in heard,
-            "a folder that came at once with its documents",
+            "a folder that was moved in with its documents",
         )
         until(lambda: max(begun) == 5, "a watch of the new folders")
         (root / "specs/hub/a.md").unlink()
-        until(lambda: DocumentChange("specs/hub/a.md", "removed") in heard, "a document that is gone")
+        until(lambda: DocumentChange("specs/hub/a.md", "removed") in heard, "a deleted document")
 
 
-def test_a_folder_that_the_kernel_cannot_watch_is_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_the_kernel_cannot_watch_is_scanned_periodically(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*folders: Path, **options: Any) -> Any:
         raise OSError(errno.ENOSPC, "no more folders can be watched")
 
@@ -82,7 +84,7 @@ def test_a_folder_that_the_kernel_cannot_watch_is_looked_at(root: Path, monkeypa
 
 
 def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:
-    """A link to another folder neither shows its documents nor takes watches for it."""
+    """A link to another folder does not show its documents and uses no watches."""
     (tmp_path / "elsewhere/deep").mkdir(parents=True)
     (root / "inside").mkdir()
     (root / "link").symlink_to(tmp_path / "elsewhere")
@@ -92,7 +94,7 @@ def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:
 
 
 def test_an_answer_from_an_index_that_is_behind_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another process writes, nothing can be taken in: the answer comes all the same, and says what it lacks."""
+    """While another process writes, nothing can be indexed: the answer comes anyway, and says how much it lacks."""
     monkeypatch.setattr("patchbay.documents.collection.CATCH_UP_SECONDS", 0.05)
     with Library(root) as library:
         library.create("a.md", {"title": "Pumpkin"}, "one")
@@ -104,7 +106,7 @@ def test_an_answer_from_an_index_that_is_behind_says_so(root: Path, monkeypatch:
             value = answered(library, "pumpkin", {}, summary)
         assert value["behind"] is True and value["pending"] == 2
         assert [one["uri"] for one in value["results"]] == ["a.md"] and value["total"] == 1
-        assert "At least 1 found" in told(value) and "2 documents are still to be taken in" in told(value)
+        assert "At least 1 found" in told(value) and "2 documents are not indexed yet" in told(value)
         value = answered(library, "pumpkin", {}, summary)
         assert "behind" not in value and [one["uri"] for one in value["results"]] == ["a.md", "c.md"]
 
@@ -116,7 +118,7 @@ def test_a_document_that_changed_a_moment_ago_shows_that_the_index_is_behind(
     with Library(root) as library:
         library.create("a.md", {"title": "Pumpkin"}, "one")
         library.refresh()
-        monkeypatch.setattr("patchbay.documents.collection.MOMENT", -1.0)
+        monkeypatch.setattr("patchbay.documents.collection.FAST_SCAN_SECONDS", -1.0)
         before = (root / "a.md").stat()
         (root / "a.md").write_text("# Pumpkin\n\nanother")
         os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))

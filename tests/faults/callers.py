@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.hubs import BOTH, modern_request, sse_messages
-from tests.serving.running import BOUND
+from tests.waiting import BOUND, until_async
 
 ANSWERED, REFUSED, UNHEARD, CUT = "answered", "refused", "unheard", "cut"
 """What can become of a request: a whole answer, no connection, a connection that closed without a byte, a part."""
@@ -175,7 +175,7 @@ class Load:
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something is so, while the calls go on."""
-        await until(condition, what)
+        await until_async(condition, what)
 
     def kinds(self, kind: str) -> set[int]:
         """The numbers of the requests of which this became."""
@@ -203,14 +203,6 @@ class Load:
             return
 
 
-async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something is so that nobody tells of: it is asked again and again."""
-    end = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < end, f"still not so after {BOUND:g} s: {what}"
-        await asyncio.sleep(0.02)
-
-
 async def together(waiting: Awaitable[Any]) -> Any:
-    """Something that must not take for ever."""
+    """Wait for something, at most BOUND seconds."""
     return await asyncio.wait_for(waiting, BOUND)

@@ -19,9 +19,10 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, until
-from tests.serving.running import BOUND, alive, marks, running
+from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request
+from tests.serving.running import alive, marks, running
 from tests.serving.test_stdio_process import OPEN, started
+from tests.waiting import BOUND, until
 
 TOOLS = '''
 import os
@@ -29,7 +30,7 @@ import time
 from pathlib import Path
 
 def wait(folder: str, context, stubborn: bool = False, background: bool = False, tidies: float = 0) -> str:
-    """Wait for ever, and write down how that ended, after some seconds of tidying; a stubborn one takes no notice."""
+    """Wait without end, and record the ending after cleaning up; a stubborn one ignores cancellation."""
     if background:
         context.background(required=True)
     written(folder, "began", str(os.getpid()))
@@ -99,7 +100,7 @@ class Waiting:
 
     @property
     def answer(self) -> Answer:
-        """What came of it, once it is over."""
+        """Return the outcome of the call after its end."""
         self._thread.join(BOUND)
         [answer] = self._answers
         return answer
@@ -128,7 +129,7 @@ def end_session(hub: Hub, server: str, session: dict[str, str]) -> None:
 @PLACES
 @pytest.mark.parametrize("side", [cancel, end_session])
 @pytest.mark.parametrize("accept", ["application/json", BOTH])
-def test_a_call_that_is_cancelled_is_told_and_not_answered(
+def test_a_cancelled_call_stops_and_gets_no_answer(
     hub: Hub, tmp_path: Path, server: str, side: Any, accept: str
 ) -> None:
     """SUB-32, SUB-33, X-19: by a notification, and by the end of its session; as JSON, and on a stream."""
@@ -150,7 +151,7 @@ def test_a_stream_that_is_closed_tells_the_tool(hub: Hub, tmp_path: Path, server
 
 
 @PLACES
-def test_a_call_whose_time_is_up_is_told_and_answered_with_that(hasty: Hub, tmp_path: Path, server: str) -> None:
+def test_a_timed_out_call_stops_and_is_answered_with_a_timeout(hasty: Hub, tmp_path: Path, server: str) -> None:
     """T12.5, X2."""
     answer = hasty.call(server, "wait", {"folder": str(tmp_path)}, MODERN)
     assert (answer.result["isError"], answer.text.partition(" after ")[0]) == (True, "timed out")
@@ -158,7 +159,7 @@ def test_a_call_whose_time_is_up_is_told_and_answered_with_that(hasty: Hub, tmp_
 
 
 @PLACES
-def test_a_task_whose_ttl_is_up_is_told(hasty: Hub, tmp_path: Path, server: str) -> None:
+def test_an_expired_task_stops(hasty: Hub, tmp_path: Path, server: str) -> None:
     """SPEC-DIGEST 1.14."""
     params = {"name": "wait", "arguments": {"folder": str(tmp_path), "background": True}}
     knows: dict[str, Any] = {"extensions": {TASKS: {}}}
@@ -205,9 +206,7 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
 @pytest.mark.process
 @pytest.mark.parametrize("isolation", ["inline", "process"])
 @pytest.mark.parametrize("way", ["json", "stream", "plain"])
-def test_a_call_that_outlasts_the_drain_is_told_and_answered_with_that(
-    tmp_path: Path, isolation: str, way: str
-) -> None:
+def test_a_call_that_outlasts_the_drain_stops_and_is_answered(tmp_path: Path, isolation: str, way: str) -> None:
     """X22: its answer is not cut off, and the hub ends as it should, after the tool has tidied up."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "draining.py").write_text(TOOLS)

@@ -1,7 +1,7 @@
 """A hub that is told to end under load: every request that it took is answered whole, every stream gets its ending.
 
 What is not served any more is refused: with 503 and a time to try again, or with no connection. A request that met
-a closing connection gets no byte, and has not been carried out: whoever sent it may send it again elsewhere.
+a closing connection gets no byte, and has not been carried out: its client may send it again elsewhere.
 Sources: THREATS X22, M5.
 """
 
@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session, until
+from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session
 from tests.hubs import modern_request
-from tests.serving.running import BOUND, Hub, marks, running
+from tests.serving.running import Hub, marks, running
+from tests.waiting import BOUND, until_async
 
 pytestmark = pytest.mark.process
 
@@ -77,7 +78,7 @@ class Stream:
 
 
 class Streams:
-    """All open streams, by what they are."""
+    """All open streams, by kind."""
 
     def __init__(self) -> None:
         wanted = {"notifications": {"toolsListChanged": True}}
@@ -91,12 +92,12 @@ class Streams:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, port: int) -> None:
-        """Open them, those that last for ever first; all of them have begun then."""
+        """Open them, the endless ones first; on return all of them have begun."""
         for _ in range(LISTENING - len(self.modern)):
             self.older.append(Stream(fetched("echo", await session(port, "echo"))))
         for streams in (self.modern + self.older, self.calls):
             self._tasks += [asyncio.create_task(stream.live(port)) for stream in streams]
-            await until(lambda streams=streams: all(one.begun for one in streams), "every stream has begun")  # type: ignore[misc]
+            await until_async(lambda streams=streams: all(one.begun for one in streams), "every stream has begun")  # type: ignore[misc]
 
     async def end(self) -> None:
         """Wait for all of them to be over."""
@@ -115,16 +116,16 @@ def prepared(folder: Path) -> None:
 
 
 async def ended(hub: Hub, folder: Path, streams: Streams) -> tuple[Load, float]:
-    """Open the streams, call for a second, tell the hub to end, and go on calling until nobody is there any more.
+    """Open the streams, call for a second, stop the hub, and continue to call until it is gone.
 
     Answers the calls, and the moment of the signal.
     """
     load = Load(hub.port, RATE, lambda number: call("called", "mark", {"folder": str(marks(folder)), "number": number}))
     load.begin()
-    await until(lambda: len(load.kinds(ANSWERED)) > 50, "calls are answered")
+    await until_async(lambda: len(load.kinds(ANSWERED)) > 50, "calls are answered")
     await streams.open(hub.port)
     now = len(load.kinds(ANSWERED))
-    await until(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered beside the streams")
+    await until_async(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered beside the streams")
     at = time.monotonic()
     hub.process.terminate()
     await asyncio.to_thread(hub.process.wait, BOUND)
@@ -134,7 +135,7 @@ async def ended(hub: Hub, folder: Path, streams: Streams) -> tuple[Load, float]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_hub_that_is_told_to_end_under_load_cuts_nothing(tmp_path: Path, workers: str) -> None:
+def test_a_hub_that_stops_under_load_cuts_no_answer(tmp_path: Path, workers: str) -> None:
     """X22, M5, SUB-5: 300 calls a second, and 200 open streams."""
     prepared(tmp_path)
     streams = Streams()
@@ -149,7 +150,7 @@ def test_a_hub_that_is_told_to_end_under_load_cuts_nothing(tmp_path: Path, worke
     assert not load.kinds(CUT)
     assert all(load.fates[number].turned_away for number in load.kinds(ANSWERED) - served)
     assert all(load.fates[number].text == str(number) for number in served)
-    # What was carried out was answered, once; so a request that nobody heard has done nothing.
+    # Every executed request was answered once, so a request without an answer has done nothing.
     assert sorted(map(int, journal)) == sorted(served)
     assert min(load.moments[number] for number in load.kinds(UNHEARD) | {max(load.moments)}) > at - 1
 

@@ -18,7 +18,8 @@ import pytest
 from tests.hubs import BOTH, sse_messages
 from tests.kinds.python.workers.conversing import family
 from tests.serving.holding import back_to, settled
-from tests.serving.running import BOUND, Hub, Worker, alive, running, until
+from tests.serving.running import Hub, Worker, alive, running
+from tests.waiting import BOUND, until
 
 CALLS = 1000
 WICKED = '''"""Does everything wrong."""
@@ -172,14 +173,14 @@ def many(hub: Hub, calls: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.process
-def test_a_thousand_calls_that_go_wrong_hurt_nobody(tmp_path: Path) -> None:
+def test_a_thousand_failing_calls_affect_no_other_call(tmp_path: Path) -> None:
     """X2, X3: the right answer in time, the same worker, no descriptor, thread or child more, memory within 10 %."""
     (tmp_path / "servers").mkdir()
     for name, text in (("wicked.py", WICKED), ("wicked.mcp.json", orjson.dumps(CONFIG).decode()), ("kind.py", KIND)):
         (tmp_path / "servers" / name).write_text(text)
     with running(tmp_path, "--hosts-idle", "1") as hub:
         worker = Worker(hub)
-        many(hub, 20 * len(EXPECTED))  # what is made once is there before anything is counted
+        many(hub, 20 * len(EXPECTED))  # resources that are created once exist before the count
         rest = settled(worker, 3)
         memory = worker.memory()
         found = many(hub, CALLS)

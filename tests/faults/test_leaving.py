@@ -19,7 +19,8 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.serving.holding import back_to, held
-from tests.serving.running import BOUND, Hub, Worker, marks, running, until
+from tests.serving.running import Hub, Worker, marks, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

@@ -1,4 +1,4 @@
-"""Workers that are killed, replaced or out of descriptors: what they had in hand is lost at most, and that shows.
+"""Workers that are killed, replaced or out of descriptors: they lose at most their running calls, visibly.
 
 Sources: THREATS X1, X23, X25.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together, until
-from tests.serving.running import BOUND, Hub, marks, running
-from tests.serving.running import until as wait_until
+from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
+from tests.serving.running import Hub, marks, running
+from tests.waiting import BOUND, until, until_async
 
 pytestmark = pytest.mark.process
 
@@ -64,10 +64,10 @@ def marking(hub: Hub, folder: Path) -> Load:
 async def under(load: Load, happenings: Callable[[], Awaitable[None]]) -> None:
     """Let something happen while calls are made, and wait until all of them are over."""
     load.begin()
-    await until(lambda: len(load.kinds(ANSWERED)) > RATE / 2, "calls are answered")
+    await until_async(lambda: len(load.kinds(ANSWERED)) > RATE / 2, "calls are answered")
     await happenings()
     now = len(load.kinds(ANSWERED))
-    await until(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered afterwards")
+    await until_async(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered afterwards")
     await together(load.stop())
 
 
@@ -87,14 +87,14 @@ def test_a_killed_worker_loses_only_what_it_had_in_hand(tmp_path: Path) -> None:
 
         async def killing() -> None:
             for _ in range(KILLS):
-                await until(lambda: hub.listening() == 2, "two workers take connections")
-                await until(lambda: time.monotonic() > max(kills, default=0) + APART, "some time has gone by")
+                await until_async(lambda: hub.listening() == 2, "two workers take connections")
+                await until_async(lambda: time.monotonic() > max(kills, default=0) + APART, "some time has gone by")
                 lost = chance.choice(sorted(hub.workers()))
                 now = len(load.kinds(ANSWERED))
                 kills.append(time.monotonic())
                 os.kill(lost, signal.SIGKILL)
-                await until(lambda lost=lost: len(hub.workers() - {lost}) == 2, "a new worker")  # type: ignore[misc]
-                await until(lambda now=now: len(load.kinds(ANSWERED)) > now + RATE, "calls go on")  # type: ignore[misc]
+                await until_async(lambda lost=lost: len(hub.workers() - {lost}) == 2, "a new worker")  # type: ignore[misc]
+                await until_async(lambda now=now: len(load.kinds(ANSWERED)) > now + RATE, "calls go on")  # type: ignore[misc]
 
         asyncio.run(under(load, killing))
         assert hub.end() == 0
@@ -116,11 +116,11 @@ def test_workers_that_are_replaced_one_by_one_lose_nothing(tmp_path: Path) -> No
         load = marking(hub, tmp_path)
 
         async def reloading() -> None:
-            await until(lambda: hub.listening() == 2, "two workers take connections")
+            await until_async(lambda: hub.listening() == 2, "two workers take connections")
             for _ in range(RELOADS):
                 before = hub.workers()
                 hub.process.send_signal(signal.SIGHUP)
-                await until(
+                await until_async(
                     lambda before=before: len(now := hub.workers()) == 2 and not now & before,  # type: ignore[misc]
                     "every worker is a new one",
                 )
@@ -147,7 +147,7 @@ def test_a_definition_that_changes_under_load_fails_no_call(tmp_path: Path) -> N
         async def changing() -> None:
             for version in range(1, 4):
                 served(tmp_path, changing=VERSION.format(version))
-                await until(
+                await until_async(
                     lambda version=version: (
                         {  # type: ignore[misc]
                             fate.text for number, fate in load.fates.items() if number > len(load.fates) - 20
@@ -186,7 +186,7 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (room, limits[1]))
         for _ in range(room):
             crowd.enter_context(socket.create_connection(("127.0.0.1", hub.port), BOUND))
-        wait_until(lambda: len(list(held.iterdir())) >= room - 1, "the descriptors are used up")
+        until(lambda: len(list(held.iterdir())) >= room - 1, "the descriptors are used up")
         crowd.close()
         assert [asyncio.run(once(hub, number)) for number in range(2, 30)] == [str(n) for n in range(2, 30)]
         assert hub.workers() == {worker}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from patchbay.errors import ConfigError, TimedOut
 from patchbay.fulltext.index import BEGIN, END, Document, Index
 from patchbay.fulltext.tables import require
-from patchbay.fulltext.words import MOST_CHARACTERS, MOST_WORDS, KnownTexts, pieces, read
+from patchbay.fulltext.words import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS, KnownTexts, pieces, read
 from patchbay.sqlite import sqlite3
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
@@ -209,8 +209,8 @@ def test_the_forms_of_an_identifier_find_each_other(words: list[str]) -> None:
 
 
 def test_a_query_is_read_to_a_bound() -> None:
-    assert len(read(" ".join(f"w{number}" for number in range(500)))) == MOST_WORDS
-    assert sum(len(term.text) for term in read("x" * 50_000)) == MOST_CHARACTERS
+    assert len(read(" ".join(f"w{number}" for number in range(500)))) == MAX_QUERY_WORDS
+    assert sum(len(term.text) for term in read("x" * 50_000)) == MAX_QUERY_CHARACTERS
     assert [(term.text, term.phrase, term.open) for term in read('a "b c" b a')] == [
         ("b c", True, False),
         ("b", False, False),
@@ -261,19 +261,19 @@ def test_a_file_is_there_again_and_begins_empty_for_other_columns(tmp_path: Path
         assert len(other) == 0
 
 
-def test_a_file_that_is_no_index_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("these are no bytes of a database " * 100)
-    with pytest.raises(ConfigError, match=r"notes\.txt: expected a place for a search index"):
+    with pytest.raises(ConfigError, match=r"notes\.txt: expected a search index"):
         Index({"text": 1.0}, path)
     with pytest.raises(ConfigError, match="unable to open"):
         Index({"text": 1.0}, tmp_path / "no such folder" / "index.db")
 
 
-def test_an_sqlite_without_the_module_is_told() -> None:
+def test_an_sqlite_without_the_module_is_an_error() -> None:
     connection = sqlite3.connect(":memory:")
     require(connection, "fts5")
-    with pytest.raises(ConfigError, match=r"expected an SQLite with fts9 compiled in; this is \d"):
+    with pytest.raises(ConfigError, match=r"expected SQLite with fts9; version \d"):
         require(connection, "fts9")
     connection.close()
 

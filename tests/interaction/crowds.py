@@ -9,7 +9,6 @@ import http.client
 import json
 import selectors
 import socket
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.hubs import modern_request
-from tests.interaction.programs import BOUND
+from tests.waiting import BOUND, until
 
 CLIENT = {"name": "crowd", "version": "1"}
 NOTICE = b"/list_changed"
@@ -38,7 +37,7 @@ class Listener:
     _tail: bytes = field(default=b"", repr=False)
 
     def read(self) -> None:
-        """Take what there is."""
+        """Read the available bytes."""
         piece = self.connection.recv(65536)
         self.ended = self.ended or not piece
         seen = self._tail + piece
@@ -49,7 +48,7 @@ class Listener:
 
 
 class Crowd:
-    """Listeners to one hub, read by whoever waits for something."""
+    """Listeners to one hub; a waiting test reads from them."""
 
     def __init__(self, url: str) -> None:
         self._address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
@@ -89,15 +88,17 @@ class Crowd:
         return [tool["name"] for tool in answer["result"]["tools"]]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Read until something is so."""
-        end = time.monotonic() + BOUND
-        while not condition():
-            assert time.monotonic() < end, f"waited {BOUND} s in vain: {what}"
-            for key, _ in self._selector.select(0.05):
-                listener: Listener = key.data
-                listener.read()
-                if listener.ended:
-                    self._selector.unregister(listener.connection)
+        """Read from all listeners until a condition is true."""
+        until(lambda: condition() or self._read_ready(), what)
+
+    def _read_ready(self) -> bool:
+        """Read from the listeners that have data; returns False, so that a wait goes on."""
+        for key, _ in self._selector.select(0.05):
+            listener: Listener = key.data
+            listener.read()
+            if listener.ended:
+                self._selector.unregister(listener.connection)
+        return False
 
     def read_all(self) -> None:
         """Take what has arrived already, until there is nothing."""

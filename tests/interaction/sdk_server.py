@@ -1,6 +1,6 @@
 """A server made with the official Python SDK that offers a part of what `everything` does, under the same names.
 
-Run as a program: `python sdk_server.py PORT`. It is what the hub's answers are compared with.
+Run as a program: `python sdk_server.py PORT`. Tests compare its answers with those of the hub.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,7 +18,8 @@ from mcp_types import ToolListChangedNotification
 
 from patchbay.catalogue.watching.folder import WatchedFolder
 from tests.interaction.peers import MODERN, PythonSdk, names, texts
-from tests.interaction.programs import BOUND, Hub
+from tests.interaction.programs import Hub
+from tests.waiting import BOUND, until_async
 
 pytestmark = pytest.mark.process
 
@@ -38,13 +38,6 @@ def drop(hub: Hub, name: str, text: str) -> None:
     draft = hub.servers / f".{name}.draft"
     draft.write_text(text, "utf-8")
     draft.rename(hub.servers / name)
-
-
-async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something is so; it is looked at again and again, without a pause."""
-    begun = time.monotonic()
-    while not await check():
-        assert time.monotonic() - begun < BOUND, "it never became so"
 
 
 @asynccontextmanager
@@ -70,7 +63,7 @@ def test_a_dropped_in_file_is_known_to_a_connected_client(hub: Hub, mode: str) -
 
             assert not await listed()
             drop(hub, f"{name}.py", ONE)
-            await until(listed)
+            await until_async(listed)
 
     asyncio.run(conversation())
     assert PythonSdk(mode).tools(hub.endpoint(name)) == ["one"]
@@ -89,10 +82,10 @@ def test_a_saved_change_is_listed_and_can_be_called(hub: Hub, mode: str) -> None
             async def listed() -> bool:
                 return names((await client.list_tools()).tools) == ["one", "two"]
 
-            await until(listed)
+            await until_async(listed)
             assert texts((await client.call_tool("two", {})).content) == "2"
 
-    asyncio.run(until(lambda: served(hub, name)))
+    asyncio.run(until_async(lambda: served(hub, name)))
     asyncio.run(conversation())
 
 
@@ -103,7 +96,7 @@ async def served(hub: Hub, name: str) -> bool:
         return name in [one["name"] for one in json.loads(texts(result.content))]
 
 
-def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> None:
+def test_a_client_with_a_handshake_is_notified_of_a_change(hub: Hub) -> None:
     drop(hub, "told.py", ONE)
 
     async def conversation() -> None:
@@ -121,11 +114,11 @@ def test_a_change_is_told_to_a_client_that_connected_by_handshake(hub: Hub) -> N
             await asyncio.wait_for(changed.wait(), BOUND)
             assert names((await client.list_tools()).tools) == ["one", "two"]
 
-    asyncio.run(until(lambda: served(hub, "told")))
+    asyncio.run(until_async(lambda: served(hub, "told")))
     asyncio.run(conversation())
 
 
-def test_a_change_is_told_to_a_client_that_listens(hub: Hub) -> None:
+def test_a_listening_client_is_notified_of_a_change(hub: Hub) -> None:
     drop(hub, "heard.py", ONE)
 
     async def conversation() -> None:
@@ -138,13 +131,13 @@ def test_a_change_is_told_to_a_client_that_listens(hub: Hub) -> None:
             await asyncio.wait_for(anext(aiter(subscription)), BOUND)
             assert names((await client.list_tools()).tools) == ["one", "two"]
 
-    asyncio.run(until(lambda: served(hub, "heard")))
+    asyncio.run(until_async(lambda: served(hub, "heard")))
     asyncio.run(conversation())
 
 
 def test_a_broken_file_takes_down_itself_alone(hub: Hub) -> None:
     drop(hub, "broken.py", "def broken(:\n")
     drop(hub, "whole.py", ONE)
-    asyncio.run(until(lambda: served(hub, "whole")))
+    asyncio.run(until_async(lambda: served(hub, "whole")))
     assert not asyncio.run(served(hub, "broken"))
     assert PythonSdk(MODERN).call(hub.endpoint("whole"), "one", {}) == "1"

@@ -1,4 +1,4 @@
-"""One body, every client: what is plugged in can be listed, called and read by clients that nobody here wrote."""
+"""The same tests for every independent client: it lists, calls and reads what the hub serves."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_a_tool_that_fails_is_a_failure_for_every_client(hub: Hub, peer: Peer) -
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])
-def test_the_python_sdk_speaks_the_revision_it_was_told_to(hub: Hub, mode: str) -> None:
+def test_the_python_sdk_uses_the_configured_revision(hub: Hub, mode: str) -> None:
     expected = "2025-11-25" if mode == "legacy" else mode
     assert PythonSdk(mode).revision(hub.endpoint("echo")) == expected
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN, "sdk-1"])
-def test_the_typescript_sdks_speak_the_revision_they_were_told_to(hub: Hub, mode: str, tmp_path: Path) -> None:
+def test_the_typescript_sdks_use_the_configured_revision(hub: Hub, mode: str, tmp_path: Path) -> None:
     with typescript_sdk(mode, tmp_path) as peer:
         assert peer.revision(hub.endpoint("echo")) == (MODERN if mode == MODERN else "2025-11-25")
 

@@ -15,7 +15,8 @@ from mcp.types import TextResourceContents
 
 from tests.hubs import modern_request
 from tests.interaction.peers import MODERN
-from tests.interaction.programs import BOUND, running_hub
+from tests.interaction.programs import running_hub
+from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process]
 

@@ -2,7 +2,8 @@
 
 The policy that is asserted: a change that a server's author announces is told once to every listener of that server.
 Saved files are looked at twice a second, so changes of a file that follow each other faster become one notice; after
-the last one there is a notice for everybody. Nobody hears of another server. All of it holds for both eras alike.
+the last one there is a notice for everybody. A listener gets no changes of another server. All of it holds for both
+eras alike.
 """
 
 from __future__ import annotations

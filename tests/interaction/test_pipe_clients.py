@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, over `patchbay stdio` and over the pair of routes of 2024-11-05."""
+"""Independent clients, over `patchbay stdio` and over the pair of routes of 2024-11-05."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from mcp.client.stdio import StdioServerParameters
 
 from tests.checkout import ROOT
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, names, texts
-from tests.interaction.programs import BOUND, Hub, plain_environment
+from tests.interaction.programs import Hub, plain_environment
 from tests.interaction.test_clients import USES, Use
+from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process]
 

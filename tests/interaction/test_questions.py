@@ -1,4 +1,4 @@
-"""A tool asks, reports and logs, and a client that nobody here wrote answers and hears it, old revision or new."""
+"""A tool asks, reports progress and logs, and independent clients of old and new revisions answer and receive it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from mcp_types import (
 )
 
 from tests.interaction.peers import MODERN, texts
-from tests.interaction.programs import BOUND, Hub
+from tests.interaction.programs import Hub
+from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("mode", ["legacy", MODERN])]
 
@@ -96,7 +97,7 @@ def test_a_user_may_decline(hub: Hub, mode: str) -> None:
     assert answer == "Hello, (decline)!"
 
 
-def test_a_client_that_cannot_answer_is_told_what_it_would_need(hub: Hub, mode: str) -> None:
+def test_a_client_without_a_capability_gets_its_name(hub: Hub, mode: str) -> None:
     if mode == "legacy":
         assert re.match("failed: .*sampling", said(hub, mode, "test_missing_capability", sampling_callback=None))
         return
@@ -112,7 +113,7 @@ def innermost(problem: BaseException) -> BaseException:
     return problem
 
 
-def test_progress_and_logs_are_heard(hub: Hub, mode: str) -> None:
+def test_progress_and_logs_arrive(hub: Hub, mode: str) -> None:
     steps: list[float] = []
     lines: list[Any] = []
 

@@ -1,6 +1,6 @@
 """The hub is killed and started again on the same data, and a session of 2025-11-25 goes on where it was.
 
-What was said is kept before it is sent, so that a client that lost some of it gets it by its last event id, from
+The hub stores each message before sending it, so that a client that lost some of it gets it by its last event id, from
 whichever process. A call that the hub took with it is gone; what it had said until then is not.
 """
 
@@ -25,10 +25,10 @@ import mcp_types
 import pytest
 from mcp.shared.message import ClientMessageMetadata
 
-from tests.hubs import until
 from tests.interaction.crowds import worker_of
 from tests.interaction.peers import texts
-from tests.interaction.programs import BOUND, free_port, running, status_of
+from tests.interaction.programs import free_port, running, status_of
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ import time
 
 
 def work(context, steps: int, last: bool = True) -> str:
-    """Report so many steps, then end, or go on for ever."""
+    """Report a number of steps, then end, or continue without end."""
     for step in range(1, steps + 1):
         context.progress(step, steps)
     while not last:
@@ -171,7 +171,7 @@ def text(event: Event) -> str:
     return str(event[1]["result"]["content"][0]["text"])
 
 
-def test_what_was_lost_of_a_call_that_ended_is_replayed_after_a_restart(place: Place, client: Client) -> None:
+def test_lost_messages_of_an_ended_call_are_replayed_after_a_restart(place: Place, client: Client) -> None:
     """X-10, V-C1, V-C14: the same session id, the events after the last that was read, then the end."""
     with place.hub() as hub:
         client.open()
@@ -184,7 +184,7 @@ def test_what_was_lost_of_a_call_that_ended_is_replayed_after_a_restart(place: P
         assert text(list(client.work(1))[-1]) == "1 steps are done"
 
 
-def test_what_a_call_said_until_the_hub_was_killed_is_replayed(place: Place, client: Client) -> None:
+def test_messages_of_a_call_before_the_kill_of_the_hub_are_replayed(place: Place, client: Client) -> None:
     """X-10: the middle of a stream; the call itself went with the hub."""
     with place.hub() as hub:
         client.open()
@@ -215,8 +215,8 @@ def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place:
         assert hub.wait(BOUND) == 0
 
 
-def test_changes_while_the_hub_was_down_are_told_to_a_listener_that_comes_back(place: Place, client: Client) -> None:
-    """V-C14, T9.8: the definition changes while nobody serves it."""
+def test_a_resuming_listener_gets_changes_from_before_the_restart(place: Place, client: Client) -> None:
+    """V-C14, T9.8: the definition changes while the hub is stopped."""
     with place.hub() as hub:
         client.open()
         begin, nothing = next(client.listen())

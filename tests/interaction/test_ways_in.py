@@ -21,9 +21,10 @@ from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.subscription import parse_request
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold
-from tests.hubs import MODERN, Answer, Hub, modern_request, until
+from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.laboratory import CASES, FILES, LIMIT, TOOLS, Case, Json
 from tests.protocol.native.natives import items, native, stream
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def test_there_are_two_hundred_calls_of_every_sort() -> None:
     assert len({json.dumps([case.tool, case.arguments]) for case in CASES}) == len(CASES)
 
 
-def test_what_a_large_result_links_to_is_what_other_ways_give_whole(hub: Hub) -> None:
+def test_a_large_result_links_to_the_whole_result_of_other_entry_points(hub: Hub) -> None:
     """X-14"""
     case = Case("large", {"size": 5000}, large=True)
     head, link = by_mcp_2026(hub, case)["content"]

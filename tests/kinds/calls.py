@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import dedent
@@ -18,18 +17,6 @@ from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.shell.handler import shell_handler
 from patchbay.processes.limits import Limits
 from patchbay.views.fold import fold
-
-BOUND = 60.0
-"""Seconds after which a waiting test gives up."""
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, with the one bound of these tests."""
-    until = time.monotonic() + BOUND
-    pulse = threading.Event()
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        pulse.wait(0.005)
 
 
 def alive(pid: int) -> bool:

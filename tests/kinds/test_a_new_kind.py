@@ -13,8 +13,9 @@ import pytest
 
 from patchbay.boot.generate import BootImageGenerator
 from patchbay.kind import known_kinds, register
-from tests.hubs import Hub, until
+from tests.hubs import Hub
 from tests.kinds.countdown.kind import KIND
+from tests.waiting import until
 
 BROWSER = {"Accept": "text/html"}
 LAUNCH = "; countdown\nrocket = 3\n"

@@ -14,9 +14,7 @@ import pytest
 from patchbay.processes import process_trees
 from patchbay.processes.process_trees import children_of, descendants, environment_of, kill_marked, process_ids
 from patchbay.processes.program import Command, run
-
-BOUND = 60.0
-"""Seconds after which a waiting test gives up."""
+from tests.waiting import BOUND
 
 REAPS_WITHOUT_WAITID = """
 import os, time

@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from patchbay.catalogue.public_names import public_name
-from tests.hubs import MODERN, Hub, modern_request, until
+from tests.hubs import MODERN, Hub, modern_request
 from tests.protocol.test_tools import listed
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub)
     assert hub.call("", "snake_case_two", {}, MODERN).text == "snake.case_two"
 
 
-def test_what_two_servers_would_both_be_called_is_not_served(hub: Hub) -> None:
+def test_a_name_of_two_servers_is_not_served(hub: Hub) -> None:
     """X-8: no server can pass for another; each is still there by its own name and at its own address."""
     assert hub.call("", "dot.b.c", {}, MODERN).result["isError"] is True
     assert hub.call("dot.b", "c", {}, MODERN).text == "dot.b c"
@@ -121,7 +122,7 @@ def test_a_legacy_client_needs_a_session_here(hub: Hub) -> None:
     assert result["serverInfo"]["name"] == "patchbay" and "- a" in result["instructions"]
 
 
-def test_a_change_of_any_server_is_told(hub: Hub) -> None:
+def test_a_change_of_any_server_is_announced(hub: Hub) -> None:
     stream = hub.stream("", *modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
 
     def messages() -> Iterator[Any]:

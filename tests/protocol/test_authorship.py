@@ -80,7 +80,8 @@ def arrived(answer: Answer, revision: str) -> list[Any]:
 def grown(pieces: list[Any], revision: str) -> list[Any]:
     """What has to arrive: every text that is not empty and, in 2026-07-28, the log; and the tool's numbers that are
     larger than its numbers before and, with the texts counted in, than the last number sent. Each text counts one, or
-    the least that is more where one is too small to change the number."""
+    the least that is more where one is too small to change the number.
+    """
     expected: list[Any] = []
     reached, texts, largest = -math.inf, 0.0, -math.inf
     for piece in pieces:
@@ -122,7 +123,7 @@ def test_text_that_is_streamed_is_the_text_of_the_result(
 @FEW
 @example(pieces=["0", 2.0**53, "0", 2.0**53], tool="said", revision=MODERN)
 @given(pieces=PIECES, tool=st.sampled_from(TOOLS), revision=st.sampled_from(("2025-11-25", MODERN)))
-def test_what_a_tool_says_arrives_in_the_order_in_which_it_was_said(
+def test_the_events_of_a_tool_arrive_in_order(
     hub: Hub, server: str, pieces: list[Any], tool: str, revision: str
 ) -> None:
     """SUB-24: texts, progress and log lines."""

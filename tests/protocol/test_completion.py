@@ -56,12 +56,12 @@ def completed(hub: Hub, name: str, value: str = "", **others: str) -> dict[str, 
     return dict(result["completion"])
 
 
-def test_a_function_gives_the_values_and_those_that_fit_are_told(hub: Hub) -> None:
+def test_a_function_gives_the_values_and_the_matching_ones_are_returned(hub: Hub) -> None:
     assert completed(hub, "book") == {"values": ["Iliad", "Odyssey", "books"], "total": 3, "hasMore": False}
     assert completed(hub, "book", "ody")["values"] == ["Odyssey"]
 
 
-def test_it_knows_the_other_arguments_and_at_most_a_hundred_values_are_told(hub: Hub) -> None:
+def test_it_gets_the_other_arguments_and_at_most_a_hundred_values_are_returned(hub: Hub) -> None:
     found = completed(hub, "number", book="Iliad")
     assert (found["values"][0], len(found["values"]), found["total"], found["hasMore"]) == ("Iliad-0", 100, 150, True)
     assert completed(hub, "number", "ANY-14")["values"][:2] == ["any-14", "any-140"]

@@ -69,11 +69,11 @@ def test_discover_names_the_modern_versions_and_the_server_in_meta(zoo: Hub) -> 
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe"])
-def test_what_2026_07_28_removed_is_not_found_there(zoo: Hub, method: str) -> None:
+def test_methods_removed_in_2026_07_28_do_not_exist_there(zoo: Hub, method: str) -> None:
     answer = zoo.modern("zoo", method, id=9)
     assert (answer.status, answer.error["code"], answer.last["id"]) == (404, -32601, 9)
 
 
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
-def test_what_2026_07_28_added_is_not_found_before(zoo: Hub, method: str) -> None:
+def test_methods_added_in_2026_07_28_do_not_exist_before(zoo: Hub, method: str) -> None:
     assert zoo.legacy("zoo", method).error["code"] == -32601

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.protocol.callers import EVERYTHING
+from patchbay.protocol.versions import REVISIONS
 from tests.hubs import MODERN, Hub
 
 TWINS = "def first() -> str:\n    return '1'\n\n\ndef second() -> str:\n    return '2'\n"
@@ -46,3 +48,15 @@ def test_a_cursor_of_another_list_is_refused_though_both_have_the_name(
     error = ask(hub, version, f"{other}/list", cursor).error
     assert error["code"] == -32602
     assert "begin again without one" in error["message"]
+
+
+def test_a_list_is_rendered_once_for_all_who_see_the_same(hub: Hub) -> None:
+    """DESIGN 10: once for each version, revision and set of what may be seen."""
+    lists, server, revision = (
+        hub.app.extensions["dispatcher"].desk.lists,
+        hub.catalogue.find("twins"),
+        REVISIONS[MODERN],
+    )
+    first = lists.page(server, "tools", revision, {}, EVERYTHING)
+    assert lists.page(server, "tools", revision, {}, EVERYTHING).data is first.data
+    assert lists.page(server, "tools", revision, {}, "less").data is not first.data

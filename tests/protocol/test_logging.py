@@ -16,7 +16,7 @@ def slow(hub: Hub, session: str) -> Any:
     return hub.legacy("zoo", "tools/call", {"name": "slow"}, session=session)
 
 
-def test_a_session_hears_what_is_at_or_above_its_level(zoo: Hub) -> None:
+def test_a_session_gets_log_messages_at_or_above_its_level(zoo: Hub) -> None:
     """SUB-31."""
     session = zoo.open("zoo")
     assert logged(slow(zoo, session)) == ["did 2", "did 3"]
@@ -38,7 +38,7 @@ def test_in_2026_07_28_nothing_is_logged_unless_the_request_says_a_level(zoo: Hu
     assert logged(zoo.modern("zoo", "tools/call", params, meta=level)) == ["did 1", "did 2", "did 3"]
 
 
-def test_progress_is_told_under_the_callers_own_token_and_never_without_one(zoo: Hub) -> None:
+def test_progress_uses_the_callers_token_and_is_never_sent_without_one(zoo: Hub) -> None:
     """SUB-27, X-13, SUB-C10."""
     without = zoo.modern("zoo", "tools/call", {"name": "slow"})
     assert all(each.get("method") != "notifications/progress" for each in without.messages)

@@ -96,7 +96,7 @@ def test_an_id_that_is_neither_string_nor_integer_is_refused(zoo: Hub, id: Any) 
         '{"jsonrpc":"2.0"}'.encode("utf-16"),
     ],
 )
-def test_what_is_not_strict_json_is_a_parse_error(zoo: Hub, body: bytes) -> None:
+def test_text_that_is_not_strict_json_is_a_parse_error(zoo: Hub, body: bytes) -> None:
     """SUB-34, T12.1, THREATS M18."""
     answer = zoo.raw("zoo", body)
     assert (answer.status, answer.error["code"], answer.last["id"]) == (400, -32700, None)
@@ -126,7 +126,7 @@ def test_an_unknown_method_is_not_found(zoo: Hub) -> None:
     assert (new.status, new.error["code"]) == (404, -32601)
 
 
-def test_an_answer_nobody_waits_for_is_dropped(zoo: Hub) -> None:
+def test_an_unexpected_answer_is_dropped(zoo: Hub) -> None:
     session = zoo.open("zoo")
     sent = zoo.send("zoo", {"jsonrpc": "2.0", "id": "x", "result": {}}, {"Mcp-Session-Id": session})
     assert (sent.status, sent.body) == (202, b"")
@@ -152,7 +152,7 @@ def test_a_version_header_that_no_revision_has_is_answered_by_a_sentence_about_v
     )
 
 
-def test_a_call_that_worked_says_so(zoo: Hub) -> None:
+def test_a_successful_call_says_so(zoo: Hub) -> None:
     """SUB-18: `isError: false`, in every revision."""
     for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"):
         assert zoo.call("zoo", "greet", {"name": "Ada"}, version).result["isError"] is False

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from patchbay.protocol.versions import REVISIONS
-from tests.hubs import MODERN, Hub, until
+from tests.hubs import MODERN, Hub
 from tests.protocol.test_tools import listed
+from tests.waiting import until
 
 PEOPLE = "ada lovelace 36\ngrace hopper 85\nalan turing 41\n"
 FILES = {

@@ -77,7 +77,7 @@ def test_a_completion_of_nothing_is_an_error(zoo: Hub, params: dict[str, Any]) -
     assert zoo.legacy("zoo", "completion/complete", params).error["code"] == -32602
 
 
-def test_what_a_revision_does_not_know_is_text_in_its_messages(tmp_path: Path) -> None:
+def test_content_that_a_revision_does_not_have_becomes_text(tmp_path: Path) -> None:
     """SPEC-DIGEST 1.5: sound from 2025-03-26 on, links from 2025-06-18 on."""
     sound = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
     link = {"type": "resource_link", "uri": "x://y", "name": "y"}

@@ -12,7 +12,7 @@ from patchbay.protocol import request_context
 from patchbay.protocol.request_context import Cancellations, RunningRequests
 from patchbay.stores.bus import LocalSubscription
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
+from tests.waiting import until
 
 
 class Failing(MemoryStore):
@@ -22,7 +22,7 @@ class Failing(MemoryStore):
         return "the disk is full"
 
 
-def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancellation_arrives_after_any_failure_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-C11, X-19: with several workers, a call is cancelled in the one that runs it."""
     looks: list[int] = []
     get = LocalSubscription.get
@@ -42,4 +42,4 @@ def test_a_cancellation_is_heard_however_long_the_store_has_failed(monkeypatch: 
     there.cancel("me", 1, "not wanted")
     until(lambda: bool(flag), "it is cancelled")
     store.close()
-    until(lambda: not listening.is_alive(), "nobody listens to a store that is closed")
+    until(lambda: not listening.is_alive(), "the thread for cancellations ends with the store")

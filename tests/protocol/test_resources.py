@@ -73,7 +73,7 @@ def test_a_function_makes_its_resource_when_it_is_read(zoo: Hub) -> None:
     assert read(zoo, "zoo", "zoo://note")["text"] == "a note, made when read"
 
 
-def test_a_template_reads_what_its_variables_say(zoo: Hub) -> None:
+def test_a_template_reads_with_its_variables(zoo: Hub) -> None:
     (template,) = zoo.legacy("zoo", "resources/templates/list").result["resourceTemplates"]
     assert template["uriTemplate"] == "zoo://item/{id}"
     assert loads(read(zoo, "zoo", "zoo://item/a%20b")["text"]) == {"id": "a b"}
@@ -98,7 +98,7 @@ def test_the_last_output_of_a_tool_is_a_resource(zoo: Hub) -> None:
     assert read(zoo, "echo", "echo://last")["text"].strip() == "remember me"
 
 
-def test_answers_that_may_be_kept_say_how_long(zoo: Hub) -> None:
+def test_cacheable_answers_have_a_lifetime(zoo: Hub) -> None:
     """SPEC-DIGEST 1.7: long only at a pinned address."""
     moving = zoo.modern("zoo", "resources/read", {"uri": "zoo://readme"}).result
     version = zoo.catalogue.find("zoo").version

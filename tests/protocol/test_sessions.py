@@ -13,7 +13,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Journal
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
+from tests.waiting import until
 
 KEY = b"k" * 32
 

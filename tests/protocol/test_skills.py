@@ -103,7 +103,7 @@ def test_digest_and_size_are_those_of_the_bytes_that_are_read(crafts: Hub) -> No
             assert content["uri"] == file["uri"]
 
 
-def test_the_frontmatter_is_what_every_reader_of_yaml_1_2_sees(crafts: Hub) -> None:
+def test_the_frontmatter_is_read_as_yaml_1_2(crafts: Hub) -> None:
     """SPEC-DIGEST 3.5: `yes` and dates are texts there."""
     entry = ask(crafts, "skills/get", uri="skill://bake/SKILL.md")["skill"]
     assert entry["frontmatter"] == {
@@ -132,7 +132,7 @@ def test_an_unknown_skill_is_an_invalid_parameter(crafts: Hub, uri: Any) -> None
     assert crafts.modern("crafts", "skills/get", {"uri": uri}).error["code"] == -32602
 
 
-def test_a_directory_shows_what_lies_directly_in_it(crafts: Hub) -> None:
+def test_a_directory_lists_its_direct_entries(crafts: Hub) -> None:
     found = pages(crafts, "resources/directory/read", "resources", uri="skill://bake")
     children = [one for page in found for one in page]
     assert [(one["uri"], one["name"], one["mimeType"]) for one in children] == [
@@ -156,7 +156,7 @@ NO_DIRECTORIES = [
 
 
 @pytest.mark.parametrize("uri", NO_DIRECTORIES)
-def test_what_is_no_directory_is_an_invalid_parameter(crafts: Hub, uri: Any) -> None:
+def test_a_uri_that_is_not_a_directory_is_an_invalid_parameter(crafts: Hub, uri: Any) -> None:
     assert crafts.modern("crafts", "resources/directory/read", {"uri": uri}).error["code"] == -32602
 
 

@@ -1,4 +1,4 @@
-"""Tool search: what a list shows, what is found, and that calling through `call_tool` is calling the tool.
+"""Tool search: the listed tools, the found tools, and calls through `call_tool`, which equal calls of the tool.
 
 Every test runs at one server and at all servers together, most of them in all five revisions.
 """
@@ -18,6 +18,7 @@ from mcp.types import TextContent
 
 from patchbay.boot import change_names
 from patchbay.catalogue.search import FINDERS
+from patchbay.protocol.callers import EVERYTHING
 from patchbay.protocol.lists import PAGES
 from patchbay.protocol.versions import REVISIONS
 from tests.checkout import ROOT
@@ -105,7 +106,7 @@ def newest(request: pytest.FixtureRequest, hub: Hub) -> Door:
     return Door(hub, "zoo", "", MODERN) if request.param == "one server" else Door(hub, "", "zoo__", MODERN)
 
 
-def test_a_list_shows_the_two_and_what_is_always_shown(door: Door) -> None:
+def test_a_list_has_the_two_tools_and_the_pinned_ones(door: Door) -> None:
     tools = {tool["name"]: tool for tool in door.send("tools/list", {}).result["tools"]}
     always = ["greet", "asks", "asks_twice"] if door.server else ["zoo__greet"]
     assert list(tools) == [SEARCH, CALL, *always]
@@ -114,7 +115,7 @@ def test_a_list_shows_the_two_and_what_is_always_shown(door: Door) -> None:
     assert ("outputSchema" in tools[SEARCH]) == (door.version >= "2025-06-18")
 
 
-def test_what_is_found_has_its_schema_and_can_be_called(door: Door) -> None:
+def test_a_found_tool_has_its_schema_and_can_be_called(door: Door) -> None:
     """The result is the same as text and, where the revision has it, as structured content."""
     answer = door.search("give a mapping of rows", limit=3)
     found = json.loads(answer.text)["tools"]
@@ -240,7 +241,7 @@ def test_a_call_through_it_is_cancelled_by_its_id(hub: Hub, server: str) -> None
     assert not any(b'"result"' in frame or b'"error"' in frame for frame in stream)
 
 
-def test_headers_repeat_what_the_client_sent(hub: Hub) -> None:
+def test_headers_repeat_the_request_of_the_client(hub: Hub) -> None:
     """X-21: `Mcp-Name` is that of the body; `Mcp-Param-*` belong to the schema of the tool that was named."""
     inner = {"name": "where", "arguments": {"region": "eu"}}
     params = {"name": CALL, "arguments": inner}
@@ -252,7 +253,7 @@ def test_headers_repeat_what_the_client_sent(hub: Hub) -> None:
     assert hub.modern("place", "tools/call", inner, headers={"Mcp-Param-Region": "eu"}).text == "eu"
 
 
-def test_what_is_excluded_cannot_be_found_or_called(hub: Hub) -> None:
+def test_an_excluded_tool_cannot_be_found_or_called(hub: Hub) -> None:
     assert hub.modern("place", "tools/call", {"name": "secret"}).result["isError"] is True
     assert hub.modern("place", "tools/call", {"name": CALL, "arguments": {"name": "secret"}}).result["isError"] is True
     assert json.loads(Door(hub, "place", "", MODERN).search("secret").text)["tools"] == []
@@ -266,9 +267,9 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = PAGES.peek(server, ("tools", MODERN, None))
+    kept = PAGES.peek(server, ("tools", MODERN, None, EVERYTHING))
     hub.modern("zoo", "tools/list")
-    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
+    assert PAGES.peek(server, ("tools", MODERN, None, EVERYTHING)) is kept
     assert FINDERS.peek(server, "") is None
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
     made = FINDERS.peek(server, "")

@@ -103,7 +103,7 @@ def test_a_simple_tool_gives_its_text(zoo: Hub, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_missing_argument_is_told_as_the_revision_tells_it(zoo: Hub, version: str) -> None:
+def test_a_missing_argument_is_reported_in_the_form_of_the_revision(zoo: Hub, version: str) -> None:
     """T5.2, X-2: a result with isError from 2025-11-25 on, -32602 with details before."""
     answer = zoo.call("zoo", "greet", {}, version)
     if version in ("2025-11-25", MODERN):

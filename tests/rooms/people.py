@@ -16,7 +16,7 @@ from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.session import Receipt, RoomSession
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
+from tests.waiting import until
 
 Json = dict[str, Any]
 
@@ -119,10 +119,9 @@ def serving(person: Person, answer: Callable[[Json], Json]) -> Iterator[None]:
 
     def serve() -> None:
         for delivery in person.session.events():
-            envelope: Json = delivery.envelope if delivery is not None else {"type": ""}
-            if envelope["type"] == "tool.call":
-                call_id = envelope["payload"]["callId"]
-                person.says("tool.result", {"callId": call_id, "ok": True, **answer(envelope["payload"])})
+            if delivery is not None and delivery.envelope["type"] == "tool.call":
+                payload = delivery.envelope["payload"]
+                person.says("tool.result", {"callId": payload["callId"], "ok": True, **answer(payload)})
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

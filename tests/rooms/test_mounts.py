@@ -18,9 +18,9 @@ from patchbay.rooms.servers.announcements import matches_resource
 from patchbay.rooms.servers.mounting import CREDENTIALS, GatewayContext
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub
 from tests.rooms.people import Person, rooms_of
+from tests.waiting import until
 
 Json = dict[str, Any]
 DEFINITION = Path(__file__).parents[1] / "kinds" / "mount" / "upstream_definition.py"
@@ -99,7 +99,7 @@ def test_an_mcp_client_calls_a_mounted_tool_and_a_cancelled_call_ends_upstream(
     assert isinstance(events[-1], Done)
     trace = upstream.servers.parent / "trace"
     waiting = room.call("work", "wait", {"path": str(trace)}, "zoe", 60)
-    assert next(one for one in waiting if isinstance(one, Progress))
+    assert next(one for one in waiting if isinstance(one, Progress)).progress >= 1
     waiting.close()
     error = alice.waits_for("tool.result", lambda payload: not payload["ok"])["payload"]["error"]
     assert error == "cancelled: the caller went away"

@@ -10,9 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -21,10 +20,7 @@ from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.store import DATABASE_FILE as FILE
 from patchbay.web.operator.login_links import LoginLinks
 from tests.checkout import ROOT
-
-BOUND = 60.0
-"""Seconds that any wait of these tests may take."""
-
+from tests.waiting import BOUND
 
 LISTEN = "0A"
 """The state of a socket that listens, as /proc/net/tcp writes it."""
@@ -189,18 +185,6 @@ def refused(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(folder, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=BOUND, check=False
     )
-
-
-def until(condition: Callable[[], object], what: str | Callable[[], object]) -> None:
-    """Wait until a condition of other processes holds: they tell nobody, so it is asked again and again.
-
-    `what` says what was waited for; as a function it is asked when the wait was in vain.
-    """
-    end, pause = time.monotonic() + BOUND, threading.Event()
-    while not condition():
-        if time.monotonic() >= end:
-            raise AssertionError(f"still not so after {BOUND:g} s: {what() if callable(what) else what}")
-        pause.wait(0.02)
 
 
 def alive(pid: int) -> bool:

@@ -18,8 +18,8 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.client.peers import fetched, uv_cache
-from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub, status_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 

@@ -9,9 +9,7 @@ import threading
 import pytest
 
 from patchbay.serving.drain import Drain
-
-BOUND = 60.0
-"""Seconds that any wait of these tests may take."""
+from tests.waiting import BOUND
 
 
 def test_before_it_begins_running_calls_have_all_the_time() -> None:

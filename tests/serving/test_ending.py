@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving.running import BOUND, Hub, marks, running, until
+from tests.serving.running import Hub, marks, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

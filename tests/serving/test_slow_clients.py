@@ -16,7 +16,7 @@ import pytest
 from patchbay.serving.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
 from patchbay.serving.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from patchbay.settings import Settings
-from tests.hubs import until
+from tests.waiting import until
 
 WRITE, IDLE = 10.0, 20.0
 
@@ -60,7 +60,7 @@ def connection() -> Connection:
 def test_a_reader_that_takes_nothing_is_late_after_the_write_timeout(connection: Connection) -> None:
     connection.sends(1000, taken=False)
     assert [connection.looked_at(5), connection.looked_at(5)] == [None, None]
-    assert connection.looked_at(5) == "its reader took nothing for 10 s"
+    assert connection.looked_at(5) == "its client has not read for 10 s"
 
 
 def test_a_reader_that_takes_a_little_is_never_late(connection: Connection) -> None:
@@ -72,7 +72,7 @@ def test_a_reader_that_takes_a_little_is_never_late(connection: Connection) -> N
 
 
 def test_a_request_that_drips_is_late(connection: Connection) -> None:
-    """M17: a byte a second, for ever."""
+    """M17: a byte a second, without end."""
     said: list[str | None] = []
     while not any(said):
         connection.receives(1)
@@ -142,7 +142,7 @@ def test_only_accepted_connections_are_cut_off(
     with caplog.at_level(logging.INFO):
         until(lambda: closed_after_a_look(watched, accepted), "the accepted end is shut down")
     [record] = caplog.records
-    assert record.getMessage() == "the connection from 127.0.0.1 is closed: its reader took nothing for 0.2 s"
+    assert record.getMessage() == "the connection from 127.0.0.1 is closed: its client has not read for 0.2 s"
 
 
 def test_a_descriptor_that_was_used_again_is_left_alone(
@@ -159,7 +159,7 @@ def test_a_descriptor_that_was_used_again_is_left_alone(
 
 
 def test_it_works_without_a_descriptor_left(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
-    """X25: what is cut off then is what makes room."""
+    """X25: closing those connections makes room."""
     watched, accepted, _ = pairs
     full(accepted)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -174,7 +174,7 @@ def test_it_works_without_a_descriptor_left(pairs: tuple[SlowClientWatch, socket
         until(lambda: closed_after_a_look(watched, accepted), "the accepted end is shut down")
 
 
-def test_what_is_no_connection_is_passed_over(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
+def test_other_descriptors_are_ignored(pairs: tuple[SlowClientWatch, socket.socket, socket.socket]) -> None:
     watched, _, _ = pairs
     left, right = socket.socketpair()
     with left, right, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:

@@ -18,7 +18,8 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.serving.holding import back_to, held
-from tests.serving.running import BOUND, Hub, Worker, marks, running, until
+from tests.serving.running import Hub, Worker, marks, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -109,7 +110,7 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def flooded(hub: Hub, marks: Path, labels: list[str]) -> ExitStack:
-    """One reader of a flood for each label, none of which reads."""
+    """Open one flood for each label, without reading any."""
     readers = ExitStack()
     for label in labels:
         reader = readers.enter_context(connected(hub))
@@ -125,7 +126,7 @@ def served(hub: Hub) -> bool:
 
 
 def sat_out(hub: Hub, marks: Path) -> int:
-    """Wait until twelve floods were told to stop that nobody reads; the memory of the worker before that."""
+    """Wait until twelve unread floods were stopped; return the memory of the worker before that."""
     marks.mkdir()
     labels = [str(number) for number in range(12)]
     with flooded(hub, marks, labels[:8]):
@@ -135,17 +136,17 @@ def sat_out(hub: Hub, marks: Path) -> int:
     return memory
 
 
-def test_what_readers_hold_that_do_not_read_comes_back(tmp_path: Path) -> None:
+def test_memory_of_readers_that_do_not_read_is_freed(tmp_path: Path) -> None:
     """X6, M9: threads, descriptors and memory; every tool is told, and others are served meanwhile."""
     with flooding(tmp_path, "--write-timeout", "1") as hub:
         worker = Worker(hub)
         assert hub.get("/readyz")[0] == 200
         before = held(worker)
         most = [sat_out(hub, marks(tmp_path) / name) for name in ("first", "second", "third")]
-        # What was freed is not always given back to the system, but it is used again.
+        # Freed memory does not always return to the system, but the worker uses it again.
         assert worker.memory() < max(most[:2]) * 1.2
         back_to(before, worker)
-        assert sum("its reader took nothing for 1 s" in line for line in hub.lines) == 24
+        assert sum("its client has not read for 1 s" in line for line in hub.lines) == 24
 
 
 def test_a_slow_reader_is_waited_for(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_a_reader_that_does_not_take_its_json_is_cut_off(tmp_path: Path) -> None
     """X6: no thread waits for it, only its answer."""
     with flooding(tmp_path, "--write-timeout", "1") as hub, connected(hub, SMALL) as reader:
         call(reader, "much", {"kilobytes": 4096}, Accept="application/json")
-        hub.line_with("its reader took nothing for 1 s")
+        hub.line_with("its client has not read for 1 s")
         assert len(rest(reader)) < 4096 * 1024
 
 
@@ -215,7 +216,7 @@ def test_a_call_that_takes_its_time_is_not_idle(tmp_path: Path) -> None:
             assert listener.recv(65536), "the stream goes on"
         idle.setblocking(False)
         with pytest.raises(BlockingIOError):
-            idle.recv(1)  # nobody knows that it is not the caller's
+            idle.recv(1)  # the hub cannot know that the caller did not cause it
         idle.settimeout(BOUND)
         (marks(tmp_path) / "go").touch()
         answer = rest(caller)

@@ -18,10 +18,11 @@ import pytest
 
 from patchbay import exit_codes
 from tests.checkout import ROOT
-from tests.hubs import modern_request, until
-from tests.interaction.programs import BOUND, plain_environment
+from tests.hubs import modern_request
+from tests.interaction.programs import plain_environment
 from tests.kinds.python.workers.conversing import family
 from tests.serving.running import alive, marks
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -88,7 +89,7 @@ class Child:
         return orjson.loads(self.process.stdout.readline())
 
     def ask(self, method: str, params: Any = None, id: Any = 1) -> Any:
-        """A request and its answer; what is told in between is left out."""
+        """Send a request and return its answer, without the notifications before it."""
         self.send(method, params, id)
         answer = self.until(lambda message: message.get("id") == id)
         if method == "initialize":
@@ -106,7 +107,7 @@ class Child:
         return {self.process.pid} | family(self.process.pid)
 
     def waiting(self) -> int:
-        """How many bytes of the output nobody has read."""
+        """The number of unread bytes of the output."""
         assert self.process.stdout is not None
         size = array("i", [0])
         ioctl(self.process.stdout.fileno(), FIONREAD, size)
@@ -187,7 +188,7 @@ def test_a_signal_ends_it_cleanly_in_the_middle_of_a_call(tmp_path: Path, number
     until(lambda: not any(map(alive, processes)), "nothing is left of the tool")
 
 
-def test_a_listening_client_is_told_of_the_end(tmp_path: Path) -> None:
+def test_a_listening_client_is_notified_of_the_end(tmp_path: Path) -> None:
     """SPEC-DIGEST 1.10."""
     with started(tmp_path, "echo") as child:
         message, _ = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -227,12 +228,12 @@ def test_a_signal_does_not_wait_for_the_calls_that_were_left(tmp_path: Path, iso
     until(lambda: not any(map(alive, processes)), "nothing is left of the tool")
 
 
-def test_a_reader_that_does_not_read_keeps_nobody_from_ending_it(tmp_path: Path) -> None:
+def test_a_reader_that_does_not_read_does_not_block_the_end(tmp_path: Path) -> None:
     with started(tmp_path, "noisy") as child:
         child.ask("initialize", OPEN)
         for id in range(3):
             child.send("tools/call", {"name": "large"}, id)
-        # What fits into the pipe is there, the rest waits in a write.
+        # The pipe is full, and the rest waits in a write.
         until(lambda: child.waiting() >= 4096, "the pipe is full")
         child.process.terminate()
         assert child.process.wait(BOUND) == exit_codes.OK
@@ -256,7 +257,7 @@ def test_several_start_at_once_on_one_data_folder(tmp_path: Path) -> None:
         ("echo", ("--data", "/dev/null/data"), "patchbay: "),
     ],
 )
-def test_what_cannot_be_served_is_one_sentence(
+def test_an_unusable_setting_is_one_sentence(
     tmp_path: Path, server: str, options: tuple[str, ...], sentence: str
 ) -> None:
     with started(tmp_path, server, *options) as child:

@@ -1,4 +1,4 @@
-"""Tasks when the hub ends under them: they get the time of the drain, and none is "working" for ever."""
+"""Tasks when the hub ends under them: they get the time of the drain, and no task stays "working"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from patchbay.protocol.tasks.tasks import GONE, STOPPED, TASKS
 from tests.hubs import modern_request
-from tests.serving.running import BOUND, Hub, alive, running, until
+from tests.serving.running import Hub, alive, running
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 

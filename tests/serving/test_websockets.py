@@ -22,7 +22,8 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from tests.checkout import ROOT
-from tests.serving.running import BOUND, Hub, Worker, until
+from tests.serving.running import Hub, Worker
+from tests.waiting import BOUND, until
 
 KEEPALIVE = 0.2
 

@@ -101,9 +101,9 @@ def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
         SqliteStore(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(ContentError, match="cannot be made"):
+    with pytest.raises(ContentError, match="cannot be created"):
         SqliteStore(tmp_path / "file" / "data")
 
 

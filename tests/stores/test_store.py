@@ -264,3 +264,15 @@ def test_names_are_listed_by_how_they_begin_whatever_comes_behind(store: Store) 
     store.names.move(dict.fromkeys(names, cid), "me", "all")
     assert set(store.names.all("a/")) == set(names[:4])
     assert set(store.names.all("")) == set(names)
+
+
+def test_entries_are_appended_together_only_behind_the_one_that_the_writer_saw(store: Store) -> None:
+    """Compare and set: of two writers that saw the same newest entry, one is refused and nothing of it is kept."""
+    contents, first = store.journal.append_all([("contents", b"x", 3600), ("room", b"1", None)], {"room": 0})
+    assert contents < first
+    store.journal.append("other", b"x")
+    with pytest.raises(StaleUpdate, match="room has a newer entry"):
+        store.journal.append_all([("contents", b"y", None), ("room", b"2", None)], {"room": 0})
+    (second,) = store.journal.append_all([("room", b"2", None)], {"room": first, "nothing": 0})
+    assert [(entry.seq, entry.data) for entry in store.journal.read("room")] == [(first, b"1"), (second, b"2")]
+    assert [entry.data for entry in store.journal.read("contents")] == [b"x"]

@@ -1,4 +1,4 @@
-"""What the tests of `/inspect` share: another hub to look at, a hub that looks, a port that notices whoever comes."""
+"""Shared parts of the tests of `/inspect`: a hub to inspect, a hub that inspects, a port that records connections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ask(context) -> str:
 
 
 def wait(context) -> str:
-    """Wait until nobody wants it any more."""
+    """Wait until no caller uses it."""
     turn = 0
     while not context.cancelled:
         turn += 1
@@ -84,7 +84,7 @@ def looker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A port that notices whoever comes."""
+    """A port that records connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server

@@ -7,13 +7,13 @@ from flask import Flask, Response
 
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
-from patchbay.web.page_security import secure
+from patchbay.web.page_security import add_security
 from patchbay.wire.security import CSP
 
 
 def small_app() -> Flask:
     app = Flask("small")
-    secure(app, Settings())
+    add_security(app, Settings())
     app.register_error_handler(PatchbayError, lambda problem: (problem.message, problem.status))
     app.add_url_rule("/page", "page", lambda: "<p>page</p>")
     app.add_url_rule("/own", "own", lambda: Response("x", headers={"Content-Security-Policy": "sandbox"}))

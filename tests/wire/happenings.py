@@ -20,7 +20,10 @@ from itsdangerous import TimestampSigner, URLSafeTimedSerializer
 
 from patchbay.access.hub_key import load_key
 from patchbay.boot import change_names
-from patchbay.catalogue.rows import PREFIX, ServerRow
+from patchbay.catalogue.rows import (
+    ServerRow,
+)
+from patchbay.topics import SERVERS
 from tests.hubs import Hub
 from tests.wire.patterns import Words
 
@@ -42,7 +45,7 @@ class Stage:
 
     def take(self, bound: Words, name: str) -> None:
         """Serve a server no more."""
-        change_names(self.hub.catalogue.store, {PREFIX + name: None}, "test", "taken")
+        change_names(self.hub.catalogue.store, {SERVERS + name: None}, "test", "taken")
         self.hub.catalogue.refresh()
 
     def updated(self, bound: Words, name: str, uri: str) -> None:
@@ -99,5 +102,5 @@ def put(hub: Hub, name: str, tools: int = 0, prompts: int = 0, resources: int = 
     store = hub.catalogue.store
     text = f'"""The server {name}."""\n\n\n{source}'
     row = ServerRow(name, "python", store.blobs.put(text.encode()), store.blobs.put(orjson.dumps(config)))
-    change_names(store, {PREFIX + name: store.blobs.put(row.to_json())}, "test", "put")
+    change_names(store, {SERVERS + name: store.blobs.put(row.to_json())}, "test", "put")
     hub.catalogue.refresh()

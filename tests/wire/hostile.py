@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
+from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 
 HOSTILE = (
     "<script>alert(1)</script>",

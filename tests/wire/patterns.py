@@ -29,7 +29,7 @@ MORE = "..."
 
 
 class Mismatch(AssertionError):
-    """What came is not what was expected: `where` is the path inside the value."""
+    """A value differs from the expected one: `where` is the path inside the value."""
 
     def __init__(self, where: str, expected: Any, found: Any) -> None:
         super().__init__(f"at {where or 'the top'}: expected {expected!r}, found {found!r}")

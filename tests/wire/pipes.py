@@ -1,4 +1,4 @@
-"""A client of a few lines on a pipe in this process: what it writes is read by the real transport, and back."""
+"""A small client on a pipe in this process: the real transport reads its messages and writes the answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import orjson
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
-from tests.hubs import BOUND, Hub, modern_request
+from tests.hubs import Hub, modern_request
+from tests.waiting import BOUND
 
 Json = dict[str, Any]
 

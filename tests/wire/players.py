@@ -15,7 +15,8 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import BOTH, BOUND, modern_request, path
+from tests.hubs import BOTH, modern_request, path
+from tests.waiting import BOUND
 from tests.wire.happenings import Stage
 from tests.wire.patterns import Mismatch, Words, fill, match
 from tests.wire.pipes import Talk

@@ -71,7 +71,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Expected:
-    """One line of what the server is to say. `kind` is status, header, message, event, text, or one of ENDS."""
+    """One line of the expected output of the server. `kind` is status, header, message, event, text, or one of ENDS."""
 
     line: int
     channel: str

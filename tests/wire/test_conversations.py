@@ -17,7 +17,7 @@ from tests.wire.scripts import Script, read
 FOLDER = Path(__file__).parent
 SCRIPTS = {file: read(file.read_text("utf-8")) for file in sorted((FOLDER / "conversations").rglob("*.txt"))}
 SERVED = {file.name: file.read_text("utf-8") for file in (FOLDER / "servers").iterdir() if file.is_file()}
-# The same functions at another address: what belongs to `wire` is unknown there.
+# The same functions at another address, where the names of `wire` are unknown.
 SERVED["twin.py"] = SERVED["wire.py"]
 PLAYED = [
     pytest.param(file, over, id=f"{file.relative_to(FOLDER / 'conversations').with_suffix('')}-{over}")

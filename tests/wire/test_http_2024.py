@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from patchbay.views.sse import COMMENT
-from tests.hubs import Answer, Hub, until
+from tests.hubs import Answer, Hub
+from tests.waiting import until
 
 Json = dict[str, Any]
 CLIENT = {"name": "tests", "version": "1"}
@@ -86,7 +87,7 @@ def call(tool: str, **arguments: Any) -> Json:
     return {"name": tool, "arguments": arguments}
 
 
-def test_the_stream_begins_with_an_address_that_nobody_can_guess(zoo: Hub) -> None:
+def test_the_stream_begins_with_a_random_address(zoo: Hub) -> None:
     """SUB-41."""
     one, other = Pair(zoo), Pair(zoo)
     path, _, session = one.address.partition("?session=")
@@ -138,7 +139,7 @@ def test_a_tool_asks_on_the_stream_and_is_answered_by_a_post(pair: Pair) -> None
     assert pair.next()["result"]["content"][0]["text"] == "Hello, Ada!"
 
 
-def test_changes_are_told_on_the_stream(zoo: Hub, pair: Pair) -> None:
+def test_changes_are_sent_on_the_stream(zoo: Hub, pair: Pair) -> None:
     pair.open()
     assert pair.request("resources/subscribe", {"uri": "zoo://note"}, 2)["result"] == {}
     zoo.catalogue.hub.updated("zoo", "zoo://note")
@@ -238,7 +239,7 @@ def test_the_number_of_calls_is_bounded(tmp_path: Path) -> None:
 
 
 def get(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str]]:
-    """Status and headers; what follows them is not read."""
+    """Return status and headers, without reading the body."""
     known = {"Host": "localhost", "Accept": "text/event-stream"} | headers
     response = hub.app.test_client().open(path, method=method, headers=known, buffered=False)
     response.close()

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from patchbay.protocol.dispatch import Dispatcher
-from tests.hubs import BOTH, BOUND, Hub, modern_request, until
+from tests.hubs import BOTH, Hub, modern_request
+from tests.waiting import BOUND, until
 
 SOURCE = """import time
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from patchbay.catalogue.rows import name_problem
 from patchbay.wire.native_http import preferred
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import Answer, Hub, until
+from tests.hubs import Answer, Hub
+from tests.waiting import until
 from tests.wire.pipes import Json, NativeTalk, item_of
 
 JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"
@@ -105,7 +106,7 @@ def test_the_form_is_what_accept_prefers(accept: str, form: str | None) -> None:
     assert preferred(accept) == form
 
 
-def test_what_nobody_accepts_is_refused(zoo: Hub) -> None:
+def test_an_accept_header_without_a_known_form_is_refused(zoo: Hub) -> None:
     response = post(zoo, "zoo.greet", ["Ada"], "text/html")
     assert (response.status_code, response.get_json()["error"]["code"]) == (406, -32600)
 
@@ -292,7 +293,7 @@ def test_calls_run_side_by_side_and_each_names_its_subscription(talk: NativeTalk
     }
 
 
-def test_what_was_unsubscribed_says_nothing_more(talk: NativeTalk) -> None:
+def test_an_unsubscribed_call_sends_no_more_items(talk: NativeTalk) -> None:
     """SUB-32."""
     id = talk.call("zoo.hangs")
     assert talk.legacy("zoo.unsubscribe_hangs", {"subscription": id}, 2)["result"] is True
@@ -308,7 +309,7 @@ def test_another_connection_cannot_unsubscribe(zoo: Hub, talk: NativeTalk) -> No
     assert talk.legacy("plexus_unsubscribe", {"subscription": id}, 2)["result"] is True
 
 
-def test_what_cannot_be_understood_is_answered_and_the_pipe_goes_on(talk: NativeTalk) -> None:
+def test_an_invalid_message_is_answered_and_the_pipe_continues(talk: NativeTalk) -> None:
     """SUB-34, SUB-6: batches are refused; notifications are not answered."""
     talk.raw(b"{\n")
     assert talk.until(lambda one: "error" in one, "a parse error")["error"]["code"] == -32700
@@ -332,7 +333,7 @@ def test_more_calls_than_a_pipe_has_room_for_are_refused(talk: NativeTalk) -> No
     for id in range(MAX_CONCURRENT_CALLS):
         talk.call("zoo.hangs", id=id)
     talk.ask("zoo.greet", {"name": "Ada"}, "more")
-    assert "which are the most" in talk.answer("more")["error"]["message"]
+    assert "which is the limit" in talk.answer("more")["error"]["message"]
     assert talk.legacy("plexus_unsubscribe", {"subscription": 1}, "still")["result"] is False
 
 

@@ -1,4 +1,4 @@
-"""Patterns: what matches, what does not, and what is bound."""
+"""Patterns: matching values, other values, and the values of names in a pattern."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_one_command_says_the_same_however_it_is_delivered(hub: Hub) -> None:
     ]
 
 
-def test_a_command_that_fails_keeps_what_it_said_and_its_exit_code(hub: Hub) -> None:
+def test_a_failing_command_keeps_its_output_and_its_exit_code(hub: Hub) -> None:
     """SUB-C5, SUB-C6, SUB-19: partial output, then the error."""
     for result in (buffered(hub, BROKEN), streamed(hub, BROKEN)[1]):
         assert (texts(result), result["isError"]) == (["before\n", SORRY], True)

@@ -1,4 +1,4 @@
-"""Host, Origin and same-origin proof, as tables: what passes, what is refused, and with which status."""
+"""Host, Origin and same-origin proof, as tables: accepted requests, refused requests, and the status of each."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_no_text_makes_the_check_fail_in_another_way(host: str, origin: str) -> 
 
 
 @given(st.text(max_size=40))
-def test_what_is_read_as_an_authority_is_spelled_like_one(text: str) -> None:
+def test_an_authority_has_a_canonical_spelling(text: str) -> None:
     found = authority(text)
     if found is not None:
         name, port = found
@@ -163,7 +163,7 @@ def test_loopback_is_known(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "hub.example", "", "localhost.example"])
-def test_what_is_not_loopback_is_known(host: str) -> None:
+def test_addresses_outside_loopback_are_recognized(host: str) -> None:
     assert not is_loopback(host)
 
 

@@ -19,13 +19,13 @@ from patchbay.protocol.versions import REVISIONS
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 from patchbay.wire.sse import Body, stream_body
-from tests.hubs import BOUND, until
+from tests.waiting import BOUND, until
 
 SAID = Request(7, "tools/call", {})
 
 
 class Call:
-    """A call that says one thing, then what it is let say; `ended` is set when it was closed before its end."""
+    """A call that yields one message, then those it gets; `ended` is set when it is closed before its end."""
 
     def __init__(self) -> None:
         self.go, self.closed, self.done = threading.Event(), threading.Event(), threading.Event()
@@ -68,7 +68,7 @@ def full(topic: str, data: bytes, keep: float | None = None) -> int:
     raise ContentError("the disk is full")
 
 
-def test_progress_that_is_not_kept_has_no_event_id_and_the_answer_has_one(store: MemoryStore) -> None:
+def test_progress_that_is_not_stored_has_no_event_id_and_the_answer_has_one(store: MemoryStore) -> None:
     """X-10: a client comes back with the last id that it read, and gets all that was kept after it."""
     call = Call()
     call.go.set()
@@ -77,9 +77,7 @@ def test_progress_that_is_not_kept_has_no_event_id_and_the_answer_has_one(store:
     assert [(b"progress" in frame, b"id: " in frame) for frame in said] == [(True, False), (False, True)]
 
 
-def test_a_stream_that_cannot_be_kept_is_answered_all_the_same(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_cannot_be_stored_is_answered_anyway(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that fails costs the replay, not the call; also when the hub ends while a call goes on alone."""
     session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
     kept, lost = Call(), Call()
@@ -95,7 +93,7 @@ def test_a_stream_that_cannot_be_kept_is_answered_all_the_same(
 
 
 def test_a_call_of_a_session_goes_on_without_its_reader(store: MemoryStore) -> None:
-    """SPEC-DIGEST 1.8: what it did not read is kept for it."""
+    """SPEC-DIGEST 1.8: the messages that the client did not read are stored for it."""
     call = Call()
     session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
     stream = body(store, call, "2025-11-25", session)

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import MODERN, Hub, until
+from tests.hubs import MODERN, Hub
+from tests.waiting import until
 from tests.wire.pipes import Json, Talk
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -162,7 +163,7 @@ def test_answers_to_several_calls_interleave(talk: Talk) -> None:
     assert "timed out" in text_of(talk.answer("slow"))
 
 
-def test_more_calls_than_there_is_room_for_are_told_so_while_pings_are_answered(zoo: Hub) -> None:
+def test_too_many_calls_are_refused_while_pings_are_answered(zoo: Hub) -> None:
     talk = Talk(zoo)
     try:
         talk.open()

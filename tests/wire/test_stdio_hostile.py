@@ -61,7 +61,7 @@ def test_a_bad_line_is_an_error_and_the_next_one_is_understood(talk: Talk, line:
     assert len(talk.said) == 2
 
 
-def test_an_endless_line_is_told_of_before_it_ends(talk: Talk) -> None:
+def test_an_endless_line_is_an_error_before_it_ends(talk: Talk) -> None:
     for _ in range(80):
         talk.raw(b"x" * 65536)
     assert "4194304 bytes" in talk.until(lambda one: "error" in one, "no error")["error"]["message"]
@@ -144,7 +144,7 @@ def test_a_line_is_bounded_wherever_it_is_cut(size: int) -> None:
     assert found == [b"a" * 10, "too large", "too large", b"d" * 10]
 
 
-def test_a_reader_that_is_gone_is_told_of_once_and_written_to_no_more() -> None:
+def test_the_end_of_a_reader_is_reported_once_and_writing_stops() -> None:
     tries: list[bytes] = []
     gone: list[bool] = []
 

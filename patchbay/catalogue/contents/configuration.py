@@ -14,12 +14,11 @@ from patchbay.catalogue.contents.links import cids_in
 from patchbay.cid import content_in
 from patchbay.errors import ContentError
 from patchbay.store import Store
+from patchbay.topics import BOOT, PAGE_TEMPLATES, REVOKED, ROOT, SERVED, SERVERS, VARIABLES
 
-CONFIGURATION_PREFIXES = ("servers/", "variables/", "templates/", "served/", "revoked/", "root", "boot")
+CONFIGURATION_PREFIXES = (SERVERS, VARIABLES, PAGE_TEMPLATES, SERVED, REVOKED, ROOT, BOOT)
 """Prefixes of the names that are configuration; `served/` holds versions of servers, `revoked/` revocations."""
 
-ROOT = "root"
-"""Name of the root image. Other names point to everything that it mentions."""
 
 MOVES_PER_READ = 500
 """Number of moves that are read at once."""

@@ -17,9 +17,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.store import Store
-
-TOPIC_PREFIX = "results/"
-"""Prefix of the journal topics: `results/<owner>` lists the results of one owner, `results/<owner>/<cid>` holds one."""
+from patchbay.topics import RESULTS
 
 MAX_COUNTED_RESULTS = 100_000
 """Maximum number of an owner's results that are counted when a new one is stored."""
@@ -42,14 +40,14 @@ class Results:
         if len(data) > self._most:
             return None
         cid, owner = cid_of(data), _owner(principal)
-        topic = f"{TOPIC_PREFIX}{owner}/{cid}"
+        topic = f"{RESULTS}{owner}/{cid}"
         known = self._journal.tail(topic, 1)
         # Store a repeated result again when less than `minutes` of its time are left.
         if not known or time.time() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
-            self._journal.append(TOPIC_PREFIX + owner, orjson.dumps([cid, len(data)]), lasts)
+            self._journal.append(RESULTS + owner, orjson.dumps([cid, len(data)]), lasts)
             self._make_room(owner)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
@@ -61,7 +59,7 @@ class Results:
         """Return the result of a canonical CID; None for a wrong key, another principal, or an expired result."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{TOPIC_PREFIX}{_owner(principal)}/{cid}", 1)
+        found = self._journal.tail(f"{RESULTS}{_owner(principal)}/{cid}", 1)
         if not found or time.time() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
@@ -75,7 +73,7 @@ class Results:
         total = listed = 0
         sizes: dict[str, int] = {}
         dropped: set[str] = set()
-        for entry in self._journal.tail(TOPIC_PREFIX + owner, MAX_COUNTED_RESULTS):
+        for entry in self._journal.tail(RESULTS + owner, MAX_COUNTED_RESULTS):
             cid, size = orjson.loads(entry.data)
             total += 0 if cid in sizes else size
             if total > self._most:
@@ -84,9 +82,9 @@ class Results:
                 sizes[cid] = size
                 listed += len(entry.data)
         for cid in dropped - sizes.keys():
-            self._journal.trim(f"{TOPIC_PREFIX}{owner}/{cid}", 0)
+            self._journal.trim(f"{RESULTS}{owner}/{cid}", 0)
         if dropped:
-            self._journal.trim(TOPIC_PREFIX + owner, listed)
+            self._journal.trim(RESULTS + owner, listed)
 
 
 def key_in_query(query: str) -> str:

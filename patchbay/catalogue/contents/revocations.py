@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.contents.links import cids_in, format_time
-from patchbay.catalogue.rows import PREFIX as SERVERS
 from patchbay.catalogue.rows import ServerRow
 from patchbay.cid import canonical, cid_of, is_cid
 from patchbay.errors import ContentError, InvalidParams, UnknownServer
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, REVOKED, SERVED, SERVERS
 
-PREFIX = "revoked/"
 MARK = b"revoked\n"
 """The content that every revocation points to; its move holds the reason."""
 
@@ -49,11 +47,11 @@ class Revocations:
 
     def state(self) -> dict[str, str]:
         """Return the names of all active revocations, for comparison with an earlier state."""
-        return self._store.names.all(PREFIX)
+        return self._store.names.all(REVOKED)
 
     def all(self) -> list[Revocation]:
         """Return all active revocations, newest first."""
-        found = [self._load(name.removeprefix(PREFIX)) for name in self.state()]
+        found = [self._load(name.removeprefix(REVOKED)) for name in self.state()]
         return sorted(found, key=lambda each: -each.at)
 
     def find(self, name: str, cids: Iterable[str]) -> Revocation | None:
@@ -62,7 +60,7 @@ class Revocations:
         if not state:
             return None
         for what in (SERVERS + name, *cids):
-            if PREFIX + what in state:
+            if REVOKED + what in state:
                 return self._load(what)
         return None
 
@@ -94,13 +92,13 @@ class Revocations:
     def lift(self, target: str, who: str, why: str) -> str:
         """Lift a revocation; returns its target. Raises InvalidParams when the target is not revoked."""
         what = self._resolve(target)
-        if self._store.names.get(PREFIX + what) is None:
+        if self._store.names.get(REVOKED + what) is None:
             raise InvalidParams(f"{what} is not revoked")
         self._move(what, None, who, why or f"the revocation of {what} is lifted")
         return what
 
     def _move(self, what: str, cid: str | None, who: str, why: str) -> None:
-        self._store.names.move({PREFIX + what: cid}, who, why)
+        self._store.names.move({REVOKED + what: cid}, who, why)
         self._store.bus.publish(NAMES_CHANGED)
 
     def _resolve(self, target: str) -> str:
@@ -110,7 +108,7 @@ class Revocations:
         else:
             name = target.removeprefix(SERVERS)
             what = SERVERS + name
-            known = bool(self._store.names.past(what, 1) or self._store.names.past(f"served/{name}", 1))
+            known = bool(self._store.names.past(what, 1) or self._store.names.past(f"{SERVED}{name}", 1))
         if not known:
             raise InvalidParams(
                 f"expected the CID of a content or the name of a server; this hub does not know {target!r}"
@@ -118,5 +116,5 @@ class Revocations:
         return what
 
     def _load(self, what: str) -> Revocation:
-        [move] = self._store.names.past(PREFIX + what, 1)
+        [move] = self._store.names.past(REVOKED + what, 1)
         return Revocation(what, move.at, move.who, move.why)

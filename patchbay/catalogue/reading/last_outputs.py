@@ -6,6 +6,7 @@ It is stored in the journal for a day, so that a busy tool does not fill the sto
 from __future__ import annotations
 
 from patchbay.store import Store
+from patchbay.topics import LAST_OUTPUTS
 
 KEEP_SECONDS = 24 * 60 * 60.0
 """Seconds that an output is stored."""
@@ -24,4 +25,4 @@ def last_output(store: Store, server: str, tool: str) -> bytes | None:
 
 
 def _topic(server: str, tool: str) -> str:
-    return f"last/{server}/{tool}"
+    return f"{LAST_OUTPUTS}{server}/{tool}"

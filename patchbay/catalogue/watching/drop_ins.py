@@ -12,8 +12,7 @@ import orjson
 
 from patchbay.boot import canonical_json
 from patchbay.store import Store
-
-PREFIX = "dropins/"
+from patchbay.topics import DROP_INS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +30,5 @@ class DropIn:
 
 def drop_ins(store: Store) -> dict[str, DropIn]:
     """Return every drop-in by the name of its server."""
-    names = store.names.all(PREFIX)
-    return {name.removeprefix(PREFIX): DropIn(**orjson.loads(store.blobs.get(cid))) for name, cid in names.items()}
+    names = store.names.all(DROP_INS)
+    return {name.removeprefix(DROP_INS): DropIn(**orjson.loads(store.blobs.get(cid))) for name, cid in names.items()}

@@ -21,9 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchbay.boot import change_names
-from patchbay.catalogue.rows import PREFIX as ROWS
 from patchbay.catalogue.rows import ServerRow, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import PREFIX as DROP_INS
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.references import TransformPaths
 from patchbay.catalogue.watching.settling import CONFIG_ENDING, ScanComparison, Signature, is_temporary, server_of
@@ -32,6 +30,7 @@ from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.kind import code_endings, kind_of_file, known_kinds
 from patchbay.store import Store
+from patchbay.topics import DROP_INS, SERVERS
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class FolderChanges:
 
     def save(self, name: str, file: str, mark: str, row: str) -> None:
         """Record that a file is a server from now on."""
-        self.rows[ROWS + name], self.marks[DROP_INS + name] = row, mark
+        self.rows[SERVERS + name], self.marks[DROP_INS + name] = row, mark
         self.files["saved"].append(file)
 
     def remove(self, name: str, file: str, rows: Mapping[str, str | None]) -> None:
@@ -127,16 +126,16 @@ class WatchedFolder:
         for file in [file for file in files if server_of(file) in self._waiting]:
             del files[file]
         state = (files, dict(refused), self._waiting)
-        if (*state, self._transform_signatures(files), self._store.names.all(ROWS)) == self._seen:
+        if (*state, self._transform_signatures(files), self._store.names.all(SERVERS)) == self._seen:
             return False
         wanted = self._wanted(files, refused)
         changed = self._apply(self._moves(wanted), refused)
         for file in refused.keys() - self.refused.keys():
-            log.warning("%s%s is not served: %s", ROWS, file, refused[file])
+            log.warning("%s%s is not served: %s", SERVERS, file, refused[file])
         changed |= refused != self.refused
         self.refused = refused
         # The configurations that were just read determine the transforms to check.
-        self._seen = (*state, self._transform_signatures(files), self._store.names.all(ROWS))
+        self._seen = (*state, self._transform_signatures(files), self._store.names.all(SERVERS))
         return changed
 
     def _log_unreadable(self, problem: OSError) -> bool:
@@ -231,18 +230,18 @@ class WatchedFolder:
         """Return the moves that make the store agree with the folder."""
         # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
         # made of a file then sees its mark too, and does not take the row for the one that the file replaced.
-        rows = self._store.names.all(ROWS)
+        rows = self._store.names.all(SERVERS)
         known, moves = drop_ins(self._store), FolderChanges()
         for name, found in known.items():
             if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)
                 ours = now is not None and now.definition_cid == found.definition_cid
-                moves.remove(name, found.file, {ROWS + name: found.base} if ours else {})
+                moves.remove(name, found.file, {SERVERS + name: found.base} if ours else {})
         for name, want in wanted.items():
             now, before = self._row(name, rows), known.get(name)
             ours = before is not None and now is not None and now.definition_cid == before.definition_cid
             row = replace(want.row, enabled=now.enabled) if ours and now else want.row
-            base = before.base if ours and before else rows.get(ROWS + name)
+            base = before.base if ours and before else rows.get(SERVERS + name)
             made = DropIn(want.file, row.definition_cid, base)
             if now != row or before != made:
                 put = self._store.blobs.put
@@ -266,7 +265,7 @@ class WatchedFolder:
         return True
 
     def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:
-        cid = rows.get(ROWS + name)
+        cid = rows.get(SERVERS + name)
         try:
             return parse_row(name, self._store.blobs.get(cid)) if cid else None
         except ContentError:

@@ -1,7 +1,4 @@
-"""The commands of one server: `inspect`, `call`, `read`, `prompt`.
-
-Sources: JN-2, JN-3, JN-32 to JN-35, JN-71.
-"""
+"""The commands `inspect`, `call`, `read` and `prompt`."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from patchbay.cli.client_session import PAIR, ClientSession, with_reach
-from patchbay.cli.commands.pipelines import AS_TEXT, show
-from patchbay.cli.completion import addresses
-from patchbay.cli.descriptions import inspection
-from patchbay.cli.ndjson import Failures, escaped, object_from, standard_input
-from patchbay.cli.typed_addresses import API, full, names_operation, with_operation
+from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
+from patchbay.cli.commands.pipelines import AS_TEXT, write_records
+from patchbay.cli.completion import complete_address
+from patchbay.cli.descriptions import format_inspection
+from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
+from patchbay.cli.typed_addresses import API_SCHEME, add_operation, complete_reference, has_operation
 from patchbay.client.addresses.address import Address, Operation, parse_address
 from patchbay.client.addresses.targets import AddressError, mask_url
 from patchbay.client.source import Record, get_scheme
@@ -26,7 +23,7 @@ from patchbay.exit_codes import with_examples
 Json = Mapping[str, Any]
 
 FORMAT = click.option(
-    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [default text]."
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format [default text]."
 )
 
 
@@ -39,23 +36,23 @@ FORMAT = click.option(
         "jn inspect https://example.org/mcp",
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @FORMAT
-@with_reach
+@with_session
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
-    """Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken."""
-    address = full(address)
+    """Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS."""
+    address = complete_reference(address)
     found = work.sources.find(address, work.context).inspects(address, work.context)
     work.display.clear()
     if style == "json":
-        pretty(found)
+        print_json(found)
     else:
-        click.echo(inspection(found), nl=False)
+        click.echo(format_inspection(found), nl=False)
 
 
-def pretty(value: Any) -> None:
-    """Write a JSON value for people and programs alike."""
-    click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+def print_json(value: Any) -> None:
+    """Print a JSON value, indented."""
+    click.echo(escape_control(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 @click.command(
@@ -70,23 +67,25 @@ def pretty(value: Any) -> None:
         'cat genes.ndjson | jn call "@biomcp/search" --each',
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
-@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
+@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object, without type conversion.")
 @AS_TEXT
-@click.option("--each", is_flag=True, help="Call once per record of standard input, its fields being arguments too.")
-@with_reach
+@click.option(
+    "--each", is_flag=True, help="Call the tool once for each record of standard input; its fields are arguments too."
+)
+@with_session
 def call(
     work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
 ) -> None:
-    """Call a tool. TOOL may stand in ADDRESS or beside it; arguments beside it win over those in it."""
+    """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it."""
     checked = _parse_words("call", "tool", address, words)
-    arguments = object_from(exact, "--args") if exact is not None else None
-    failures = Failures(as_text)
+    arguments = parse_object(exact, "--args") if exact is not None else None
+    failures = FailureCounter(as_text)
     if each:
-        show(_write(work, checked, standard_input(failures.told), arguments), failures)
+        write_records(_write(work, checked, read_standard_input(failures.report), arguments), failures)
     else:
-        show(_read(work, checked, arguments), failures)
+        write_records(_read(work, checked, arguments), failures)
     failures.finish()
 
 
@@ -97,15 +96,15 @@ def call(
         'jn read "@biomcp?resource=resource://trials/NCT12345"',
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("uri", default="")
 @AS_TEXT
-@with_reach
+@with_session
 def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
-    """Read a resource. Its URI may stand in ADDRESS (resource=URI) or beside it."""
-    checked = _check_operation("read", with_operation(full(address), "resource" if uri else "", uri))
-    failures = Failures(as_text)
-    show(_read(work, checked), failures)
+    """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
+    checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
+    failures = FailureCounter(as_text)
+    write_records(_read(work, checked), failures)
     failures.finish()
 
 
@@ -113,22 +112,22 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     "prompt",
     epilog=with_examples("jn prompt @notes summary style=short", 'jn prompt "@notes?prompt=summary&style=short"'),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
 @AS_TEXT
-@with_reach
+@with_session
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
-    """Get a prompt: its messages, one record each."""
+    """Get a prompt: one record for each message."""
     checked = _parse_words("prompt", "prompt", address, words)
-    failures = Failures(as_text)
-    show(_read(work, checked), failures)
+    failures = FailureCounter(as_text)
+    write_records(_read(work, checked), failures)
     failures.finish()
 
 
 class CheckedAddress(NamedTuple):
     """An address that asks for the operation of its command.
 
-    `parsed` is None for the address of an HTTP API, which has a grammar of its own (`openapi+https://...`).
+    `parsed` is None for the address of an HTTP API_SCHEME, which has a grammar of its own (`openapi+https://...`).
     """
 
     text: str
@@ -136,17 +135,19 @@ class CheckedAddress(NamedTuple):
 
 
 def _parse_words(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> CheckedAddress:
-    """Add what stands beside an address: a name, when the first word is not NAME=VALUE, and arguments."""
+    """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments."""
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
-    arguments = [PAIR.convert(word, None, None) for word in rest]
-    return _check_operation(operation, with_operation(full(address), kind if name else "", name, arguments))
+    arguments = [NAME_VALUE.convert(word, None, None) for word in rest]
+    return _check_operation(
+        operation, add_operation(complete_reference(address), kind if name else "", name, arguments)
+    )
 
 
 def _check_operation(operation: Operation, address: str) -> CheckedAddress:
-    """Parse an address, which has to ask for this operation. Raises AddressError."""
-    if get_scheme(address).startswith(API):
-        if operation != "call" or not names_operation(address):
+    """Parse an address, which must name this operation. Raises AddressError."""
+    if get_scheme(address).startswith(API_SCHEME):
+        if operation != "call" or not has_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
             raise AddressError(f"{mask_url(address.partition('?')[0])}: expected {wanted}")
         return CheckedAddress(address, None)

@@ -1,6 +1,6 @@
-"""The commands of the client, in both programs: all of `jn`, and a part of `patchbay`.
+"""The client commands of both programs: all commands of `jn`, and some commands of `patchbay`.
 
-Each is loaded when it is used, so that a stage of a pipeline starts in the time that it needs itself.
+Each command is imported when it is used, so that a stage of a pipeline starts fast.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 import patchbay
-from patchbay.cli.messages import Commands, LateCommand
+from patchbay.cli.messages import LateCommand, LateCommandGroup
 from patchbay.exit_codes import with_examples
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -16,44 +16,45 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 CLIENT = {
     "inspect": LateCommand(
         "patchbay.cli.commands.calling:inspect",
-        "Show what ADDRESS offers: tools, resources, templates, prompts, capabilities, the revision that is spoken.",
+        "Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS.",
     ),
     "cat": LateCommand(
-        "patchbay.cli.commands.pipelines:cat", "Write the records at ADDRESS: a tool's results, a resource, a list."
+        "patchbay.cli.commands.pipelines:cat",
+        "Write the records at ADDRESS: the results of a tool, a resource, a list.",
     ),
     "head": LateCommand(
         "patchbay.cli.commands.pipelines:head",
-        "Write the first records at ADDRESS, or of standard input; then end what makes them.",
+        "Write the first records at ADDRESS, or of standard input; then stop.",
     ),
     "tail": LateCommand(
         "patchbay.cli.commands.pipelines:tail", "Write the last records at ADDRESS, or of standard input."
     ),
     "filter": LateCommand(
         "patchbay.cli.commands.filter:filter_",
-        "Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.",
+        "Apply a jq EXPRESSION to each JSON value of standard input; write each result on a line.",
     ),
     "put": LateCommand(
         "patchbay.cli.commands.pipelines:put",
-        "Write the records of standard input to TARGET: a tool, called once per record, or a file.",
+        "Send the records of standard input to TARGET: a tool, called once for each record, or a file.",
     ),
     "call": LateCommand("patchbay.cli.commands.calling:call", "Call a tool."),
     "read": LateCommand("patchbay.cli.commands.calling:read", "Read a resource."),
-    "prompt": LateCommand("patchbay.cli.commands.calling:prompt", "Get a prompt: its messages, one record each."),
-    "mcp": LateCommand("patchbay.cli.commands.mcp:mcp", "Look at an MCP server before there is a profile of it."),
+    "prompt": LateCommand("patchbay.cli.commands.calling:prompt", "Get a prompt: one record for each message."),
+    "mcp": LateCommand("patchbay.cli.commands.mcp:mcp", "Explore an MCP server before you make a profile of it."),
     "profile": LateCommand(
         "patchbay.cli.commands.profile_writing:PROFILES",
-        "Profiles: how servers are reached, and what is expected of them.",
+        "Manage profiles: saved addresses of servers and their expected contracts.",
     ),
     "completion": LateCommand(
         "patchbay.cli.completion:completion",
-        "Print what SHELL has to load in order to complete commands, options, profiles and tools.",
+        "Print the script that lets SHELL complete commands, options, profiles and tools.",
     ),
 }
 """The commands of the client."""
 
 
 @click.group(
-    cls=Commands,
+    cls=LateCommandGroup,
     late=CLIENT,
     context_settings=CONTEXT,
     epilog=with_examples(
@@ -65,4 +66,4 @@ CLIENT = {
 )
 @click.version_option(patchbay.__version__, message="jn %(version)s")
 def jn() -> None:
-    """Reach any MCP server by an address: look at it, call it, read from it, write to it, keep a profile of it."""
+    """Use any MCP server by its address: inspect it, call its tools, read and write data, save a profile of it."""

@@ -1,17 +1,14 @@
-"""`filter`: records through jq, one program for all of them.
-
-Sources: JN-38, JN-C16, J-F10.
-"""
+"""The command `filter`: apply a jq program to records."""
 
 from __future__ import annotations
 
 import click
 import jq
 
-from patchbay.cli.broken_pipe import watched_output
-from patchbay.cli.failures import ending
-from patchbay.cli.messages import note
-from patchbay.cli.ndjson import Failures, emit, emit_text, standard_input
+from patchbay.cli.broken_pipe import watch_output
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import write_note
+from patchbay.cli.ndjson import FailureCounter, emit, emit_text, read_standard_input
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 
@@ -27,23 +24,23 @@ from patchbay.exit_codes import with_examples
 @click.argument("expression")
 @click.option("-r", "--raw-output", "--text", "raw", is_flag=True, help="Write strings as they are, without quotes.")
 def filter_(expression: str, raw: bool) -> None:
-    """Put every JSON value of standard input through a jq EXPRESSION; what it gives is written line by line.
+    """Apply a jq EXPRESSION to each JSON value of standard input; write each result on a line.
 
-    Values stand one per line, or as jq reads them: several on a line, one over many lines. One on which the
-    expression fails is told on standard error, and the next one is tried.
+    Input is read like jq reads it: one value per line, several on a line, or one over many lines. When the expression
+    fails for a value, the error is written to standard error, and the next value follows.
     """
-    failures = Failures()
+    failures = FailureCounter()
     write = emit_text if raw else emit
-    with ending(), watched_output():
+    with exit_on_error(), watch_output():
         try:
             program = jq.compile(expression)
         except ValueError as problem:
             raise ConfigError("the expression", "", f"expected jq; {problem}") from problem
-        for record in standard_input(failures.told, objects=False):
+        for record in read_standard_input(failures.report, objects=False):
             try:
                 for value in program.input_value(record):
                     write(value)
             except ValueError as problem:
                 failures.count += 1
-                note(f"filter: {problem}")
+                write_note(f"filter: {problem}")
         failures.finish()

@@ -10,7 +10,7 @@ from patchbay import exit_codes
 from patchbay.assembly import blob_sources
 from patchbay.catalogue.contents.collection import Collector
 from patchbay.cli.messages import fail
-from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 from patchbay.store import store_exists
@@ -22,14 +22,14 @@ from patchbay.stores import open_store
 @with_settings
 @click.pass_context
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
-    """Delete the contents of the data folder that nothing refers to, and give their space back to the file system.
+    """Delete the contents of the data folder that nothing refers to, and give their space back.
 
     Contents that the present or past configuration, a room or the present state of a tool refers to stay, and so do
     those that were stored within the last hours (--blob-hours). A hub does the same each hour while it runs; it need
     not be stopped for this command, but its writers wait while space is given back.
     """
     try:
-        click.echo(_collect(settings_of(context), dry_run))
+        click.echo(_collect(load_settings(context), dry_run))
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
 

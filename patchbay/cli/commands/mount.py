@@ -1,8 +1,7 @@
-"""`patchbay mount` and `patchbay unmount`: other MCP servers as servers of this hub.
+"""The commands `patchbay mount` and `patchbay unmount`: other MCP servers as servers of this hub.
 
-A mount is a file in the watched folder, `servers/NAME.json`: a hub that runs serves it within a second, one that is
-started later serves it then, and the file says all there is to it. Nothing is reached by these commands.
-Sources: issue 5 part 7; JN-13, JN-15; DESIGN sections 5 and 11.
+A mount is a file in the watched folder, `servers/NAME.json`. A running hub serves it within a second; a stopped hub
+serves it after its next start. These commands contact no server.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import click
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
-from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import ConfigError
 
 
@@ -25,15 +24,17 @@ from patchbay.errors import ConfigError
 @click.argument("name")
 @click.argument("address")
 @click.option(
-    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this HTTP header; secrets as ${NAME}."
+    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this HTTP header; write secrets as ${NAME}."
 )
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set this variable for a program.")
 @click.option(
-    "--era", type=click.Choice(["auto", "modern", "legacy"]), default="auto", help="Revisions to speak. [auto]"
+    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set this environment variable for the program."
 )
-@click.option("--title", default="", help="The server's name for people.")
-@click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Seconds that a call may take.")
-@click.option("--replace", is_flag=True, help="Replace a mount of this name.")
+@click.option(
+    "--era", type=click.Choice(["auto", "modern", "legacy"]), default="auto", help="Protocol revisions [default auto]."
+)
+@click.option("--title", default="", help="The display name of the server.")
+@click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
+@click.option("--replace", is_flag=True, help="Replace the mount with this name.")
 @with_settings
 @click.pass_context
 def mount_command(
@@ -49,7 +50,7 @@ def mount_command(
     replace: bool,
     **_: Any,
 ) -> None:
-    """Serve the MCP server at ADDRESS as /mcp/NAME, in every revision.
+    """Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.
 
     \b
     patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"
@@ -59,9 +60,9 @@ def mount_command(
     """
     fields: dict[str, Any] = {"kind": "upstream", "address": address}
     try:
-        settings = settings_of(context)
-        fields |= {"headers": _pairs(headers, ":", "--header")} if headers else {}
-        fields |= {"environment": _pairs(variables, "=", "--env")} if variables else {}
+        settings = load_settings(context)
+        fields |= {"headers": _parse_pairs(headers, ":", "--header")} if headers else {}
+        fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"era": era} if era != "auto" else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
@@ -76,20 +77,20 @@ def mount_command(
 @with_settings
 @click.pass_context
 def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
-    """Take the mounted server NAME away, and end what was started for it."""
+    """Remove the mounted server NAME, and end its process."""
     try:
-        file = settings_of(context).servers / f"{name}.json"
+        file = load_settings(context).servers / f"{name}.json"
         if name_problem(name) or not file.is_file():
-            raise ConfigError(str(file), "", "expected the file of a mount, and there is none")
+            raise ConfigError(str(file), "", "expected the file of a mount, but there is no such file")
         if not is_mount(file):
-            raise ConfigError(str(file), "kind", "expected a mount; this file is a server of its own")
+            raise ConfigError(str(file), "kind", "expected a mount, but this file is another kind of server")
         file.unlink()
     except ConfigError as problem:
         _fail(problem.message)
-    click.echo(f"{file} is gone, and /mcp/{name} with it")
+    click.echo(f"Removed {file}: /mcp/{name} is no longer served")
 
 
-def _pairs(given: tuple[str, ...], sign: str, option: str) -> dict[str, str]:
+def _parse_pairs(given: tuple[str, ...], sign: str, option: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in given:
         name, there, value = text.partition(sign)

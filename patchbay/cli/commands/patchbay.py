@@ -7,23 +7,21 @@ import click
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli.commands.client import CLIENT, CONTEXT
-from patchbay.cli.messages import Commands, LateCommand
+from patchbay.cli.messages import LateCommand, LateCommandGroup
 
 HUB = {
-    "serve": LateCommand(
-        "patchbay.cli.commands.serve:serve_command", "Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."
-    ),
+    "serve": LateCommand("patchbay.cli.commands.serve:serve_command", "Serve the hub until Ctrl-C or SIGTERM."),
     "stdio": LateCommand(
         "patchbay.cli.commands.stdio:stdio_command",
-        "Serve one SERVER, or all as one, over standard input and output, for a client that starts this command"
-        " itself.",
+        "Serve one SERVER, or all servers as one, over standard input and output for a client that starts it.",
     ),
     "mount": LateCommand(
-        "patchbay.cli.commands.mount:mount_command", "Serve the MCP server at ADDRESS as /mcp/NAME, in every revision."
+        "patchbay.cli.commands.mount:mount_command",
+        "Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.",
     ),
     "unmount": LateCommand(
         "patchbay.cli.commands.mount:unmount_command",
-        "Take the mounted server NAME away, and end what was started for it.",
+        "Remove the mounted server NAME, and end its process.",
     ),
     "room": LateCommand(
         "patchbay.cli.commands.rooms.group:room",
@@ -31,7 +29,7 @@ HUB = {
     ),
     "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
-        "List every setting: its value, where that came from, and its default.",
+        "List all settings with value, source and default.",
     ),
     "token": LateCommand(
         "patchbay.cli.commands.token:token_command",
@@ -47,18 +45,18 @@ HUB = {
     ),
     "revoke": LateCommand(
         "patchbay.cli.commands.revoke:revoke_command",
-        "Revoke TARGET, the CID of a content or the name of a server: nothing that is made of it is served any more.",
+        "Revoke TARGET, the CID of a content or the name of a server: the hub no longer serves it.",
     ),
 }
 """The commands of the hub itself."""
 
 
 @click.group(
-    cls=Commands,
+    cls=LateCommandGroup,
     late=HUB | CLIENT,
     context_settings=CONTEXT,
     epilog=exit_codes.with_examples("patchbay serve", 'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"'),
 )
 @click.version_option(patchbay.__version__, message="patchbay %(version)s")
 def main() -> None:
-    """Patchbay: plug in a file, a command or a folder; it comes out as an MCP endpoint. And a client of any other."""
+    """Patchbay: serve files, commands and folders as MCP endpoints, and use any MCP server as a client."""

@@ -1,7 +1,6 @@
-"""The commands of pipelines: `cat`, `head`, `tail`, `put`. Records in, records out.
+"""The commands of pipelines: `cat`, `head`, `tail` and `put`. They read and write records.
 
-They take any address, a file of records, or standard input; what an address means is up to its source.
-Sources: JN-12, JN-18, JN-19, JN-36 to JN-38, JN-C17, J-F7 to J-F12.
+They take any address, a file of records, or standard input.
 """
 
 from __future__ import annotations
@@ -14,10 +13,20 @@ from typing import Any
 
 import click
 
-from patchbay.cli.client_session import ClientSession, with_reach
-from patchbay.cli.completion import addresses
-from patchbay.cli.ndjson import STDIO, TABLE, Failures, emit, is_file, is_path, read_file, standard_input, write_file
-from patchbay.cli.typed_addresses import full
+from patchbay.cli.client_session import ClientSession, with_session
+from patchbay.cli.completion import complete_address
+from patchbay.cli.ndjson import (
+    STDIO,
+    TABLE_ENDING,
+    FailureCounter,
+    emit,
+    is_path,
+    is_record_file,
+    read_file,
+    read_standard_input,
+    write_file,
+)
+from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
@@ -25,35 +34,35 @@ from patchbay.client.source import Record, get_scheme, make_error_record
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.exit_codes import with_examples
 
-COUNT = 10
-"""Records that `head` and `tail` give (JN-37)."""
+DEFAULT_RECORDS = 10
+"""Records that `head` and `tail` write without a count."""
 
 
-AS_TEXT = click.option("--text", "as_text", is_flag=True, help="Write the text of records, not JSON.")
+AS_TEXT = click.option("--text", "as_text", is_flag=True, help="Write the text of records instead of JSON.")
 
 
-def records_of(work: ClientSession, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
-    """The records at a place: `-` or nothing, a file, or an address."""
+def read_records(work: ClientSession, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
+    """Read the records of standard input (`-` or empty), a file, or an address."""
     if place in ("", STDIO):
-        return standard_input(bad, objects=False)
-    if is_file(place):
+        return read_standard_input(bad, objects=False)
+    if is_record_file(place):
         return read_file(Path(place), bad)
-    address = full(place)
+    address = complete_reference(place)
     return work.sources.find(address, work.context).reads(address, work.context)
 
 
-def show(records: Iterable[Any], failures: Failures) -> None:
-    """Write records as they come; a problem is one more record, and is raised (JN-19)."""
+def write_records(records: Iterable[Any], failures: FailureCounter) -> None:
+    """Write records as they come. An error is written as a record, and then raised."""
     try:
         for record in records:
-            failures.emit(failures.seen(record))
+            failures.emit(failures.count_record(record))
     except PatchbayError as problem:
-        emit(make_error_record(kind_of(problem), problem.message))
+        emit(make_error_record(error_type(problem), problem.message))
         raise
 
 
-def kind_of(problem: PatchbayError) -> str:
-    """The type of an error record (J-F7)."""
+def error_type(problem: PatchbayError) -> str:
+    """The type of an error record."""
     if isinstance(problem, ProfileError):
         return "profile_error"
     return "resolution_error" if isinstance(problem, (AddressError, ConfigError)) else "mcp_error"
@@ -69,39 +78,41 @@ def kind_of(problem: PatchbayError) -> str:
         "jn cat results.json",
     ),
 )
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @AS_TEXT
-@with_reach
+@with_session
 def cat(work: ClientSession, /, address: str, as_text: bool) -> None:
-    """Write the records at ADDRESS: a tool's results, a resource, a list. Without an operation: the resources.
+    """Write the records at ADDRESS: the results of a tool, a resource, a list. Without an operation: the resources.
 
     ADDRESS may also be a file of records (.json, .ndjson, .jsonl, .csv), or - for standard input.
     """
-    failures = Failures(as_text)
-    show(_some(work, address, failures), failures)
+    failures = FailureCounter(as_text)
+    write_records(_iterate_records(work, address, failures), failures)
     failures.finish()
 
 
-def _some(work: ClientSession, place: str, failures: Failures) -> Iterator[Any]:
-    yield from records_of(work, place, failures.told)
+def _iterate_records(work: ClientSession, place: str, failures: FailureCounter) -> Iterator[Any]:
+    yield from read_records(work, place, failures.report)
 
 
-def _count_and_place(words: tuple[str, ...], count: int | None) -> tuple[int, str]:
-    """`head 5` is a count, `head ADDRESS` a place (J-F9)."""
+def _parse_count_and_place(words: tuple[str, ...], count: int | None) -> tuple[int, str]:
+    """Parse the words of `head 5` (a count) or `head ADDRESS` (a place)."""
     rest = list(words)
     if count is None and rest and rest[0].isdigit():
         count = int(rest.pop(0))
     if len(rest) > 1:
         raise click.UsageError(f"expected one address, got {' '.join(rest)}")
-    return (COUNT if count is None else count), (rest[0] if rest else STDIO)
+    return (DEFAULT_RECORDS if count is None else count), (rest[0] if rest else STDIO)
 
 
-def _counted(command: Any) -> Any:
-    command = with_reach(command)
+def _with_count(command: Any) -> Any:
+    command = with_session(command)
     lines = click.option(
-        "-n", "--lines", type=click.IntRange(min=0), metavar="COUNT", help=f"Records [default {COUNT}]."
+        "-n", "--lines", type=click.IntRange(min=0), metavar="COUNT", help=f"Records [default {DEFAULT_RECORDS}]."
     )
-    return click.argument("words", metavar="[COUNT] [ADDRESS]", nargs=-1, shell_complete=addresses)(lines(command))
+    return click.argument("words", metavar="[COUNT] [ADDRESS]", nargs=-1, shell_complete=complete_address)(
+        lines(command)
+    )
 
 
 @click.command(
@@ -112,13 +123,13 @@ def _counted(command: Any) -> Any:
         'jn cat "@biomcp?list=tools" | jn head 5',
     ),
 )
-@_counted
+@_with_count
 def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
-    """Write the first records at ADDRESS, or of standard input; then end what makes them."""
-    count, place = _count_and_place(words, lines)
-    failures = Failures()
+    """Write the first records at ADDRESS, or of standard input; then stop."""
+    count, place = _parse_count_and_place(words, lines)
+    failures = FailureCounter()
     if count:
-        show(islice(_some(work, place, failures), count), failures)
+        write_records(islice(_iterate_records(work, place, failures), count), failures)
     failures.finish()
 
 
@@ -126,20 +137,20 @@ def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
     "tail",
     epilog=with_examples('jn tail -n 3 "@biomcp?list=tools"', 'jn cat "@biomcp?list=tools" | jn tail 5'),
 )
-@_counted
+@_with_count
 def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
     """Write the last records at ADDRESS, or of standard input."""
-    count, place = _count_and_place(words, lines)
-    failures = Failures()
+    count, place = _parse_count_and_place(words, lines)
+    failures = FailureCounter()
     kept: deque[Any] = deque(maxlen=count)
     try:
-        for record in records_of(work, place, kept.append):
+        for record in read_records(work, place, kept.append):
             kept.append(record)
     except PatchbayError as problem:
-        show(kept, failures)
-        emit(make_error_record(kind_of(problem), problem.message))
+        write_records(kept, failures)
+        emit(make_error_record(error_type(problem), problem.message))
         raise
-    show(kept, failures)
+    write_records(kept, failures)
     failures.finish()
 
 
@@ -150,35 +161,35 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
         "jn cat \"@biomcp/search?gene=BRAF\" | jn filter 'select(.text)' | jn put results.json",
     ),
 )
-@click.argument("target", shell_complete=addresses)
-@with_reach
+@click.argument("target", shell_complete=complete_address)
+@with_session
 def put(work: ClientSession, /, target: str) -> None:
-    """Write the records of standard input to TARGET: a tool, called once per record, or a file.
+    """Send the records of standard input to TARGET: a tool, called once for each record, or a file.
 
-    A tool's results are written to standard output, as records. Keys of a record that start with _ are no arguments.
-    A line that is no record, or a call that fails, gives an error record, and the next one is tried.
+    The results of a tool are written to standard output as records. Fields whose names start with _ are not arguments.
+    A line that is not a record, or a failed call, gives an error record, and the next record follows.
     """
-    failures = Failures()
+    failures = FailureCounter()
     if target == STDIO:
-        show(standard_input(failures.told, objects=False), failures)
+        write_records(read_standard_input(failures.report, objects=False), failures)
     elif is_path(target) and "." in Path(target).name:
         path = Path(target)
-        records = standard_input(failures.told, objects=path.suffix.lower() == TABLE)
-        write_file(path, (failures.seen(record) for record in records))
+        records = read_standard_input(failures.report, objects=path.suffix.lower() == TABLE_ENDING)
+        write_file(path, (failures.count_record(record) for record in records))
     else:
-        address = target if get_scheme(target) else full(target)
-        _put_to_source(work, address, standard_input(failures.told), failures)
+        address = target if get_scheme(target) else complete_reference(target)
+        _put_to_source(work, address, read_standard_input(failures.report), failures)
     failures.finish()
 
 
-def _put_to_source(work: ClientSession, address: str, records: Iterator[Record], failures: Failures) -> None:
-    def wanted() -> Iterator[Record]:
+def _put_to_source(work: ClientSession, address: str, records: Iterator[Record], failures: FailureCounter) -> None:
+    def valid_records() -> Iterator[Record]:
         for record in records:
             if record.get("_error") is True:
-                emit(failures.seen(record))
+                emit(failures.count_record(record))
             else:
                 yield record
 
     if address.startswith(("@", "/mcp", "mcp")):
         parse_address(address)
-    show(work.sources.find(address, work.context).writes(address, wanted(), work.context), failures)
+    write_records(work.sources.find(address, work.context).writes(address, valid_records(), work.context), failures)

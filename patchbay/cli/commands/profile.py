@@ -1,7 +1,6 @@
-"""`profile list|info|explore|validate|version|diff|test`: profiles looked at, and held against their servers.
+"""The commands `profile list`, `info`, `explore`, `validate`, `version`, `diff` and `test`: show and check profiles.
 
-The same commands for every kind of service: the profile's source does the work (JN-C4).
-Sources: JN-44, JN-55 to JN-57, JN-60 to JN-62, JN-72.
+The commands are the same for all plugins; the source of the profile does the work.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.client_session import ClientSession, with_reach
-from patchbay.cli.commands.calling import FORMAT, pretty
-from patchbay.cli.completion import addresses
-from patchbay.cli.completion import profiles as profile_names
-from patchbay.cli.failures import ending
-from patchbay.cli.messages import note, printable, program, quoted
-from patchbay.cli.typed_addresses import explored, full
+from patchbay.cli.client_session import ClientSession, with_session
+from patchbay.cli.commands.calling import FORMAT, print_json
+from patchbay.cli.completion import complete_address
+from patchbay.cli.completion import complete_profile as profile_names
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import make_printable, program_name, quote_word, write_note
+from patchbay.cli.typed_addresses import complete_reference, resolve_explored
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import ValidationResult
 from patchbay.client.contracts.drift import ContractChange
@@ -35,50 +34,54 @@ from patchbay.settings import whole_environment
 
 REFERENCE = click.argument("reference", shell_complete=profile_names)
 
-MARKS: Mapping[str, str] = {"breaking": "breaking change", "review": "to be reviewed", "non-breaking": "non-breaking"}
-COLOURS: Mapping[str, str] = {"breaking": "red", "review": "yellow", "non-breaking": "green"}
+CHANGE_LABELS: Mapping[str, str] = {
+    "breaking": "breaking change",
+    "review": "needs review",
+    "non-breaking": "non-breaking",
+}
+CHANGE_COLOURS: Mapping[str, str] = {"breaking": "red", "review": "yellow", "non-breaking": "green"}
 
 
 @click.group(
     "profile", epilog=with_examples("jn profile list", "jn profile validate @biomcp", "jn profile update biomcp")
 )
 def profile() -> None:
-    """Profiles: how servers are reached, and what is expected of them."""
+    """Manage profiles: saved addresses of servers and their expected contracts."""
 
 
 def find_profile(work: ClientSession, reference: str) -> tuple[Profile, Source, Profiles]:
-    """A profile by `@name` or `name`, its source, and where it is kept. Raises ProfileError."""
+    """Find a profile by `@name` or `name`; return it with its source and its directory. Raises ProfileError."""
     name = check_name(reference.removeprefix("@"))
     source = work.sources.find(f"@{name}", work.context)
     kept = work.context.get_profiles(source.name)
     return kept.load(name), source, kept
 
 
-def kept_profiles(plugin: str) -> Profiles:
-    """The profiles of one plugin, seen from the folder this runs in."""
+def open_profiles(plugin: str) -> Profiles:
+    """The profiles of one plugin, for the current directory."""
     return Profiles(find_homes(Path.cwd(), whole_environment()), plugin)
 
 
 @profile.command("list", epilog=with_examples("jn profile list --type mcp", "jn profile list --format json"))
-@click.option("--type", "plugin", metavar="PLUGIN", help="Only those of one plugin, such as mcp.")
+@click.option("--type", "plugin", metavar="PLUGIN", help="List only profiles of this plugin, such as mcp.")
 @FORMAT
 def list_(plugin: str | None, style: str) -> None:
-    """List all profiles: name, plugin, where it is, how many tools it records."""
-    with ending():
+    """List all profiles: name, plugin, place, number of tools."""
+    with exit_on_error():
         sources = make_sources()
         plugins = [plugin] if plugin else sources.list_names()
         if plugin:
             sources.get(plugin)
-        rows = [_row(one, row) for one in plugins for row in kept_profiles(one).list_rows()]
+        rows = [_profile_row(one, row) for one in plugins for row in open_profiles(one).list_rows()]
         if style == "json":
-            pretty(rows)
+            print_json(rows)
         for row in rows if style == "text" else ():
             words = row["problem"] or row["description"] or ("minimal" if row["minimal"] else "")
             line = f"@{row['name']}  {row['plugin']}  {row['place']}  {row['tools']} tools  {words}"
-            click.echo(printable(line).rstrip())
+            click.echo(make_printable(line).rstrip())
 
 
-def _row(plugin: str, row: ProfileRow) -> dict[str, Any]:
+def _profile_row(plugin: str, row: ProfileRow) -> dict[str, Any]:
     names = ("name", "place", "tools", "minimal", "description", "problem")
     return {"plugin": plugin, "directory": str(row.directory), **{name: getattr(row, name) for name in names}}
 
@@ -87,19 +90,19 @@ def _row(plugin: str, row: ProfileRow) -> dict[str, Any]:
 @REFERENCE
 @FORMAT
 def info(reference: str, style: str) -> None:
-    """Show a profile without asking its server."""
-    with ending():
+    """Show a profile without contacting its server."""
+    with exit_on_error():
         name = check_name(reference.removeprefix("@"))
-        plugins = [one for one in make_sources().list_names() if name in kept_profiles(one).find_directories()]
-        kept = kept_profiles(plugins[0] if plugins else "mcp")
+        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
+        kept = open_profiles(plugins[0] if plugins else "mcp")
         what = kept.describe(name)
         if style == "json":
-            pretty({**what, "definitions": dict(kept.load(name).tools)})
+            print_json({**what, "definitions": dict(kept.load(name).tools)})
             return
         for key, value in what.items():
             if value not in ("", [], None):
                 shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-                click.echo(f"{click.style(key, bold=True)}: {printable(str(shown))}")
+                click.echo(f"{click.style(key, bold=True)}: {make_printable(str(shown))}")
 
 
 @profile.command(
@@ -111,54 +114,54 @@ def info(reference: str, style: str) -> None:
         "jn profile explore s3://my-bucket/data/",
     ),
 )
-@click.argument("address", shell_complete=addresses)
-@with_reach
+@click.argument("address", shell_complete=complete_address)
+@with_session
 def explore(work: ClientSession, /, address: str) -> None:
-    """Print what a service offers, as one JSON object: what a profile of it can be made from."""
-    address = explored(address, work.sources, work.context)
-    pretty(work.sources.find(address, work.context).explores(address, work.context))
+    """Print a service as one JSON object, as a base for a profile of it."""
+    address = resolve_explored(address, work.sources, work.context)
+    print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
 @profile.command("validate", epilog=with_examples("jn profile validate @biomcp"))
 @REFERENCE
 @FORMAT
-@with_reach
+@with_session
 def validate(work: ClientSession, /, reference: str, style: str) -> None:
-    """Say whether a profile still fits its server: valid, changed, unknown (nothing is expected), or error."""
+    """Compare a profile with its server: valid, changed, unknown (the profile has no contract), or error."""
     what, source, _ = find_profile(work, reference)
     result = source.validates(what, work.context)
     if style == "json":
-        pretty(result.to_json())
+        print_json(result.to_json())
     else:
-        click.echo(f"@{what.name}: {result.status}: {printable(result.message)}")
-        for line in change_lines(result.changes):
+        click.echo(f"@{what.name}: {result.status}: {make_printable(result.message)}")
+        for line in format_changes(result.changes):
             click.echo(line)
         if result.status == "changed":
             click.echo(f"Profile hash: {result.expected}\nCurrent hash: {result.current_hash}")
-    _end(result)
+    _exit_with_status(result)
 
 
-def _end(result: ValidationResult) -> None:
+def _exit_with_status(result: ValidationResult) -> None:
     if result.status in ("changed", "error"):
         sys.exit(exit_codes.CHANGED if result.status == "changed" else exit_codes.FAILED)
 
 
-def change_lines(changes: Iterable[ContractChange]) -> Iterator[str]:
-    """Changes for people, each with what it means."""
+def format_changes(changes: Iterable[ContractChange]) -> Iterator[str]:
+    """Format changes for people, each with its grade."""
     for change in changes:
-        mark = click.style(f"({MARKS[change.kind]})", fg=COLOURS[change.kind])
-        yield f"  - {printable(change.sentence)} {mark}"
+        mark = click.style(f"({CHANGE_LABELS[change.kind]})", fg=CHANGE_COLOURS[change.kind])
+        yield f"  - {make_printable(change.sentence)} {mark}"
 
 
 @profile.command("version", epilog=with_examples("jn profile version @biomcp"))
-@click.argument("address", shell_complete=addresses)
-@with_reach
+@click.argument("address", shell_complete=complete_address)
+@with_session
 def version(work: ClientSession, /, address: str) -> None:
-    """Print the hash of a service's present contract; nothing, where contents change all the time."""
-    address = full(address)
+    """Print the hash of a service's current contract; some services have no contract."""
+    address = complete_reference(address)
     value = work.sources.find(address, work.context).versions(address, work.context)
     if value is None:
-        note(f"{address}: this kind of service has no version")
+        write_note(f"{address}: this kind of service has no version")
     else:
         click.echo(value)
 
@@ -166,19 +169,19 @@ def version(work: ClientSession, /, address: str) -> None:
 @profile.command("diff", epilog=with_examples("jn profile diff @biomcp", "jn profile diff @biomcp --format json"))
 @REFERENCE
 @FORMAT
-@with_reach
+@with_session
 def diff(work: ClientSession, /, reference: str, style: str) -> None:
-    """Show every difference between what a profile expects and what its server is."""
+    """Show the differences between the contract of a profile and its server."""
     what, source, _ = find_profile(work, reference)
     result = source.validates(what, work.context)
     if style == "json":
-        pretty([change.to_json() for change in result.changes])
+        print_json([change.to_json() for change in result.changes])
     elif result.status in ("error", "unknown"):
-        note(f"@{what.name}: {result.message}")
+        write_note(f"@{what.name}: {result.message}")
     else:
-        for line in change_lines(result.changes) if result.changes else ["No changes."]:
+        for line in format_changes(result.changes) if result.changes else ["No changes."]:
             click.echo(line)
-    _end(result)
+    _exit_with_status(result)
 
 
 @profile.command(
@@ -187,43 +190,43 @@ def diff(work: ClientSession, /, reference: str, style: str) -> None:
 )
 @REFERENCE
 @click.argument("references", nargs=-1)
-@with_reach
+@with_session
 def test(work: ClientSession, /, reference: str, references: tuple[str, ...]) -> None:
-    """Run references of a profile, those given or those that it records as `tested_with`; say which of them work."""
+    """Run references of a profile: the given ones, or those in its field `tested_with`. Show which of them work."""
     what, _, _ = find_profile(work, reference)
     wanted = references or tuple(what.fields.get("tested_with", ()))
     if not wanted:
         raise ProfileError(f"@{what.name}", "tested_with", "expected references to run, here or on the command line")
-    if not tried(work, what.name, wanted):
+    if not try_references(work, what.name, wanted):
         sys.exit(exit_codes.FAILED)
 
 
-def tried(work: ClientSession, name: str, references: Sequence[str]) -> bool:
-    """Run references, saying of each whether it works; whether all of them do."""
+def try_references(work: ClientSession, name: str, references: Sequence[str]) -> bool:
+    """Run references and show the result of each; return whether all work."""
     good = True
     for reference in references:
-        address = referenced(name, reference)
-        click.echo(f"Running: {program()} cat {quoted(address)}")
-        problem = _problem(work, address)
+        address = to_address(name, reference)
+        click.echo(f"Running: {program_name()} cat {quote_word(address)}")
+        problem = _find_problem(work, address)
         work.display.clear()
         good = good and problem is None
         click.echo(click.style("✓ Success", fg="green") if problem is None else click.style(f"✗ {problem}", fg="red"))
     return good
 
 
-def referenced(name: str, reference: str) -> str:
-    """`search?gene=BRAF` of a profile as a whole address."""
+def to_address(name: str, reference: str) -> str:
+    """Complete a reference such as `search?gene=BRAF` to the address of a profile."""
     if reference.startswith("@"):
         return reference
     return f"@{name}{reference}" if reference.startswith("?") else f"@{name}/{reference}"
 
 
-def _problem(work: ClientSession, address: str) -> str | None:
-    """What is wrong with one reference; None when it works."""
+def _find_problem(work: ClientSession, address: str) -> str | None:
+    """Describe the problem of one reference; None when it works."""
     try:
         for record in work.sources.find(address, work.context).reads(address, work.context):
             if record.get("isError") or record.get("_error"):
-                return printable(str(record.get("text") or record.get("message") or "the tool reports an error"))
+                return make_printable(str(record.get("text") or record.get("message") or "the tool reports an error"))
     except PatchbayError as problem:
-        return printable(problem.message)
+        return make_printable(problem.message)
     return None

@@ -1,7 +1,6 @@
-"""`profile create|new|update`: profiles written, atomically, the version before kept.
+"""The commands `profile create`, `new`, `update` and `remove`. They write profiles atomically and keep the old version.
 
-`update` is a conversation on a terminal; elsewhere flags have to answer what it would ask.
-Sources: JN-51, JN-52, JN-58, JN-59, JN-72.
+`update` asks questions on a terminal; without a terminal, options must answer them.
 """
 
 from __future__ import annotations
@@ -16,13 +15,20 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.client_session import ClientSession, with_reach
-from patchbay.cli.commands.profile import REFERENCE, change_lines, find_profile, kept_profiles, profile, tried
-from patchbay.cli.completion import addresses
-from patchbay.cli.failures import ending
-from patchbay.cli.messages import note, program
-from patchbay.cli.ndjson import object_from, opened_input
-from patchbay.cli.typed_addresses import API, full
+from patchbay.cli.client_session import ClientSession, with_session
+from patchbay.cli.commands.profile import (
+    REFERENCE,
+    find_profile,
+    format_changes,
+    open_profiles,
+    profile,
+    try_references,
+)
+from patchbay.cli.completion import complete_address
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import program_name, write_note
+from patchbay.cli.ndjson import open_standard_input, parse_object
+from patchbay.cli.typed_addresses import API_SCHEME, complete_reference
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import AddressError, Local
 from patchbay.client.addresses.variables import ProfileError
@@ -40,12 +46,14 @@ from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
 from patchbay.views.terminal import is_terminal
 
-UPDATED = {"mcp": "MCP server", "http": "HTTP API"}
-"""Plugins whose services have a schema that a profile can expect, and what such a service is called."""
+UPDATABLE_PLUGINS = {"mcp": "MCP server", "http": "HTTP API"}
+"""Plugins whose services have a contract, with the name of such a service."""
 
-PROJECT = click.option("--project", is_flag=True, help="Write to the project's .jn instead of the user's directory.")
+PROJECT = click.option(
+    "--project", is_flag=True, help="Write to the .jn directory of the project instead of the user's directory."
+)
 EXAMPLES = click.option(
-    "--examples/--no-examples", "examples", default=None, help="Whether examples of tools are written too."
+    "--examples/--no-examples", "examples", default=None, help="Write examples of tools too, or not."
 )
 
 
@@ -54,25 +62,25 @@ EXAMPLES = click.option(
     epilog=with_examples("jn profile create biomcp < profile.json", "jn profile create biomcp --pin < profile.json"),
 )
 @click.argument("name")
-@click.option("--pin", is_flag=True, help="Ask the server, and write which contract is expected of it.")
+@click.option("--pin", is_flag=True, help="Contact the server and record its current contract.")
 @EXAMPLES
 @PROJECT
-@with_reach
+@with_session
 def create(work: ClientSession, /, name: str, pin: bool, examples: bool | None, project: bool) -> None:
-    """Make a profile NAME of the JSON on standard input, in any of the layouts that are read."""
-    text = opened_input().read().decode("utf-8", "surrogateescape")
-    made = parse_profile(name, object_from(text, "standard input"), {}, "standard input")
+    """Make a profile NAME from the JSON on standard input, in any supported layout."""
+    text = open_standard_input().read().decode("utf-8", "surrogateescape")
+    made = parse_profile(name, parse_object(text, "standard input"), {}, "standard input")
     source = work.sources.get(made.plugin)
     if pin:
-        present = _present(work, made, source)
+        present = _fetch_service(work, made, source)
         made = replace(made, fields={**made.fields, **make_contract_fields(present.tools, present.recorded)})
         if work.context.blobs is not None:
             store_snapshot(present.tools, work.context.blobs)
-    _saved(made, examples, project)
+    _save_profile(made, examples, project)
 
 
-def _saved(made: Profile, examples: bool | None, project: bool) -> None:
-    directory = kept_profiles(made.plugin).save(made, examples, project)
+def _save_profile(made: Profile, examples: bool | None, project: bool) -> None:
+    directory = open_profiles(made.plugin).save(made, examples, project)
     for path in sorted(directory.glob("*.json")):
         click.echo(str(path))
 
@@ -88,31 +96,31 @@ def _saved(made: Profile, examples: bool | None, project: bool) -> None:
 )
 @click.argument("kind", metavar="TYPE")
 @click.argument("name")
-@click.argument("address", shell_complete=addresses)
-@click.option("--minimal", is_flag=True, help="Write how the server is reached and nothing else; it is not asked.")
-@click.option("--tool", "wanted", multiple=True, help="Record this tool only; repeatable.")
+@click.argument("address", shell_complete=complete_address)
+@click.option("--minimal", is_flag=True, help="Record only the address; do not contact the server.")
+@click.option("--tool", "wanted", multiple=True, help="Record only this tool. Repeatable.")
 @PROJECT
-@with_reach
+@with_session
 def new(
     work: ClientSession, /, kind: str, name: str, address: str, minimal: bool, wanted: tuple[str, ...], project: bool
 ) -> None:
-    """Make a profile NAME of the server at ADDRESS: how it is reached, its tools, the contract expected of it.
+    """Make a profile NAME of the server at ADDRESS: its address, its tools and its contract.
 
     TYPE is mcp for an MCP server, http for an HTTP API (openapi+https://..., openapi+file:...).
     """
     if kind == "http":
-        _saved(_api_profile(work, name, address, () if minimal else wanted, minimal), None, project)
+        _save_profile(_make_api_profile(work, name, address, () if minimal else wanted, minimal), None, project)
         return
-    if get_scheme(address).startswith(API):
+    if get_scheme(address).startswith(API_SCHEME):
         raise AddressError(
-            f"{address}: expected an MCP server; an HTTP API is: {program()} profile new http {name} ..."
+            f"{address}: expected an MCP server; an HTTP API is: {program_name()} profile new http {name} ..."
         )
     if kind != "mcp":
         work.sources.get(kind)
         raise ProfileError(
-            name, "", f"expected mcp; a profile of {kind} is made with: {program()} profile create {name}"
+            name, "", f"expected mcp; a profile of {kind} is made with: {program_name()} profile create {name}"
         )
-    target = parse_address(full(address)).target
+    target = parse_address(complete_reference(address)).target
     if isinstance(target, Local):
         raise AddressError(f"{address}: expected a program or a URL; a server of this hub needs no profile")
     if not isinstance(target, NamedServer):
@@ -132,11 +140,11 @@ def new(
         made = record_contract(made, tools, wanted)
         if work.context.blobs is not None:
             store_snapshot(tools, work.context.blobs)
-    _saved(made, None, project)
+    _save_profile(made, None, project)
 
 
-def _api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
-    """A profile of the HTTP API at an address. Raises AddressError."""
+def _make_api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
+    """Make a profile of the HTTP API at an address. Raises AddressError."""
     source = work.sources.find(address, work.context)
     if not isinstance(source, HttpSource) or address.startswith("@"):
         raise AddressError(f"{address}: expected an HTTP API: openapi+https://HOST/PATH or openapi+file:PATH")
@@ -165,11 +173,16 @@ def _api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[
 )
 @REFERENCE
 @click.option("--yes", is_flag=True, help="Answer every question with yes.")
-@click.option("--examples/--no-examples", "examples", default=None, help="Whether examples follow what was renamed.")
-@click.option("--test/--no-test", "test", default=None, help="Whether a reference is run afterwards.")
-@click.option("--all-tools", "everything", is_flag=True, help="Record tools too that the profile does not have.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
-@with_reach
+@click.option(
+    "--examples/--no-examples",
+    "examples",
+    default=None,
+    help="Update the examples for renamed tools and arguments, or not.",
+)
+@click.option("--test/--no-test", "test", default=None, help="Run a reference of the profile afterwards, or not.")
+@click.option("--all-tools", "everything", is_flag=True, help="Also record tools that the profile does not have.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without writing them.")
+@with_session
 def update(
     work: ClientSession,
     /,
@@ -180,22 +193,22 @@ def update(
     everything: bool,
     dry_run: bool,
 ) -> None:
-    """Bring a profile up to date with its server. Asks what to do on a terminal; flags answer elsewhere."""
+    """Update a profile to the current contract of its server. Asks on a terminal; options answer elsewhere."""
     what, source, home = find_profile(work, reference)
-    if source.name not in UPDATED:
-        problem = f"expected {' or '.join(UPDATED)}; what {source.name} has no schema of cannot be brought up to date"
-        raise ProfileError(f"@{what.name}", "plugin", f"{problem} (profile validate says whether it still fits)")
+    if source.name not in UPDATABLE_PLUGINS:
+        problem = f"expected {' or '.join(UPDATABLE_PLUGINS)}; profiles of {source.name} have no schema to update"
+        raise ProfileError(f"@{what.name}", "plugin", f"{problem} (use profile validate to check the profile)")
     examples, test = (True if yes and one is None else one for one in (examples, test))
     asks = examples is None or test is None
     if asks and not dry_run and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-        raise click.UsageError("no terminal to ask on; say --yes, or --[no-]examples and --[no-]test")
-    click.echo(f"Connecting to {what.name} {UPDATED[source.name]}...")
-    present = _present(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))
+        raise click.UsageError("there is no terminal to ask; use --yes, or --[no-]examples and --[no-]test")
+    click.echo(f"Connecting to {what.name} {UPDATABLE_PLUGINS[source.name]}...")
+    present = _fetch_service(work, what, source, lambda: click.echo("Fetching current tool schemas...\n"))
     blobs = work.context.blobs
     cid = what.schema_cid
     before = load_snapshot(cid, blobs) if cid is not None and blobs is not None and not blobs.missing([cid]) else None
     plan = present.plan(before, everything)
-    _told(plan)
+    _print_plan(plan)
     if dry_run:
         return
     follow = click.confirm("Update examples in profile?", True, err=True) if examples is None else examples
@@ -203,39 +216,43 @@ def update(
         plan = present.plan(before, everything, examples=False)
     if blobs is not None:
         store_snapshot(present.tools, blobs)
-    directory = home.save(plan.profile, project=_in_project(what))
+    directory = home.save(plan.profile, project=_is_project_profile(what))
     click.echo(f"\nUpdated profile saved to {directory}/\nNew schema hash: {plan.profile.schema_hash}\n")
-    _tested(work, plan.profile, test)
+    _test_profile(work, plan.profile, test)
     click.echo("Profile updated successfully.")
 
 
 @dataclass(frozen=True)
-class Present:
-    """A service as it is: its tools, what a profile records of them by their names, and how that becomes present."""
+class PresentService:
+    """The current state of a service: its tools, the recorded tools by name, and a function that plans an update."""
 
     tools: Sequence[Tool]
     recorded: Mapping[str, Mapping[str, Any]]
     plan: Callable[..., ProfileUpdate]
 
 
-def _present(work: ClientSession, what: Profile, source: Source, asking: Callable[[], None] = lambda: None) -> Present:
-    """The service of a profile, asked for what it has. Raises ProfileError for one that has no schema."""
+def _fetch_service(
+    work: ClientSession, what: Profile, source: Source, asking: Callable[[], None] = lambda: None
+) -> PresentService:
+    """Fetch the tools of a profile's service. Raises ProfileError for a service without a contract."""
     if isinstance(source, HttpSource):
         asking()
         operations = source.list_operations(what, work.context)
         tools = [one.tool for one in operations.values()]
-        return Present(tools, add_endpoint_tools(what, operations).tools, partial(update_endpoints, what, operations))
+        return PresentService(
+            tools, add_endpoint_tools(what, operations).tools, partial(update_endpoints, what, operations)
+        )
     if source.name != "mcp":
-        raise ProfileError(f"@{what.name}", "plugin", f"expected {' or '.join(UPDATED)}, got {source.name}")
+        raise ProfileError(f"@{what.name}", "plugin", f"expected {' or '.join(UPDATABLE_PLUGINS)}, got {source.name}")
     connection = work.context.connections.get(get_target(what, work.context.environ))
     asking()
     found = connection.list_tools()
-    return Present(found, what.tools, partial(update_profile, what, found))
+    return PresentService(found, what.tools, partial(update_profile, what, found))
 
 
-def _told(plan: ProfileUpdate) -> None:
+def _print_plan(plan: ProfileUpdate) -> None:
     click.echo("Changes detected:" if plan.changes else "No changes.")
-    for line in change_lines(plan.changes):
+    for line in format_changes(plan.changes):
         click.echo(line)
     click.echo("\nUpdate strategy:")
     for number, step in enumerate(plan.steps, 1):
@@ -243,34 +260,34 @@ def _told(plan: ProfileUpdate) -> None:
     click.echo("")
 
 
-def _tested(work: ClientSession, what: Profile, test: bool | None) -> None:
+def _test_profile(work: ClientSession, what: Profile, test: bool | None) -> None:
     references = list(what.fields.get("tested_with", ()))[:1]
     if test is False:
         return
     if not references:
-        note("Nothing to test with: the profile records no tested_with.")
+        write_note("No test: the profile has no field tested_with.")
         return
     if test is None and not click.confirm("Test updated profile?", True, err=True):
         return
-    if not tried(work, what.name, references):
-        note("Profile updated, but the test failed.")
+    if not try_references(work, what.name, references):
+        write_note("Profile updated, but the test failed.")
         sys.exit(exit_codes.FAILED)
 
 
-def _in_project(what: Profile) -> bool:
-    """Whether a profile is the project's own; a bundled one is written to the user's directory."""
+def _is_project_profile(what: Profile) -> bool:
+    """Whether a profile is in the project's directory. An update of a bundled profile goes to the user's directory."""
     return what.directory is not None and what.directory.is_relative_to(Path.cwd() / ".jn")
 
 
 PROFILES = profile
-"""The whole group `profile`: what reads and what writes."""
+"""The group `profile` with all its commands."""
 
 
 @profile.command("remove", epilog=with_examples("jn profile remove @biomcp"))
 @REFERENCE
 def remove(reference: str) -> None:
-    """Take a profile of the project or the user away; it is kept beside the others, under .deleted."""
-    with ending():
+    """Remove a profile of the project or the user. The file moves to the directory .deleted beside the profiles."""
+    with exit_on_error():
         name = reference.removeprefix("@")
-        plugins = [one for one in make_sources().list_names() if name in kept_profiles(one).find_directories()]
-        click.echo(f"Kept in {kept_profiles(plugins[0] if plugins else 'mcp').delete(name)}")
+        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
+        click.echo(f"Moved to {open_profiles(plugins[0] if plugins else 'mcp').delete(name)}")

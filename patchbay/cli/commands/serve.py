@@ -10,7 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.assets import HOME
 from patchbay.cli.messages import fail
-from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
 
@@ -21,9 +21,9 @@ from patchbay.serving.supervisor import AddressTaken, serve
 @with_settings
 @click.pass_context
 def serve_command(context: click.Context, /, **_: Any) -> None:
-    """Serve the hub until it is told to end (Ctrl-C, or SIGTERM)."""
+    """Serve the hub until Ctrl-C or SIGTERM."""
     try:
-        settings = settings_of(context)
+        settings = load_settings(context)
         if settings.servers == HOME / "servers":
             settings.servers.mkdir(parents=True, exist_ok=True)
         code = serve(settings)

@@ -11,13 +11,13 @@ import click
 from patchbay import exit_codes
 from patchbay.cli.messages import fail
 from patchbay.cli.options import (
-    ORDER,
-    ROWS,
-    flag_of,
+    SETTING_FIELDS,
+    SETTING_ORDER,
+    find_source,
+    flag_name,
     format_setting,
-    settings_of,
-    source_of,
-    variable_of,
+    load_settings,
+    variable_name,
     with_settings,
 )
 from patchbay.errors import ConfigError
@@ -29,37 +29,37 @@ from patchbay.settings import Settings
 @with_settings
 @click.pass_context
 def settings_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
-    """List every setting: its value, where that came from, and its default."""
+    """List all settings with value, source and default."""
     try:
-        settings = settings_of(context)
+        settings = load_settings(context)
     except ConfigError as problem:
         fail(problem.message, exit_codes.USAGE)
-    rows = [described(context, settings, name) for name in ORDER]
-    click.echo(json.dumps(rows, indent=2) if as_json else table(rows))
+    rows = [describe_setting(context, settings, name) for name in SETTING_ORDER]
+    click.echo(json.dumps(rows, indent=2) if as_json else format_table(rows))
 
 
-def absolute(value: Any) -> str:
-    """A value as it would be written in the environment; a folder by its whole path."""
+def format_absolute(value: Any) -> str:
+    """Format a value as in the environment; folders have their absolute path."""
     return str(value) if isinstance(value, Path) else format_setting(value)
 
 
-def described(context: click.Context, settings: Settings, name: str) -> dict[str, Any]:
-    """One setting as a JSON object; its values as they would be written in the environment."""
-    row = ROWS[name]
+def describe_setting(context: click.Context, settings: Settings, name: str) -> dict[str, Any]:
+    """Describe one setting as a JSON object, with values as in the environment."""
+    row = SETTING_FIELDS[name]
     return {
         "name": name,
-        "value": absolute(getattr(settings, name)),
-        "source": source_of(context, name),
+        "value": format_absolute(getattr(settings, name)),
+        "source": find_source(context, name),
         "default": format_setting(row.default),
-        "flag": flag_of(name),
-        "variable": variable_of(name),
+        "flag": flag_name(name),
+        "variable": variable_name(name),
         "unit": row.metadata["unit"],
         "help": row.metadata["help"],
     }
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Rows as aligned columns, under their titles."""
+def format_table(rows: list[dict[str, Any]]) -> str:
+    """Format rows as a table with aligned columns and titles."""
     columns = ("name", "value", "source", "default", "unit")
     lines = [columns, *(tuple(row[column] or "-" for column in columns) for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]

@@ -8,8 +8,8 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.messages import fail
-from patchbay.cli.options import settings_of, with_settings
-from patchbay.cli.stdio_server import pipe
+from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.stdio_server import serve_stdio
 from patchbay.errors import PatchbayError
 
 
@@ -19,10 +19,10 @@ from patchbay.errors import PatchbayError
 @with_settings
 @click.pass_context
 def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
-    """Serve one SERVER, or all as one, over standard input and output, for a client that starts this command itself."""
+    """Serve one SERVER, or all servers as one, over standard input and output for a client that starts it."""
     if native and server:
-        fail("with --native the methods name their server; leave SERVER out", exit_codes.USAGE)
+        fail("--native serves the whole hub: leave SERVER out", exit_codes.USAGE)
     try:
-        pipe(settings_of(context), server, native)
+        serve_stdio(load_settings(context), server, native)
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)

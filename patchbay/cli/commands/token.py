@@ -1,4 +1,4 @@
-"""`patchbay token` and `patchbay login`: how the user who runs a hub proves to be its operator."""
+"""The commands `patchbay token` and `patchbay login`: the operator's token and login links."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from patchbay import exit_codes
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
 from patchbay.cli.messages import fail
-from patchbay.cli.options import settings_of, with_settings
+from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
 
-IN_MEMORY = "a hub in memory keeps no token: it shows a new one in the terminal each time it starts"
+NO_TOKEN_IN_MEMORY = "a hub in memory stores no token: each start prints a new one in the terminal"
 
 
 @click.command(
     "token",
     epilog=exit_codes.with_examples("patchbay token --show", "patchbay token", "patchbay token --data /srv/patchbay"),
 )
-@click.option("--show", is_flag=True, help="Print the present token, and make no new one.")
+@click.option("--show", is_flag=True, help="Print the current token; make no new one.")
 @with_settings
 @click.pass_context
 def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
-    """Make a new token for the operator of the hub, and print it. The old one counts no more, nor do its sessions.
+    """Make a new token for the operator of the hub, and print it. The old token and its sessions end.
 
-    The token is kept in the data folder, where only its owner can read it; --show prints it. A hub that is running
-    need not be started again.
+    The data folder keeps the token in a file that only its owner can read; --show prints it. A running hub uses the new
+    token without a restart.
     """
-    with _refusals():
-        token = _operator_token(settings_of(context))
+    with _exit_on_error():
+        token = _operator_token(load_settings(context))
         text = token.kept() if show else token.renew()
         if text is None:
-            fail("the data folder holds no token that counts: `patchbay token` makes a new one", exit_codes.USAGE)
+            fail("the data folder has no valid token: `patchbay token` makes a new one", exit_codes.USAGE)
         click.echo(text)
 
 
@@ -46,9 +46,9 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 @with_settings
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
-    """Print a link that logs a browser in as the operator of the hub. It works once, for an hour."""
-    with _refusals():
-        settings = settings_of(context)
+    """Print a link that logs a browser in as the operator of the hub. The link works once, within an hour."""
+    with _exit_on_error():
+        settings = load_settings(context)
         token = _operator_token(settings)
         token.ensure()
         click.echo(hub_url(settings) + LoginLinks(load_key(settings.data), token).make())
@@ -56,13 +56,13 @@ def login_command(context: click.Context, /, **_: Any) -> None:
 
 def _operator_token(settings: Settings) -> OperatorToken:
     if settings.store == "memory":
-        fail(IN_MEMORY, exit_codes.USAGE)
+        fail(NO_TOKEN_IN_MEMORY, exit_codes.USAGE)
     return OperatorToken(settings.data)
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn errors into a sentence and an exit code."""
+def _exit_on_error() -> Iterator[None]:
+    """End the process with an exit code when the block raises; print the error as one sentence."""
     try:
         yield
     except PatchbayError as problem:

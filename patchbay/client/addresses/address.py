@@ -72,9 +72,9 @@ class Address:
     ) -> Address:
         """Return the same address with a caller's arguments, which replace arguments of the same names."""
         text, exact = text or {}, exact or {}
-        kept = {key: value for key, value in self.arguments.items() if key not in exact}
-        kept_exact = {key: value for key, value in self.exact.items() if key not in text}
-        return replace(self, arguments={**kept, **text}, exact={**kept_exact, **exact})
+        remaining = {key: value for key, value in self.arguments.items() if key not in exact}
+        remaining_exact = {key: value for key, value in self.exact.items() if key not in text}
+        return replace(self, arguments={**remaining, **text}, exact={**remaining_exact, **exact})
 
     def make_call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
         """Make the JSON arguments of the call: text arguments take the types that the schema asks for."""
@@ -120,9 +120,9 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
-    """Convert a target to fields of a profile:
+    """Convert a target to fields of a profile.
 
-    `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
+    The fields are `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
     """
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}

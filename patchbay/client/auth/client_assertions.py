@@ -64,14 +64,14 @@ class WorkloadAuth(httpx2.Auth):
     def __init__(
         self,
         url: str,
-        kept: TokenStorage,
+        storage: TokenStorage,
         client_id: str,
         issuer: str,
         assertion: Callable[[str], Awaitable[str]],
         scope: str | None,
     ) -> None:
         self._resource = resource_url_from_server_url(url)
-        self._storage = kept
+        self._storage = storage
         self._client_id = client_id
         self._issuer = issuer
         self._assertion = assertion

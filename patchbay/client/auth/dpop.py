@@ -35,10 +35,10 @@ class DpopAuth(httpx2.Auth):
 
     requires_response_body = True
 
-    def __init__(self, inner: httpx2.Auth, kept: TokenFile) -> None:
+    def __init__(self, inner: httpx2.Auth, token_file: TokenFile) -> None:
         self._inner = inner
-        self._token_file = kept
-        pem, self._bound_token = kept.get_proof()
+        self._token_file = token_file
+        pem, self._bound_token = token_file.get_proof()
         self._is_supported = bool(pem)
         self._key = _load_key(pem)
         jwk = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key()))

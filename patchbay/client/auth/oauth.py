@@ -71,72 +71,74 @@ SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
 
 
-def make_auth(url: str, way: SignIn) -> httpx2.Auth:
+def make_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
     """Make the object that authenticates requests to a server, with proofs of possession where the server supports
     them.
 
     Used on the event loop only.
     """
-    return DpopAuth(_make_plain_auth(url, way), TokenFile(way.folder, url))
+    return DpopAuth(_make_plain_auth(url, sign_in), TokenFile(sign_in.folder, url))
 
 
-def _make_plain_auth(url: str, way: SignIn) -> httpx2.Auth:
-    if isinstance(way, BrowserSignIn):
-        return _make_browser_auth(url, way)
-    kept = TokenFile(way.folder, url)
-    if isinstance(way, ClientCredentials):
-        return _make_client_credentials_auth(url, way, kept)
-    if isinstance(way, WorkloadIdentity):
-        return WorkloadAuth(url, kept, way.client_id, way.issuer, way.assertion, way.scope)
+def _make_plain_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
+    if isinstance(sign_in, BrowserSignIn):
+        return _make_browser_auth(url, sign_in)
+    token_file = TokenFile(sign_in.folder, url)
+    if isinstance(sign_in, ClientCredentials):
+        return _make_client_credentials_auth(url, sign_in, token_file)
+    if isinstance(sign_in, WorkloadIdentity):
+        return WorkloadAuth(url, token_file, sign_in.client_id, sign_in.issuer, sign_in.assertion, sign_in.scope)
     return IdentityAssertionOAuthProvider(
         url,
-        kept,
-        way.client_id,
-        way.client_secret,
-        way.issuer,
-        way.assertion,
-        way.scope,
-        "client_secret_post" if way.method == "client_secret_post" else "client_secret_basic",
+        token_file,
+        sign_in.client_id,
+        sign_in.client_secret,
+        sign_in.issuer,
+        sign_in.assertion,
+        sign_in.scope,
+        "client_secret_post" if sign_in.method == "client_secret_post" else "client_secret_basic",
     )
 
 
-def _make_client_credentials_auth(url: str, way: ClientCredentials, kept: TokenFile) -> httpx2.Auth:
-    if way.private_key is not None:
+def _make_client_credentials_auth(url: str, sign_in: ClientCredentials, token_file: TokenFile) -> httpx2.Auth:
+    if sign_in.private_key is not None:
         signed = SignedJWTParameters(
-            issuer=way.client_id,
-            subject=way.client_id,
-            signing_key=way.private_key,
-            signing_algorithm=way.algorithm,
+            issuer=sign_in.client_id,
+            subject=sign_in.client_id,
+            signing_key=sign_in.private_key,
+            signing_algorithm=sign_in.algorithm,
         )
         prove = signed.create_assertion_provider()
-        return PrivateKeyJWTOAuthProvider(url, kept, way.client_id, prove, way.scope, way.issuer)
-    if way.client_secret is None:
-        raise Unreachable(f"{mask_url(url)}: the client {way.client_id!r} has neither a secret nor a private key")
+        return PrivateKeyJWTOAuthProvider(url, token_file, sign_in.client_id, prove, sign_in.scope, sign_in.issuer)
+    if sign_in.client_secret is None:
+        raise Unreachable(f"{mask_url(url)}: the client {sign_in.client_id!r} has neither a secret nor a private key")
     return ClientCredentialsOAuthProvider(
-        url, kept, way.client_id, way.client_secret, scope=way.scope, issuer=way.issuer
+        url, token_file, sign_in.client_id, sign_in.client_secret, scope=sign_in.scope, issuer=sign_in.issuer
     )
 
 
-def _make_browser_auth(url: str, way: BrowserSignIn) -> httpx2.Auth:
-    back = _BrowserCallback(url, way)
+def _make_browser_auth(url: str, sign_in: BrowserSignIn) -> httpx2.Auth:
+    callback = _BrowserCallback(url, sign_in)
     metadata = OAuthClientMetadata(
-        client_name=way.name,
-        redirect_uris=[AnyUrl(back.uri)],
+        client_name=sign_in.name,
+        redirect_uris=[AnyUrl(callback.uri)],
         grant_types=["authorization_code", "refresh_token"],
         response_types=["code"],
-        scope=way.scope,
+        scope=sign_in.scope,
     )
-    kept = _RegisteredTokenFile(url, way, back.uri)
-    return OAuthClientProvider(url, metadata, kept, back.open_page, back.wait_for_code, way.metadata_url)
+    token_file = _RegisteredTokenFile(url, sign_in, callback.uri)
+    return OAuthClientProvider(
+        url, metadata, token_file, callback.open_page, callback.wait_for_code, sign_in.metadata_url
+    )
 
 
 class _RegisteredTokenFile(TokenFile):
     """The stored tokens, with the registration that was made beforehand if there is one."""
 
-    def __init__(self, url: str, way: BrowserSignIn, back: str) -> None:
-        super().__init__(way.folder, url)
-        self._sign_in = way
-        self._redirect_uri = back
+    def __init__(self, url: str, sign_in: BrowserSignIn, callback: str) -> None:
+        super().__init__(sign_in.folder, url)
+        self._sign_in = sign_in
+        self._redirect_uri = callback
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         if self._sign_in.client_id is None:
@@ -155,10 +157,10 @@ class _BrowserCallback:
     The port is computed from the server's URL, so that a registration made once stays valid.
     """
 
-    def __init__(self, url: str, way: BrowserSignIn) -> None:
+    def __init__(self, url: str, sign_in: BrowserSignIn) -> None:
         self._server_url = mask_url(url)
-        self._sign_in = way
-        self._port = way.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORT_COUNT
+        self._sign_in = sign_in
+        self._port = sign_in.port or FIRST_PORT + int(hashlib.sha256(url.encode()).hexdigest(), 16) % PORT_COUNT
         self.uri = f"http://127.0.0.1:{self._port}{CALLBACK}"
         self._listener: asyncio.Server | None = None
         self._code: asyncio.Future[AuthorizationCodeResult] | None = None

@@ -41,9 +41,9 @@ class TokenFile:
 
     async def get_tokens(self) -> OAuthToken | None:
         """Get the tokens, with an empty access token when it has expired."""
-        kept = self._read()
-        tokens = _validate_model(OAuthToken, kept.get("tokens"))
-        ends = kept.get("ends")
+        stored = self._read()
+        tokens = _validate_model(OAuthToken, stored.get("tokens"))
+        ends = stored.get("ends")
         if tokens is None or not isinstance(ends, (int, float)):
             return tokens
         left = int(ends - time.time()) - EXPIRY_MARGIN_SECONDS
@@ -65,8 +65,8 @@ class TokenFile:
 
     def get_proof(self) -> tuple[str, str]:
         """Get the private key (PEM) and the access token that is bound to it; two empty strings when there are none."""
-        kept = self._read().get("proof")
-        key, token = (kept.get(name) for name in ("key", "token")) if isinstance(kept, dict) else (None, None)
+        stored = self._read().get("proof")
+        key, token = (stored.get(name) for name in ("key", "token")) if isinstance(stored, dict) else (None, None)
         return (key, token) if isinstance(key, str) and isinstance(token, str) else ("", "")
 
     def set_proof(self, key: str, token: str) -> None:
@@ -79,22 +79,22 @@ class TokenFile:
 
     def _read(self) -> dict[str, Any]:
         try:
-            kept = orjson.loads(self.path.read_bytes())
+            stored = orjson.loads(self.path.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as problem:
             log.warning("the tokens in %s cannot be read (%s); sign in again", self.path, problem)
             return {}
-        return kept if isinstance(kept, dict) and kept.get("url") == self._url else {}
+        return stored if isinstance(stored, dict) and stored.get("url") == self._url else {}
 
-    def _write(self, news: dict[str, Any]) -> None:
+    def _write(self, changes: dict[str, Any]) -> None:
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with lock_directory(folder, alone=True):  # the stages of a pipeline may sign in together
             number, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".json")  # mode 0600 from the beginning
             try:
                 with os.fdopen(number, "wb") as file:
-                    file.write(orjson.dumps(self._read() | {"url": self._url} | news, option=orjson.OPT_INDENT_2))
+                    file.write(orjson.dumps(self._read() | {"url": self._url} | changes, option=orjson.OPT_INDENT_2))
                 Path(name).replace(self.path)
             except BaseException:
                 Path(name).unlink(missing_ok=True)

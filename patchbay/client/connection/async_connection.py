@@ -1,8 +1,7 @@
 """One connection on the event loop: open the transport, agree on a revision, send requests, close.
 
 The official SDK session implements the protocol; this module chooses what to try, and reports failures in one sentence.
-A program that ends during `server/discover` is started once more for the handshake; a URL that refuses the POST is
-tried as the HTTP+SSE pair.
+A program that ends during `server/discover` is started again for the handshake; a refused POST leads to HTTP+SSE.
 
 Sources: MCP specification 2025-11-25 and 2026-07-28, basic/lifecycle, basic/transports, versioning.
 """
@@ -238,8 +237,6 @@ class AsyncConnection:
             return
         await self._send_raw("logging/setLevel", {"level": self.plan.log_level})
 
-    # requests
-
     def try_direct(self, run: RequestRun, method: str, params: Json) -> bool:
         """Send a plain request from the caller's thread. Return False when it has to be sent with `perform`."""
         if self.direct is None or method not in PLAIN_METHODS:
@@ -380,8 +377,8 @@ class AsyncConnection:
         """List a page of tools, without those whose header annotations a client has to refuse."""
         listed = await self.session.list_tools(params=types.PaginatedRequestParams.model_validate(params))
         assert run.raw_result is not None
-        kept = {tool.name for tool in listed.tools}
-        return run.raw_result | {"tools": [tool for tool in run.raw_result["tools"] if tool["name"] in kept]}
+        accepted = {tool.name for tool in listed.tools}
+        return run.raw_result | {"tools": [tool for tool in run.raw_result["tools"] if tool["name"] in accepted]}
 
     def _make_error(self, problem: BaseException, run: RequestRun) -> PatchbayError:
         return make_client_error(self._make_context(run), problem)

@@ -248,12 +248,12 @@ class DirectHttp:
             return None
         id = make_request_id()
         try:
-            post = run.exchange = HttpExchange(
+            exchange = run.exchange = HttpExchange(
                 id, line, self._build_request(id, run, method, params), self._release_line, on_item
             )
             if traffic is not None:
                 traffic.register(run, id)
-            result = post.read_result(
+            result = exchange.read_result(
                 min(math.inf if run.seconds is None else run.seconds, self._handover_seconds), self._limit
             )
         except BaseException:
@@ -265,7 +265,7 @@ class DirectHttp:
             run.exchange = None
             if traffic is not None:
                 traffic.unregister(run)
-            post.close()
+            exchange.close()
         return result
 
     def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:

@@ -42,42 +42,44 @@ class FailureContext:
         return f" ({self.run.http_refusal})" if self.run is not None and self.run.http_refusal else ""
 
 
-def make_client_error(scene: FailureContext, problem: BaseException) -> PatchbayError:
+def make_client_error(context: FailureContext, problem: BaseException) -> PatchbayError:
     """Convert any failure to an error of this package."""
-    problem, target = unwrap_group(problem), scene.target.label
+    problem, target = unwrap_group(problem), context.target.label
     if isinstance(problem, PatchbayError):
         return problem
     if isinstance(problem, asyncio.CancelledError):
         return Unreachable(f"{target}: the connection was closed")
-    if scene.is_opening and scene.status == UNAUTHORIZED and not scene.has_auth:
-        return SignInNeeded(f"{target} requires a sign-in or other credentials{scene.details}")
+    if context.is_opening and context.status == UNAUTHORIZED and not context.has_auth:
+        return SignInNeeded(f"{target} requires a sign-in or other credentials{context.details}")
     if isinstance(problem, TimeoutError):
-        return _make_timeout_error(scene)
+        return _make_timeout_error(context)
     if isinstance(problem, MCPError):
         if problem.code == types.CONNECTION_CLOSED:
-            return make_connection_lost_error(scene, problem.error.message)
-        beside = scene.details if scene.is_opening else ""
+            return make_connection_lost_error(context, problem.error.message)
+        beside = context.details if context.is_opening else ""
         return McpFailure(problem.code, f"{target}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
         return Unreachable(f"{target}: signing in failed: {mask_urls(str(problem))}")
     words = mask_urls(str(problem)) or type(problem).__name__
-    return Unreachable(f"{target} cannot be reached: {words}{scene.details}")
+    return Unreachable(f"{target} cannot be reached: {words}{context.details}")
 
 
-def _make_timeout_error(scene: FailureContext) -> ServerTimeout:
-    waited = f"within {scene.run.seconds:g} s" if scene.run is not None and scene.run.seconds else "in time"
-    method = scene.run.method if scene.run is not None else OPENING_METHOD
-    hint = " (a package that is fetched for the first time takes longer)" if scene.child and scene.is_opening else ""
-    return ServerTimeout(f"{scene.target.label} did not answer {method} {waited}{hint}{scene.details}")
+def _make_timeout_error(context: FailureContext) -> ServerTimeout:
+    waited = f"within {context.run.seconds:g} s" if context.run is not None and context.run.seconds else "in time"
+    method = context.run.method if context.run is not None else OPENING_METHOD
+    hint = (
+        " (a package that is fetched for the first time takes longer)" if context.child and context.is_opening else ""
+    )
+    return ServerTimeout(f"{context.target.label} did not answer {method} {waited}{hint}{context.details}")
 
 
-def make_connection_lost_error(scene: FailureContext, why: str) -> Unreachable:
+def make_connection_lost_error(context: FailureContext, why: str) -> Unreachable:
     """Make the error of a request that was open when the connection ended."""
-    if isinstance(scene.cause, Unreachable):
-        return scene.cause
-    told_already = scene.cause is not None and str(scene.cause).lower() in why.lower()
-    cause = f": {mask_urls(str(scene.cause))}" if scene.cause is not None and not told_already else ""
-    return Unreachable(f"{scene.target.label}: {why[:1].lower()}{why[1:]}{cause}{scene.details}")
+    if isinstance(context.cause, Unreachable):
+        return context.cause
+    is_repeated = context.cause is not None and str(context.cause).lower() in why.lower()
+    cause = f": {mask_urls(str(context.cause))}" if context.cause is not None and not is_repeated else ""
+    return Unreachable(f"{context.target.label}: {why[:1].lower()}{why[1:]}{cause}{context.details}")
 
 
 def unwrap_group(problem: BaseException) -> BaseException:

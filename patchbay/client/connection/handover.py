@@ -23,41 +23,44 @@ from patchbay.client.connection.requests import CURRENT_RUN
 class UnreadAnswer(httpx2.AsyncByteStream):
     """The part of an answer that the caller has not read; read on the event loop."""
 
-    def __init__(self, post: HttpExchange) -> None:
-        self._exchange = post
+    def __init__(self, exchange: HttpExchange) -> None:
+        self._exchange = exchange
 
     async def make_response(self) -> httpx2.Response:
         """Wait for the head of the answer and make a response. Raises httpx2.TransportError."""
-        post = self._exchange
-        await self._read_until(lambda: post.head is not None)
-        if post.head is None:
+        exchange = self._exchange
+        await self._read_until(lambda: exchange.head is not None)
+        if exchange.head is None:
             raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
-        headers = [(name, value) for name, value in post.head.headers.raw_items()]
+        headers = [(name, value) for name, value in exchange.head.headers.raw_items()]
         return httpx2.Response(
-            post.head.status_code, headers=headers, stream=self, extensions={"reason_phrase": bytes(post.head.reason)}
+            exchange.head.status_code,
+            headers=headers,
+            stream=self,
+            extensions={"reason_phrase": bytes(exchange.head.reason)},
         )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        post = self._exchange
+        exchange = self._exchange
         while True:
-            await self._read_until(lambda: bool(post.pieces))
-            if not post.pieces:
+            await self._read_until(lambda: bool(exchange.pieces))
+            if not exchange.pieces:
                 return
-            pieces, post.pieces = post.pieces, []
+            pieces, exchange.pieces = exchange.pieces, []
             yield b"".join(pieces)
 
     async def _read_until(self, enough: Callable[[], bool]) -> None:
         """Read until `enough` returns True or the answer ends."""
-        loop, post, line = asyncio.get_running_loop(), self._exchange, self._exchange.line
+        loop, exchange, connection = asyncio.get_running_loop(), self._exchange, self._exchange.line
         try:
-            if post.failure is not None:
-                raise post.failure
-            if post.unsent:
-                unsent, post.unsent = post.unsent, b""
-                await loop.sock_sendall(line.socket, unsent)
-            while not enough() and not post.complete:
-                if not post.process_event():
-                    line.http.receive_data(await loop.sock_recv(line.socket, READ_BYTES))
+            if exchange.failure is not None:
+                raise exchange.failure
+            if exchange.unsent:
+                unsent, exchange.unsent = exchange.unsent, b""
+                await loop.sock_sendall(connection.socket, unsent)
+            while not enough() and not exchange.complete:
+                if not exchange.process_event():
+                    connection.http.receive_data(await loop.sock_recv(connection.socket, READ_BYTES))
         except (OSError, h11.ProtocolError) as problem:
             raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
 
@@ -70,16 +73,16 @@ class HandoverTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         run = CURRENT_RUN.get()
-        post = run.exchange if run is not None and request.method == "POST" else None
-        if run is None or not isinstance(post, HttpExchange):
+        exchange = run.exchange if run is not None and request.method == "POST" else None
+        if run is None or not isinstance(exchange, HttpExchange):
             return await super().handle_async_request(request)
         run.exchange = None
-        if post.closed:
+        if exchange.closed:
             return httpx2.Response(202)  # the caller has left: the answer is not used
         try:
-            return await UnreadAnswer(post).make_response()
+            return await UnreadAnswer(exchange).make_response()
         except BaseException:
-            post.close()
+            exchange.close()
             raise
 
 

@@ -53,10 +53,10 @@ class _RateLimitedStream(httpx2.AsyncByteStream):
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pace = make_text_limiter()
+        limiter = make_text_limiter()
         async for piece in self._inner:
             yield piece
-            await pace.acquire(count_text_units(piece))
+            await limiter.acquire(count_text_units(piece))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -70,11 +70,10 @@ async def _run_message(
 def _exchange_message(exchange: Exchange, item: SessionMessage, to: MemoryObjectSendStream[Received]) -> None:
     body = orjson.loads(item.message.model_dump_json(by_alias=True, exclude_unset=True))
     for answer in exchange(message(body)):
-        if isinstance(answer, (Pause, Detach, Wait)):
-            anyio.from_thread.check_cancelled()
-            continue
         if isinstance(answer, Wait):
             answer.mailbox.wait(answer.seconds)
+        if isinstance(answer, (Pause, Detach, Wait)):
+            anyio.from_thread.check_cancelled()
             continue
         parsed = jsonrpc_message_adapter.validate_json(encode(answer), by_name=False)
         anyio.from_thread.run(to.send, SessionMessage(parsed))

@@ -80,8 +80,8 @@ class SessionLink:
 
     def _is_signed_in(self) -> bool:
         """Whether this program has signed in to the server before."""
-        target, way = self.plan.target, self._signin
-        return way is not None and isinstance(target, Http) and get_token_path(way.folder, target.url).exists()
+        target, sign_in = self.plan.target, self._signin
+        return sign_in is not None and isinstance(target, Http) and get_token_path(sign_in.folder, target.url).exists()
 
     def get_async_connection(self) -> AsyncConnection:
         """Get the official client; load and open it the first time. Raises the errors of `open`."""

@@ -189,26 +189,26 @@ class PlainSession:
         """
         id = make_request_id()
         body = orjson.dumps({"jsonrpc": "2.0", "id": id, **data})
-        post = self._start_exchange(id, "POST", headers, body)
-        if post is None:
+        exchange = self._start_exchange(id, "POST", headers, body)
+        if exchange is None:
             return None, None
         try:
-            return post.read_result(NEGOTIATION_SECONDS, self._plan.limit), post.head
+            return exchange.read_result(NEGOTIATION_SECONDS, self._plan.limit), exchange.head
         finally:
-            post.close()
+            exchange.close()
 
     def _send_message(
         self, method: str, headers: Mapping[str, str], body: bytes, seconds: float
     ) -> h11.Response | None:
         """Send a message that has no result, and return the head of the answer."""
-        post = self._start_exchange("", method, headers, body)
-        if post is None:
+        exchange = self._start_exchange("", method, headers, body)
+        if exchange is None:
             return None
         try:
-            post.read_result(seconds, self._plan.limit)
-            return post.head
+            exchange.read_result(seconds, self._plan.limit)
+            return exchange.head
         finally:
-            post.close()
+            exchange.close()
 
     def _start_exchange(self, id: str, method: str, headers: Mapping[str, str], body: bytes) -> HttpExchange | None:
         try:

@@ -42,28 +42,28 @@ class ConnectionPool:
         with self._lock:
             if self._closed:
                 raise RuntimeError("this pool of connections is closed")
-            place = self._slots.setdefault(target, _Slot())
-        with place.lock:
-            if place.connection is not None and place.connection.closed:
-                place.connection.close()
-                place.connection = None
-            if place.connection is None:
-                place.connection = self._open(target)
-            return place.connection
+            slot = self._slots.setdefault(target, _Slot())
+        with slot.lock:
+            if slot.connection is not None and slot.connection.closed:
+                slot.connection.close()
+                slot.connection = None
+            if slot.connection is None:
+                slot.connection = self._open(target)
+            return slot.connection
 
     def close(self) -> None:
         """Close all connections at the same time; afterwards `get` raises RuntimeError."""
         with self._lock:
             self._closed = True
-            places, self._slots = list(self._slots.values()), {}
-        if not places:
+            slots, self._slots = list(self._slots.values()), {}
+        if not slots:
             return
-        with ThreadPoolExecutor(min(len(places), 32), "closing") as crew:
-            list(crew.map(_close_slot, places))
+        with ThreadPoolExecutor(min(len(slots), 32), "closing") as executor:
+            list(executor.map(_close_slot, slots))
 
 
-def _close_slot(place: _Slot) -> None:
-    with place.lock:
-        if place.connection is not None:
-            place.connection.close()
-            place.connection = None
+def _close_slot(slot: _Slot) -> None:
+    with slot.lock:
+        if slot.connection is not None:
+            slot.connection.close()
+            slot.connection = None

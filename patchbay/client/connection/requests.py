@@ -161,22 +161,22 @@ class RequestRun:
         """Put a question and wait for the answer; a refusal once the caller has left."""
         if self._is_abandoned:
             return _CALLER_LEFT
-        asked = PendingQuestion(question, asyncio.get_running_loop().create_future())
-        self._open_questions.add(asked)
+        pending = PendingQuestion(question, asyncio.get_running_loop().create_future())
+        self._open_questions.add(pending)
         try:
             with self.clock.paused():
                 with self._changed:
-                    self._items.append(asked)
+                    self._items.append(pending)
                     self._changed.notify_all()
-                return await asked.answer
+                return await pending.answer
         finally:
-            self._open_questions.discard(asked)
+            self._open_questions.discard(pending)
 
     def abandon(self) -> None:
         """Refuse all open and later questions, because the caller has left."""
         self._is_abandoned = True
-        for asked in self._open_questions:
-            _set_answer(asked.answer, _CALLER_LEFT)
+        for pending in self._open_questions:
+            _set_answer(pending.answer, _CALLER_LEFT)
 
     def finish(self, end: RequestEnd) -> None:
         """Set the end of the request; the first call counts."""
@@ -189,8 +189,8 @@ class RequestRun:
             if len(self._items) >= MAX_QUEUED_ITEMS:
                 return False
             if self._dropped:
-                words = f"{self._dropped} notifications were dropped because the caller did not read them"
-                self._items.append(Log("warning", words, "patchbay.client"))
+                message = f"{self._dropped} notifications were dropped because the caller did not read them"
+                self._items.append(Log("warning", message, "patchbay.client"))
                 self._dropped, self._stalled = 0, False
             self._items.append(item)
             self._changed.notify_all()
@@ -218,9 +218,9 @@ class RequestRun:
             self._loop.call_soon(self._room.set)
         return item
 
-    def reply(self, asked: PendingQuestion, answer: Answer) -> None:
+    def reply(self, pending: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
-        self._loop.call_soon(_set_answer, asked.answer, answer)
+        self._loop.call_soon(_set_answer, pending.answer, answer)
 
 
 _CALLER_LEFT = McpFailure(-32603, "the caller who could have answered has left")

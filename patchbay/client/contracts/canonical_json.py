@@ -11,8 +11,8 @@ from typing import Any
 
 import rfc8785
 
-from patchbay import exit_codes
 from patchbay.errors import ContentError
+from patchbay.exit_codes import CHANGED
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 
@@ -23,7 +23,7 @@ class ContractError(ContentError):
     The message names the descriptor.
     """
 
-    exit_code = exit_codes.CHANGED
+    exit_code = CHANGED
 
 
 def encode_canonical_json(value: Any) -> bytes:

@@ -182,7 +182,7 @@ class ValidationResult:
         return find_gravest_kind(self.changes) == "breaking"
 
     def to_json(self) -> dict[str, Any]:
-        """The result as a JSON object."""
+        """Convert the result to a JSON object."""
         return {
             "status": self.status,
             "message": self.message,

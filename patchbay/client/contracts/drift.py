@@ -70,7 +70,7 @@ class ContractChange:
     sentence: str
 
     def to_json(self) -> dict[str, str]:
-        """The change as a JSON object."""
+        """Convert the change to a JSON object."""
         return asdict(self)
 
 

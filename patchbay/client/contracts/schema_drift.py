@@ -189,7 +189,7 @@ class Comparison:
     def _compare_inside_alternatives(
         self, before: Schema, after: Schema, name: str, pointer: str, above: Ancestors
     ) -> None:
-        """An alternative that reads the same may refer to something that does not."""
+        """Compare alternatives with equal text, whose references may lead to different schemas."""
         for word in ("anyOf", "oneOf"):
             new = {encode_canonical_json(_strip_texts(part)): part for part in list_branches(after, word)}
             for number, part in enumerate(list_branches(before, word)):

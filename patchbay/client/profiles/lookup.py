@@ -40,9 +40,9 @@ PRESETS_FILE = "mcp-launchers.json"
 
 @dataclass(frozen=True, slots=True)
 class ProfileHomes:
-    """The three folders of profiles, each None when there is none:
+    """The three folders with profiles, each None when it does not exist.
 
-    `{home}/profiles/{plugin}`, `{home}/mcp-launchers.json`.
+    A folder has `{home}/profiles/{plugin}` and `{home}/mcp-launchers.json`.
     """
 
     project: Path | None

@@ -56,7 +56,7 @@ def update_profile(
     tool_names, parameters = collect_renames(found)
     present = index_tools(tools)
     steps: list[str] = []
-    kept: dict[str, dict[str, Any]] = {}
+    updated_tools: dict[str, dict[str, Any]] = {}
     for name, tool in profile.tools.items():
         now = tool_names.get(name, name)
         if now not in present:
@@ -67,16 +67,20 @@ def update_profile(
         renamed = parameters.get(now, {})
         steps += [f"Update profile to use '{new}' instead of '{old}'" for old, new in renamed.items()]
         steps += _list_parameter_steps(tool, present[now], renamed)
-        kept[now] = _update_tool(tool, present[now], renamed if examples else {})
-    for name in sorted(present.keys() - kept.keys()) if everything or not known else ():
+        updated_tools[now] = _update_tool(tool, present[now], renamed if examples else {})
+    for name in sorted(present.keys() - updated_tools.keys()) if everything or not known else ():
         if everything:
             steps.append(f"Record the tool '{name}'")
-            kept[name] = {key: present[name][key] for key in RECORDED_FIELDS if present[name].get(key) is not None}
-    fields = {**profile.fields, **make_contract_fields(tools, kept)}
+            updated_tools[name] = {
+                key: present[name][key] for key in RECORDED_FIELDS if present[name].get(key) is not None
+            }
+    fields = {**profile.fields, **make_contract_fields(tools, updated_tools)}
     if examples and "tested_with" in fields:
         fields["tested_with"] = [rename_in_reference(one, tool_names, parameters) for one in fields["tested_with"]]
     steps.append("Recalculate schema hash")
-    return ProfileUpdate(replace(profile, tools=dict(sorted(kept.items())), fields=fields), tuple(found), tuple(steps))
+    return ProfileUpdate(
+        replace(profile, tools=dict(sorted(updated_tools.items())), fields=fields), tuple(found), tuple(steps)
+    )
 
 
 def record_contract(profile: Profile, tools: Sequence[Tool], wanted: Collection[str] = ()) -> Profile:

@@ -40,17 +40,17 @@ def update_endpoints(
     )
     tool_names, parameters = collect_renames(plan.changes)
     left = dict(plan.profile.tools)
-    kept: dict[str, Row] = {}
+    updated_rows: dict[str, Row] = {}
     renamed: dict[str, dict[str, str]] = {}
     for name, row in rows.items():
         old = find_operation_name(name, row, operations)
         now = tool_names.get(old, old)
         if now in plan.profile.tools:
             renamed[name] = parameters.get(now, {})
-            kept[name] = _update_endpoint(name, row, operations[now], renamed[name], examples)
+            updated_rows[name] = _update_endpoint(name, row, operations[now], renamed[name], examples)
             left.pop(now, None)
-    inside = {name: row for name, row in kept.items() if name not in profile.tools}
-    files = {name: row for name, row in kept.items() if name in profile.tools} | left
+    inside = {name: row for name, row in updated_rows.items() if name not in profile.tools}
+    files = {name: row for name, row in updated_rows.items() if name in profile.tools} | left
     fields = {key: value for key, value in plan.profile.fields.items() if key != "endpoints"}
     if inside:
         fields["endpoints"] = inside

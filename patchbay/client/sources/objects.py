@@ -64,14 +64,14 @@ class ObjectSource:
         self, address: str, context: SourceContext, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[Record]:
         """Read the records of the objects, or list a bucket or folder."""
-        place = parse_object_path(address, context, self.name)
-        with _open_store(place) as store:
-            if place.is_prefix:
-                yield from ({"type": "object", **row} for row in _list_objects(store, place))
+        location = parse_object_path(address, context, self.name)
+        with _open_store(location) as store:
+            if location.is_prefix:
+                yield from ({"type": "object", **row} for row in _list_objects(store, location))
                 return
-            keys = _list_keys(store, place)
+            keys = _list_keys(store, location)
             for key in keys:
-                yield from _read_records(store, place, key, context)
+                yield from _read_records(store, location, key, context)
 
     def writes(
         self,
@@ -84,32 +84,32 @@ class ObjectSource:
 
         The old object is replaced when all records are written.
         """
-        place = parse_object_path(address, context, self.name)
-        if place.is_pattern or place.is_prefix:
-            raise InvalidParams(f"{place.label}: expected one key to write to")
-        kind = place.get_format(place.path)
-        compression = _get_compression(place.path)
-        with _open_store(place) as store, tempfile.NamedTemporaryFile() as whole, tempfile.TemporaryFile() as spool:
+        location = parse_object_path(address, context, self.name)
+        if location.is_pattern or location.is_prefix:
+            raise InvalidParams(f"{location.label}: expected one key to write to")
+        kind = location.get_format(location.path)
+        compression = _get_compression(location.path)
+        with _open_store(location) as store, tempfile.NamedTemporaryFile() as whole, tempfile.TemporaryFile() as spool:
             with fsspec.open(f"file://{whole.name}", "wb", compression=compression) as file:
                 plain = (get_arguments({**(arguments or {}), **record}) for record in records)
                 count = encode_records(plain, kind, cast(Any, spool), file)
-            _put_file(store, whole.name, place.path)
-            size = store.size(place.path)
-        yield {"type": "object_written", "key": place.path, "format": kind, "records": count, "size": size}
+            _put_file(store, whole.name, location.path)
+            size = store.size(location.path)
+        yield {"type": "object_written", "key": location.path, "format": kind, "records": count, "size": size}
 
     def inspects(self, address: str, context: SourceContext) -> dict[str, Any]:
         """List the objects as resources."""
-        place = parse_object_path(address, context, self.name)
-        with _open_store(place) as store:
-            rows = list(islice(_list_objects(store, place), MAX_EXPLORED_KEYS))
+        location = parse_object_path(address, context, self.name)
+        with _open_store(location) as store:
+            rows = list(islice(_list_objects(store, location), MAX_EXPLORED_KEYS))
         return {
-            "server": place.bucket or place.scheme,
-            "transport": place.scheme,
-            "address": place.label,
+            "server": location.bucket or location.scheme,
+            "transport": location.scheme,
+            "address": location.label,
             "tools": [],
             "resources": [
                 {
-                    "uri": f"{place.scheme}://{row['key']}",
+                    "uri": f"{location.scheme}://{row['key']}",
                     "name": row["key"].rpartition("/")[2],
                     "description": f"{row['size']} bytes",
                     "mimeType": _MEDIA_TYPES.get(get_format_of_name(row["key"]), "application/octet-stream"),
@@ -120,15 +120,15 @@ class ObjectSource:
 
     def explores(self, address: str, context: SourceContext) -> dict[str, Any]:
         """List keys, patterns, metadata of some objects, and the fields of their first records."""
-        place = parse_object_path(address, context, self.name)
-        with _open_store(place) as store:
-            rows = list(islice(_list_objects(store, place, deep=True), MAX_EXPLORED_KEYS + 1))
+        location = parse_object_path(address, context, self.name)
+        with _open_store(location) as store:
+            rows = list(islice(_list_objects(store, location, deep=True), MAX_EXPLORED_KEYS + 1))
             shown = rows[:MAX_EXPLORED_KEYS]
             patterns = infer_key_patterns(shown)
-            samples = [_describe_sample(store, place, row["example"], context) for row in patterns[:SAMPLE_COUNT]]
+            samples = [_describe_sample(store, location, row["example"], context) for row in patterns[:SAMPLE_COUNT]]
         return {
             "plugin": self.name,
-            "service": place.bucket or place.scheme,
+            "service": location.bucket or location.scheme,
             "version_hash": None,
             "discoverable": {
                 "keys": [row["key"] for row in shown],
@@ -143,9 +143,9 @@ class ObjectSource:
         try:
             changes = []
             for name, row in get_structure(profile).items() or [("", {"pattern": ""})]:
-                place = make_object_path(profile, make_glob(str(row["pattern"])), context)
-                with _open_store(place) as store:
-                    found = next(iter(_list_objects(store, place)), None)
+                location = make_object_path(profile, make_glob(str(row["pattern"])), context)
+                with _open_store(location) as store:
+                    found = next(iter(_list_objects(store, location)), None)
                 if found is None:
                     sentence = f"Structure '{name}': no object matches {row['pattern']!r}"
                     changes.append(ContractChange(name, "/pattern", "breaking", sentence))
@@ -182,34 +182,34 @@ _S3_CLIENT_OPTIONS = {"connect_timeout": 15, "retries": {"mode": "standard", "to
 
 
 @contextmanager
-def _open_store(place: ObjectPath) -> Iterator[AbstractFileSystem]:
+def _open_store(location: ObjectPath) -> Iterator[AbstractFileSystem]:
     """Open the client of a store; its errors become errors of this package."""
-    store = _make_store(place)
+    store = _make_store(location)
     try:
         yield store
     except PatchbayError:
         raise
     except FileNotFoundError as problem:
-        raise ResourceNotFound(place.label) from problem
+        raise ResourceNotFound(location.label) from problem
     except STORAGE_ERRORS as problem:
-        raise Unreachable(f"{place.label}: {type(problem).__name__}: {problem}") from problem
+        raise Unreachable(f"{location.label}: {type(problem).__name__}: {problem}") from problem
     except Exception as problem:
         if not type(problem).__module__.startswith(_CLIENT_LIBRARIES):
             raise
-        raise Unreachable(f"{place.label}: {type(problem).__name__}: {problem}") from problem
+        raise Unreachable(f"{location.label}: {type(problem).__name__}: {problem}") from problem
 
 
-def _make_store(place: ObjectPath) -> AbstractFileSystem:
+def _make_store(location: ObjectPath) -> AbstractFileSystem:
     # Clients with their credentials, and listings, are not kept between commands.
-    options = {"use_listings_cache": False, "skip_instance_cache": True, **place.options}
-    if place.scheme in S3_SCHEMES:
+    options = {"use_listings_cache": False, "skip_instance_cache": True, **location.options}
+    if location.scheme in S3_SCHEMES:
         options = {"config_kwargs": _S3_CLIENT_OPTIONS, **options}
     try:
-        return fsspec.filesystem("s3" if place.scheme in S3_SCHEMES else place.scheme, **options)
+        return fsspec.filesystem("s3" if location.scheme in S3_SCHEMES else location.scheme, **options)
     except ImportError as problem:
-        raise Unreachable(f"{place.label}: {problem}; for S3: pip install 'patchbay[s3]'") from problem
+        raise Unreachable(f"{location.label}: {problem}; for S3: pip install 'patchbay[s3]'") from problem
     except (OSError, ValueError, TypeError) as problem:
-        raise Unreachable(f"{place.label}: the client cannot be made: {problem}") from problem
+        raise Unreachable(f"{location.label}: the client cannot be made: {problem}") from problem
 
 
 def _describe_object(store: AbstractFileSystem, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,27 +225,27 @@ def _describe_object(store: AbstractFileSystem, info: Mapping[str, Any]) -> dict
     return {"key": str(info["name"]), "size": int(info.get("size") or 0), **when, **beside}
 
 
-def _list_objects(store: AbstractFileSystem, place: ObjectPath, deep: bool = False) -> Iterator[dict[str, Any]]:
+def _list_objects(store: AbstractFileSystem, location: ObjectPath, deep: bool = False) -> Iterator[dict[str, Any]]:
     """List the objects at a path, in the order of their keys: those in a folder, or with `deep` all below it."""
-    if place.is_pattern:
-        found = store.glob(place.path, detail=True)
-    elif deep or place.is_prefix:
-        found = store.find(place.path, maxdepth=None if deep else 1, withdirs=not deep, detail=True)
+    if location.is_pattern:
+        found = store.glob(location.path, detail=True)
+    elif deep or location.is_prefix:
+        found = store.find(location.path, maxdepth=None if deep else 1, withdirs=not deep, detail=True)
     else:
-        found = {place.path: store.info(place.path)}
+        found = {location.path: store.info(location.path)}
     for key in sorted(found):
         if found[key].get("type") == "file":
             yield _describe_object(store, found[key])
-        elif not deep and not place.is_pattern and key.rstrip("/") != place.path.rstrip("/"):
+        elif not deep and not location.is_pattern and key.rstrip("/") != location.path.rstrip("/"):
             yield {"key": key.rstrip("/") + "/", "size": 0}
 
 
-def _list_keys(store: AbstractFileSystem, place: ObjectPath) -> list[str]:
-    if not place.is_pattern:
-        return [place.path]
-    found = [row["key"] for row in islice(_list_objects(store, place), MAX_OBJECTS_PER_PATTERN)]
+def _list_keys(store: AbstractFileSystem, location: ObjectPath) -> list[str]:
+    if not location.is_pattern:
+        return [location.path]
+    found = [row["key"] for row in islice(_list_objects(store, location), MAX_OBJECTS_PER_PATTERN)]
     if not found:
-        raise ResourceNotFound(place.label, "no object matches")
+        raise ResourceNotFound(location.label, "no object matches")
     return found
 
 
@@ -254,21 +254,23 @@ def _get_compression(key: str) -> str | None:
     return known.get(key.rpartition(".")[2].lower())
 
 
-def _read_records(store: AbstractFileSystem, place: ObjectPath, key: str, context: SourceContext) -> Iterator[Record]:
+def _read_records(
+    store: AbstractFileSystem, location: ObjectPath, key: str, context: SourceContext
+) -> Iterator[Record]:
     """Read the records of one object.
 
     For a pattern each record has `_key`, and an unreadable object gives an error record.
     """
-    mark = {"_key": key} if place.is_pattern else {}
+    mark = {"_key": key} if location.is_pattern else {}
     try:
         with _open_buffered(store, key) as file:
-            for record in decode_records(file, place.get_format(key), context.limit):
+            for record in decode_records(file, location.get_format(key), context.limit):
                 yield {**record, **mark}
     except (PatchbayError, *STORAGE_ERRORS) as problem:
-        if not place.is_pattern:
+        if not location.is_pattern:
             raise
-        words = problem.message if isinstance(problem, PatchbayError) else f"{type(problem).__name__}: {problem}"
-        yield make_error_record("object_error", words, **mark)
+        message = problem.message if isinstance(problem, PatchbayError) else f"{type(problem).__name__}: {problem}"
+        yield make_error_record("object_error", message, **mark)
 
 
 @contextmanager
@@ -278,9 +280,11 @@ def _open_buffered(store: AbstractFileSystem, key: str) -> Iterator[io.BufferedR
         yield reader
 
 
-def _describe_sample(store: AbstractFileSystem, place: ObjectPath, key: str, context: SourceContext) -> dict[str, Any]:
+def _describe_sample(
+    store: AbstractFileSystem, location: ObjectPath, key: str, context: SourceContext
+) -> dict[str, Any]:
     row = _describe_object(store, store.info(key))
-    kind = place.get_format(key)
+    kind = location.get_format(key)
     if kind not in ("csv", "tsv", "ndjson", "json"):
         return row
     try:

@@ -149,17 +149,17 @@ def _read_connection_options(profile: Profile, context: SourceContext, where: st
     other = sorted(set(profile.launch) - set(CONNECTION_FIELDS))
     if other:
         raise ProfileError(where, f"connection.{other[0]}", f"expected only {', '.join(CONNECTION_FIELDS)}")
-    said = substitute_env_vars_recursive(dict(profile.launch), context.environ, where, "connection")
-    options = said.get("options", {})
+    connection = substitute_env_vars_recursive(dict(profile.launch), context.environ, where, "connection")
+    options = connection.get("options", {})
     if not isinstance(options, dict):
         raise ProfileError(where, "connection.options", "expected an object")
-    if "credentials" in said:
-        key, slash, secret = str(said["credentials"]).partition("/")
+    if "credentials" in connection:
+        key, slash, secret = str(connection["credentials"]).partition("/")
         if not slash:
             raise ProfileError(where, "connection.credentials", "expected ${KEY_ID}/${SECRET}")
         options = {"key": key, "secret": secret, **options}
-    options = options | ({"endpoint_url": said["endpoint_url"]} if "endpoint_url" in said else {})
-    return options | ({"client_kwargs": {"region_name": said["region"]}} if "region" in said else {})
+    options = options | ({"endpoint_url": connection["endpoint_url"]} if "endpoint_url" in connection else {})
+    return options | ({"client_kwargs": {"region_name": connection["region"]}} if "region" in connection else {})
 
 
 def _resolve_reference(

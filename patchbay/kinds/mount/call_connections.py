@@ -62,9 +62,9 @@ class CallConnections:
         """Return an idle connection for one call, else one that is being opened. Raises ToolFailed at the maximum."""
         with self._lock:
             while self._idle[key]:
-                lane = self._idle[key].pop()
-                if not lane.opening.result().closed:
-                    return lane
+                reserved = self._idle[key].pop()
+                if not reserved.opening.result().closed:
+                    return reserved
                 self._count -= 1
             if self._count >= MAX_CONNECTIONS_PER_MOUNT:
                 raise ToolFailed(
@@ -72,44 +72,49 @@ class CallConnections:
                     " try again later"
                 )
             self._count += 1
-        lane = CallConnection(key)
-        threading.Thread(target=self._opened, args=(lane,), name="opening an upstream", daemon=True).start()
-        return lane
+        reserved = CallConnection(key)
+        threading.Thread(target=self._open_in_thread, args=(reserved,), name="opening an upstream", daemon=True).start()
+        return reserved
 
-    def _opened(self, lane: CallConnection) -> None:
+    def _open_in_thread(self, reserved: CallConnection) -> None:
         try:
-            lane.opening.set_result(self._open(lane.key))
+            reserved.opening.set_result(self._open(reserved.key))
         except PatchbayError as problem:
-            self._gone()
-            lane.opening.set_exception(problem)
+            self._release()
+            reserved.opening.set_exception(problem)
         except BaseException as problem:
-            self._gone()
-            lane.opening.set_exception(problem)
+            self._release()
+            reserved.opening.set_exception(problem)
             raise
 
-    def give_back(self, lane: CallConnection, clean: bool) -> None:
+    def give_back(self, reserved: CallConnection, clean: bool) -> None:
         """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
-        lane.opening.add_done_callback(lambda opening: self._back(lane, clean))
+        reserved.opening.add_done_callback(lambda opening: self._return(reserved, clean))
 
-    def _back(self, lane: CallConnection, clean: bool) -> None:
-        if lane.opening.exception() is not None:
+    def _return(self, reserved: CallConnection, clean: bool) -> None:
+        if reserved.opening.exception() is not None:
             return
-        usable = clean and not lane.opening.result().closed
+        usable = clean and not reserved.opening.result().closed
         with self._lock:
             usable = usable and not self._ended
             if usable:
-                lane.idle_since = time.monotonic()
-                self._idle[lane.key].append(lane)
+                reserved.idle_since = time.monotonic()
+                self._idle[reserved.key].append(reserved)
         if not usable:
-            self._end([lane])
+            self._end([reserved])
 
     def reap(self, older: float = IDLE_SECONDS) -> None:
         """Close the connections that have been idle for this many seconds."""
         limit = time.monotonic() - older
         with self._lock:
-            old = [lane for lanes in self._idle.values() for lane in lanes if lane.idle_since <= limit]
-            for key, lanes in list(self._idle.items()):
-                self._idle[key] = [lane for lane in lanes if lane.idle_since > limit]
+            old = [
+                reserved
+                for connections in self._idle.values()
+                for reserved in connections
+                if reserved.idle_since <= limit
+            ]
+            for key, connections in list(self._idle.items()):
+                self._idle[key] = [reserved for reserved in connections if reserved.idle_since > limit]
                 if not self._idle[key]:
                     del self._idle[key]
         self._end(old)
@@ -120,17 +125,17 @@ class CallConnections:
             self._ended = True
         self.reap(0)
 
-    def _end(self, lanes: Iterable[CallConnection]) -> None:
-        for lane in lanes:
+    def _end(self, connections: Iterable[CallConnection]) -> None:
+        for reserved in connections:
             # On its own thread: a program may end slowly, and the caller has its answer already.
-            threading.Thread(target=self._close, args=(lane,), name="closing an upstream", daemon=True).start()
+            threading.Thread(target=self._close, args=(reserved,), name="closing an upstream", daemon=True).start()
 
-    def _close(self, lane: CallConnection) -> None:
+    def _close(self, reserved: CallConnection) -> None:
         try:
-            lane.opening.result().close()
+            reserved.opening.result().close()
         finally:
-            self._gone()
+            self._release()
 
-    def _gone(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             self._count -= 1

@@ -25,12 +25,12 @@ from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
 
-START_TIMEOUT = 60.0
+START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _API = "openapi+"
-_SHORTEST_SECRET = 6
+_MIN_SECRET_CHARACTERS = 6
 """Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
 
 Pairs = tuple[tuple[str, str], ...]
@@ -77,7 +77,7 @@ class Mount:
         """Return the values of the variables that it names."""
         texts = [self.address, *(value for _, value in (*self.headers, *self.environment))]
         names = {name for text in texts for name in _VARIABLE.findall(text)}
-        return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _SHORTEST_SECRET)
+        return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_CHARACTERS)
 
 
 def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
@@ -92,9 +92,9 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
         if is_secret_name(key) and "${" not in value:
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
     if headers and not _may_be(address, Http):
-        raise ConfigError(where, "headers", "expected them only where the address is a URL")
+        raise ConfigError(where, "headers", "expected headers only for the address of a URL")
     if environment and not _may_be(address, Stdio):
-        raise ConfigError(where, "environment", "expected it only where the address is a program")
+        raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
     return Mount(name, fields["address"], headers, environment, era, public)
 
@@ -111,9 +111,9 @@ def _checked(text: str, where: str) -> Address:
     except AddressError as problem:
         raise ConfigError(where, "address", problem.message) from problem
     if isinstance(address.target, Local):
-        raise ConfigError(where, "address", "expected another server than one of this hub, which needs no mount")
+        raise ConfigError(where, "address", "expected a server outside this hub; servers of this hub need no mount")
     if address.operation != "none" or address.arguments or address.exact or address.schema:
-        raise ConfigError(where, "address", "expected the address of a server, without anything to do there")
+        raise ConfigError(where, "address", "expected the address of a server, without an operation or arguments")
     return address
 
 
@@ -145,7 +145,7 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield name, value if equals else after
 
 
-def scrubbed(text: str, secrets: frozenset[str]) -> str:
+def mask_secrets(text: str, secrets: frozenset[str]) -> str:
     """Return a sentence with each of these secrets masked."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)

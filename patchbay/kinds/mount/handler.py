@@ -30,7 +30,7 @@ from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
 from patchbay.kinds.mount.call_connections import CallConnection, Key
-from patchbay.kinds.mount.snapshots import LONGEST_VIA, VIA, ways_of
+from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
 
-FIRST_START = 20.0
+FIRST_CONNECTION_SECONDS = 20.0
 """Seconds that a call waits for the first connection to an upstream."""
 
-OWN = "local"
+HUB_PRINCIPAL = "local"
 """The principal of unidentified callers: the hub's own."""
 
-ASKABLE = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
+QUESTIONS_OF_CAPABILITY = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
 """Client capabilities, with the client's names of the questions that they allow."""
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
@@ -55,10 +55,10 @@ REFUSED, UNKNOWN_METHOD, BAD_PARAMS, OLD_NOT_FOUND = -32600, -32601, -32602, -32
 STATUS = {UNKNOWN_METHOD: 404, BAD_PARAMS: 400, REFUSED: 400, -32020: 400, -32021: 400, -32022: 400}
 
 Json = dict[str, Any]
-Talk = Generator[Event, Any, Json]
+ResultEvents = Generator[Event, Any, Json]
 
 
-class FromUpstream(PatchbayError):
+class UpstreamError(PatchbayError):
     """A JSON-RPC error of an upstream."""
 
     def __init__(self, failure: McpFailure) -> None:
@@ -67,43 +67,45 @@ class FromUpstream(PatchbayError):
         self.status = STATUS.get(failure.code, 200)
 
 
-def upstream_handler(keeper: StandingConnection) -> Handler:
+def upstream_handler(standing: StandingConnection) -> Handler:
     """Return the handler of targets `{"method", "name" | "uri" | "params"}`; arguments are the call's."""
 
     def run(call: Call) -> Events:
-        method, params = _request(keeper, call)
-        yield from _ready(keeper, call)
+        method, params = _request(standing, call)
+        yield from _wait_for_connection(standing, call)
         try:
-            result = yield from _talk(keeper, call, method, params)
+            result = yield from _run_request(standing, call, method, params)
         except McpFailure as failure:
             yield Failed(failure.message, _error(failure, method, params))
             return
         except Unreachable as problem:
-            keeper.suspect()
-            raise ToolFailed(f"the server behind {keeper.mount.name} gave no answer: it cannot be reached") from problem
-        yield from _said(method, result, keeper.mount.name)
+            standing.check_soon()
+            raise ToolFailed(
+                f"the server behind {standing.mount.name} gave no answer: it cannot be reached"
+            ) from problem
+        yield from _result_events(method, result, standing.mount.name)
 
     return run
 
 
 @dataclass
-class _Line:
-    """The connection of a call; `clean` means that the server works on nothing of it any more. `lane` is None where
+class _UsedConnection:
+    """The connection of a call; `clean` means that the server works on nothing of it any more. `reserved` is None where
     shared.
     """
 
     connection: Connection
-    lane: CallConnection | None = None
+    reserved: CallConnection | None = None
     clean: bool = False
 
 
-def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
+def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
     """Return the method and params for the upstream. Raises ToolFailed for a call that leads back here."""
-    target, ways = call.target, ways_of(call.meta)
-    if keeper.id in ways or len(ways) >= LONGEST_VIA:
-        raise ToolFailed(f"this call leads in a circle: it came to {keeper.mount.name} by way of {len(ways)} mounts")
+    target, ways = call.target, mounts_in(call.meta)
+    if standing.id in ways or len(ways) >= MAX_MOUNTS_IN_ROW:
+        raise ToolFailed(f"this call is a cycle: it came to {standing.mount.name} by way of {len(ways)} mounts")
     meta = {key: value for key, value in call.meta.items() if key != "progressToken" and not key.startswith(PREFIX)}
-    meta[VIA] = [*ways, keeper.id]
+    meta[VIA] = [*ways, standing.id]
     if call.log_level is not None:
         meta[LOG_LEVEL] = call.log_level
     method = str(target["method"])
@@ -116,45 +118,49 @@ def _request(keeper: StandingConnection, call: Call) -> tuple[str, Json]:
     return method, params | {"_meta": meta}
 
 
-def _ready(keeper: StandingConnection, call: Call) -> Events:
+def _wait_for_connection(standing: StandingConnection, call: Call) -> Events:
     """Wait for the first connection to an upstream. Raises ToolFailed at once for an unavailable one."""
-    keeper.start()
-    if not keeper.settled.is_set():
-        call_by = min(call.left(), FIRST_START)
+    standing.start()
+    if not standing.state_known.is_set():
+        call_by = min(call.left(), FIRST_CONNECTION_SECONDS)
         for wait in pauses(call):
-            if keeper.settled.wait(min(wait, call_by)):
+            if standing.state_known.wait(min(wait, call_by)):
                 break
             call_by -= wait
             if call_by <= 0:
-                raise ToolFailed(f"the server behind {keeper.mount.name} is still starting; try again in a moment")
+                raise ToolFailed(f"the server behind {standing.mount.name} is still starting; try again in a moment")
             yield PAUSE
-            _still_wanted(call)
-    if keeper.connection is None:
-        raise ToolFailed(f"the server behind {keeper.mount.name} is away: {keeper.health.sentence}")
+            _check_wanted(call)
+    if standing.connection is None:
+        raise ToolFailed(f"the server behind {standing.mount.name} is away: {standing.health.sentence}")
 
 
-def _still_wanted(call: Call) -> None:
+def _check_wanted(call: Call) -> None:
     if call.cancelled:
         raise Cancelled(f"cancelled: {call.cancelled.reason}")
     if call.left() <= 0:
         raise TimedOut("timed out")
 
 
-def _talk(keeper: StandingConnection, call: Call, method: str, params: Json) -> Talk:
-    lane, connection = None, keeper.connection
+def _run_request(standing: StandingConnection, call: Call, method: str, params: Json) -> ResultEvents:
+    reserved, connection = None, standing.connection
     if connection is None:
         raise Unreachable("it went away")
-    questions = frozenset(ASKABLE[name] for name in ASKABLE if isinstance(call.capabilities.get(name), Mapping))
-    if not connection.modern and (questions or call.principal != OWN):
-        lane = keeper.lanes.take(Key(call.principal, questions))
+    questions = frozenset(
+        QUESTIONS_OF_CAPABILITY[name]
+        for name in QUESTIONS_OF_CAPABILITY
+        if isinstance(call.capabilities.get(name), Mapping)
+    )
+    if not connection.modern and (questions or call.principal != HUB_PRINCIPAL):
+        reserved = standing.call_connections.take(Key(call.principal, questions))
         try:
-            connection = yield from _opened(lane, call)
+            connection = yield from _wait_for_opening(reserved, call)
         except BaseException:
-            keeper.lanes.give_back(lane, clean=True)
+            standing.call_connections.give_back(reserved, clean=True)
             raise
-    with _used(keeper, connection, lane) as line:
+    with _using(standing, connection, reserved) as line:
         try:
-            result = yield from _rounds(line.connection, call, method, params)
+            result = yield from _request_in_rounds(line.connection, call, method, params)
         except McpFailure:
             line.clean = True
             raise
@@ -163,30 +169,32 @@ def _talk(keeper: StandingConnection, call: Call, method: str, params: Json) -> 
 
 
 @contextmanager
-def _used(keeper: StandingConnection, connection: Connection, lane: CallConnection | None) -> Iterator[_Line]:
-    line = _Line(connection, lane)
+def _using(
+    standing: StandingConnection, connection: Connection, reserved: CallConnection | None
+) -> Iterator[_UsedConnection]:
+    line = _UsedConnection(connection, reserved)
     try:
         yield line
     finally:
-        if lane is not None:
-            keeper.lanes.give_back(lane, line.clean)
+        if reserved is not None:
+            standing.call_connections.give_back(reserved, line.clean)
 
 
-def _opened(lane: CallConnection, call: Call) -> Generator[Event, Any, Connection]:
+def _wait_for_opening(reserved: CallConnection, call: Call) -> Generator[Event, Any, Connection]:
     for wait in pauses(call):
         try:
-            return lane.opening.result(wait)
+            return reserved.opening.result(wait)
         except TimeoutError:
             yield PAUSE
-            _still_wanted(call)
+            _check_wanted(call)
     raise AssertionError("pauses never end")
 
 
-def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Talk:
+def _request_in_rounds(connection: Connection, call: Call, method: str, params: Json) -> ResultEvents:
     """Return the result of a request; an upstream of 2026-07-28 may require several rounds, each with more answers."""
     asked = 0
     for _ in range(MAX_QUESTION_ROUNDS):
-        result, asked = yield from _round(connection, call, method, params, asked)
+        result, asked = yield from _request_once(connection, call, method, params, asked)
         if not connection.modern or result.get("resultType") != "input_required":
             return result
         wanted = result.get("inputRequests") or {}
@@ -206,12 +214,12 @@ def _rounds(connection: Connection, call: Call, method: str, params: Json) -> Ta
 
 def _question(wanted: Any) -> Question:
     if not isinstance(wanted, Mapping) or not isinstance(wanted.get("method"), str):
-        raise ToolFailed("the server asked for input in a form that no revision has")
+        raise ToolFailed("the server asked for input in an unknown form")
     params = wanted.get("params")
     return Question(wanted["method"], params if isinstance(params, Mapping) else {})
 
 
-def _round(
+def _request_once(
     connection: Connection, call: Call, method: str, params: Json, asked: int
 ) -> Generator[Event, Any, tuple[Json, int]]:
     capabilities = {key: value for key, value in call.capabilities.items() if key != "tasks"}
@@ -231,7 +239,7 @@ def _round(
             answer = None
             if isinstance(item, Question):
                 asked += 1
-                answer = yield from _answered(item, call, asked)
+                answer = yield from _ask_caller(item, call, asked)
             elif isinstance(item, (Progress, Log)) or item is PAUSE:
                 yield item
     except StopIteration as end:
@@ -240,7 +248,7 @@ def _round(
         items.close()
 
 
-def _answered(question: Question, call: Call, number: int) -> Generator[Event, Any, Answer]:
+def _ask_caller(question: Question, call: Call, number: int) -> Generator[Event, Any, Answer]:
     """Return the caller's answer to a question that came over the connection."""
     capability = CAPABILITY.get(question.method)
     if capability is None:
@@ -265,17 +273,17 @@ def _error(failure: McpFailure, method: str, params: Mapping[str, Any]) -> Patch
         missing = ResourceNotFound(str(params["uri"]))
         missing.message = failure.message
         return missing
-    return FromUpstream(failure)
+    return UpstreamError(failure)
 
 
-def _said(method: str, result: Json, name: str) -> Events:
+def _result_events(method: str, result: Json, name: str) -> Events:
     """Yield the events of a result, and the result itself."""
     meta = result.get("_meta")
     if isinstance(meta, Mapping):
         meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}
     shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
     if method == "tools/call" and result.get("resultType", "complete") == "complete":
-        yield from _tool_said(shown, name)
+        yield from _tool_result_events(shown, name)
         return
     for content in _objects(shown.get("contents", []), name):
         yield Content({"type": "resource", "resource": content})
@@ -284,12 +292,12 @@ def _said(method: str, result: Json, name: str) -> Events:
     yield Done(shown)
 
 
-def _tool_said(result: Json, name: str) -> Events:
+def _tool_result_events(result: Json, name: str) -> Events:
     blocks = _objects(result.get("content", []), name)
     if not all(isinstance(block.get("type"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave content of no type")
+        raise ToolFailed(f"the server behind {name} gave a content block without a type")
     if any(block["type"] == "text" and not isinstance(block.get("text"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave a text that is none")
+        raise ToolFailed(f"the server behind {name} gave a text block without a text")
     result = {**result, "content": blocks}
     yield from (Content(block) for block in blocks)
     if "structuredContent" in result:
@@ -302,5 +310,5 @@ def _tool_said(result: Json, name: str) -> Events:
 
 def _objects(found: Any, name: str) -> list[Json]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ToolFailed(f"the server behind {name} gave a result that is not what MCP says")
+        raise ToolFailed(f"the server behind {name} gave a result that breaks the MCP specification")
     return found

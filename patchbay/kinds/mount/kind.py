@@ -32,12 +32,14 @@ def _check(fields: Fields, where: str) -> None:
 def _make_parts(server: ConfiguredServer) -> ServerParts:
     """Return the parts of a mounted server. Raises ConfigError for an invalid address or header."""
     if server.connections is None:
-        raise ConfigError(server.origin, "kind", "expected no mounted server here: nothing reaches other servers")
-    keeper = server.connections.of(mount_of(server.name, server.fields, server.origin))
-    last = keeper.last() or Snapshot(keeper.mount.digest)
+        raise ConfigError(
+            server.origin, "kind", "expected no mounted server here: this hub connects to no other server"
+        )
+    standing = server.connections.of(mount_of(server.name, server.fields, server.origin))
+    last = standing.last() or Snapshot(standing.mount.digest)
     found, problems = last.descriptors()
     return ServerParts(
-        upstream_handler(keeper),
+        upstream_handler(standing),
         found["tool"],
         found["resource"],
         found["template"],
@@ -46,9 +48,9 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         title=_text(last.info.get("title")),
         description=_text(last.info.get("description")) or "",
         instructions=last.instructions,
-        upstream=keeper,
+        upstream=standing,
         offers=last.capabilities,
-        via=(keeper.id, *last.via),
+        via=(standing.id, *last.via),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from patchbay.descriptors import Kind, Problem
-from patchbay.hidden_characters import find_hidden_character
+from patchbay.views.hidden_characters import find_hidden_character
 
 MAX_ENTRIES = 5_000
 """Maximum entries of one list (tools, resources, resource templates, prompts)."""
@@ -70,7 +70,7 @@ class ListReader:
                 break
             taken.append(entry)
         if unwritable:
-            words = "is no object that JSON can carry" if unwritable == 1 else "are no objects that JSON can carry"
+            words = "is not an object in JSON" if unwritable == 1 else "are not objects in JSON"
             self.left_out.append(f"not served: {unwritable} of its {self._key} {words}")
         self.left_out = [problem.reason for problem in limit_problems([Problem("", one) for one in self.left_out])]
         return taken
@@ -92,7 +92,7 @@ def check_name(kind: Kind, key: str, name: Any) -> str | None:
     """Return why a name (or a URI) cannot be served, or None. The sentence shows its beginning, escaped."""
     longest = MAX_NAME_CHARACTERS[kind]
     if not isinstance(name, str) or not name:
-        return f"its {key} is no text: {name!r:.100}"
+        return f"its {key} is not a string: {name!r:.100}"
     if len(name) > longest:
         return f"its {key} has {len(name)} characters; expected at most {longest}: {name!a:.100}"
     hidden = find_hidden_character(name)
@@ -100,7 +100,7 @@ def check_name(kind: Kind, key: str, name: Any) -> str | None:
         which = f"the hidden character {hidden}" if hidden else "characters that are not printable"
         return f"its {key} has {which}: {name!a:.100}"
     if name != name.strip():
-        return f"its {key} begins or ends with a blank: {name!a:.100}"
+        return f"its {key} begins or ends with a space: {name!a:.100}"
     return None
 
 
@@ -114,7 +114,7 @@ def check_entry(entry: Json) -> str | None:
     for field in ("inputSchema", "outputSchema"):
         size = encoded_size(entry.get(field))
         if size is None or size > MAX_SCHEMA_BYTES:
-            return f"its {field} is no JSON of at most {MAX_SCHEMA_BYTES} bytes"
+            return f"its {field} is not JSON of at most {MAX_SCHEMA_BYTES} bytes"
     return None
 
 
@@ -122,7 +122,7 @@ def limit_problems(problems: Sequence[Problem]) -> list[Problem]:
     """Return the first MAX_PROBLEMS, and one with the number of the others."""
     shown, rest = list(problems[:MAX_PROBLEMS]), len(problems) - MAX_PROBLEMS
     if rest > 0:
-        shown.append(Problem("more", f"{rest} more of what it lists are not served, for such reasons"))
+        shown.append(Problem("more", f"{rest} more entries are not served, for similar reasons"))
     return shown
 
 

@@ -28,21 +28,21 @@ from patchbay.kinds.mount.list_bounds import (
     limit_problems,
 )
 from patchbay.store import Store
+from patchbay.topics import UPSTREAMS
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
-PREFIX = "upstreams/"
-WHO = "upstream"
+AUTHOR = "upstream"
 VIA = "io.patchbay/via"
 """Key in `_meta` of lists and requests: the mounts that they passed."""
 
-LONGEST_VIA = 16
+MAX_MOUNTS_IN_ROW = 16
 """Maximum number of mounts in a row."""
 
-TEXTS = ("title", "description", "mimeType")
+TEXT_FIELDS = ("title", "description", "mimeType")
 """Fields that must be strings in every entry: pages and searches rely on that."""
 
 Json = dict[str, Any]
@@ -91,7 +91,9 @@ class Snapshot:
         return found, limit_problems(problems)
 
 
-def read(connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()) -> Snapshot:
+def read_snapshot(
+    connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()
+) -> Snapshot:
     """Read all lists of an upstream; a list that fails is taken from `before`. Raises Unreachable.
 
     With `changed`, methods of notifications, only the lists that they announce are read; others are taken from
@@ -101,7 +103,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
     via: list[str] = []
     left_out: dict[str, list[str]] = {}
     if before is not None and changed:
-        lists |= {method: found for method, found in before.lists.items() if _told_by(method) not in changed}
+        lists |= {method: found for method, found in before.lists.items() if _notification_of(method) not in changed}
         left_out |= {method: before.left_out[method] for method in lists if method in before.left_out}
         via += before.via
     for _, method, key in LISTS:
@@ -110,7 +112,7 @@ def read(connection: Connection, mount: str, before: Snapshot | None = None, cha
         try:
             reader = ListReader(key)
             lists[method] = reader.read(
-                connection.iterate_pages(method, key, lambda page: via.extend(ways_of(page.get("_meta"))))
+                connection.iterate_pages(method, key, lambda page: via.extend(mounts_in(page.get("_meta"))))
             )
             left_out[method] = reader.left_out
         except McpFailure as problem:
@@ -134,44 +136,46 @@ def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
             left_out.append(f"not served: its {name} cannot be written as JSON of at most {limit} bytes")
     words = connection.instructions
     if isinstance(words, str) and (len(words) > MAX_INSTRUCTIONS_CHARACTERS or encoded_size(words) is None):
-        left_out.append(f"not served: its instructions are no text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters")
+        left_out.append(
+            f"not served: its instructions are not a text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters"
+        )
     else:
         shown["instructions"] = words
     return shown | {"revision": connection.revision}, left_out
 
 
-def _told_by(method: str) -> str:
+def _notification_of(method: str) -> str:
     """Return the notification that announces a change of a list."""
     return f"notifications/{method.partition('/')[0]}/list_changed"
 
 
-def ways_of(meta: Any) -> list[str]:
+def mounts_in(meta: Any) -> list[str]:
     """Return the mounts in a `_meta`."""
     found = meta.get(VIA) if isinstance(meta, Mapping) else None
-    return [one for one in found if isinstance(one, str)][: 2 * LONGEST_VIA] if isinstance(found, list) else []
+    return [one for one in found if isinstance(one, str)][: 2 * MAX_MOUNTS_IN_ROW] if isinstance(found, list) else []
 
 
-def keep(store: Store, name: str, snapshot: Snapshot) -> bool:
+def store_snapshot(store: Store, name: str, snapshot: Snapshot) -> bool:
     """Store a snapshot; return whether it differs from the last one."""
-    cid, full = store.blobs.put(snapshot.encoded()), f"{PREFIX}{name}@{snapshot.mount}"
+    cid, full = store.blobs.put(snapshot.encoded()), f"{UPSTREAMS}{name}@{snapshot.mount}"
     if store.names.get(full) == cid:
         return False
-    store.names.move({full: cid}, WHO, f"{name} said what it offers")
+    store.names.move({full: cid}, AUTHOR, f"{name} reported its lists")
     return True
 
 
-def names(store: Store) -> dict[str, tuple[str, ...]]:
+def stored_cids(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the CIDs of all stored snapshots, by server."""
     found: dict[str, tuple[str, ...]] = {}
-    for full, cid in store.names.all(PREFIX).items():
-        server = full.removeprefix(PREFIX).partition("@")[0]
+    for full, cid in store.names.all(UPSTREAMS).items():
+        server = full.removeprefix(UPSTREAMS).partition("@")[0]
         found[server] = (*found.get(server, ()), cid)
     return found
 
 
-def load(store: Store, name: str, mount: str) -> Snapshot | None:
+def load_snapshot(store: Store, name: str, mount: str) -> Snapshot | None:
     """Return the last snapshot of a mount, or None."""
-    cid = store.names.get(f"{PREFIX}{name}@{mount}")
+    cid = store.names.get(f"{UPSTREAMS}{name}@{mount}")
     try:
         fields = orjson.loads(store.blobs.get(cid)) if cid else None
     except (ContentError, orjson.JSONDecodeError):
@@ -193,24 +197,24 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
 
 
 def _faults(kind: Kind, entry: Json) -> Iterator[str]:
-    for text in TEXTS:
+    for text in TEXT_FIELDS:
         if not isinstance(entry.get(text) or "", str):
-            yield f"its {text} is no text"
+            yield f"its {text} is not a string"
     if kind == "tool":
         schema = entry.get("inputSchema")
         if not isinstance(schema, dict) or schema.get("type") != "object":
             yield 'its inputSchema has no "type": "object"'
         if not isinstance(entry.get("outputSchema") or {}, dict):
-            yield "its outputSchema is no object"
+            yield "its outputSchema is not an object"
         hints = entry.get("annotations") or {}
         if not isinstance(hints, dict) or not isinstance(hints.get("title") or "", str):
-            yield "its annotations are no object, or their title is no text"
+            yield "its annotations are not an object, or their title is not a string"
     arguments = entry.get("arguments") or []
     named = isinstance(arguments, list) and all(isinstance(one, dict) and _is_named(one) for one in arguments)
     if kind == "prompt" and not named:
-        yield "its arguments are no list of objects with names"
+        yield "its arguments are not a list of objects with names"
     if kind in ("resource", "template") and not isinstance(entry.get("name", ""), str):
-        yield "its name is no text"
+        yield "its name is not a string"
 
 
 def _is_named(argument: Json) -> bool:

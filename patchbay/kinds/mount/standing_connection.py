@@ -25,30 +25,31 @@ from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnections, Key
-from patchbay.kinds.mount.configuration import START_TIMEOUT, Mount, scrubbed
+from patchbay.kinds.mount.configuration import START_SECONDS, Mount, mask_secrets
 from patchbay.kinds.mount.health import Health
-from patchbay.kinds.mount.snapshots import LONGEST_VIA, Snapshot
+from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.store import Store
+from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
 
 log = logging.getLogger(__name__)
 
-FIRST_RETRY, LONGEST_RETRY, JITTER = 0.5, 30.0, 0.2
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 """Seconds until the next attempt, and the random part of it."""
 
-PROBE, PROBE_TIMEOUT = 15.0, 5.0
+PROBE_SECONDS, PROBE_TIMEOUT_SECONDS = 15.0, 5.0
 """Seconds of silence after which an upstream is pinged, and seconds until it must answer."""
 
-REST, LONGEST_REST = 0.1, 10.0
+REFRESH_PAUSE_SECONDS, MAX_REFRESH_PAUSE_SECONDS = 0.1, 10.0
 """Seconds between two readings of the lists; doubled up to the maximum for an upstream that announces changes without
 pause.
 """
 
-MOST_URIS, MOST_NEWS, LONGEST_URI = 1024, 4096, 8192
+MAX_URIS, MAX_EVENTS, MAX_URI_CHARACTERS = 1024, 4096, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
-LONGEST_REASON = 300
+MAX_REASON_CHARACTERS = 300
 
 LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
 """Events beside the methods of notifications."""
@@ -60,13 +61,13 @@ class MountCycle(PatchbayError):
 
 @dataclass(frozen=True)
 class MountContext:
-    """The environment of mounts. `hub` identifies this hub, `version` is its version; `told` announces moved names."""
+    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names."""
 
     store: Store
     environ: Mapping[str, str]
     hub: str
     version: str
-    told: Callable[[], None]
+    announce: Callable[[], None]
 
 
 class EventQueue:
@@ -79,7 +80,7 @@ class EventQueue:
     def put(self, what: str, about: str = "") -> None:
         """Add an event without waiting. An update of a resource is dropped when the queue is full."""
         with self._changed:
-            if len(self._waiting) < MOST_NEWS or not about:
+            if len(self._waiting) < MAX_EVENTS or not about:
                 self._waiting[what, about] = None
                 self._changed.notify()
 
@@ -94,23 +95,23 @@ class EventQueue:
 class StandingConnection:
     """Maintains one mount once it is started. Thread-safe."""
 
-    def __init__(self, mount: Mount, ground: MountContext) -> None:
+    def __init__(self, mount: Mount, context: MountContext) -> None:
         self.mount = mount
-        self.id = f"{ground.hub}/{mount.name}"
+        self.id = f"{context.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
         self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
-        self.lanes = CallConnections(self._lane)
-        self.settled = threading.Event()
+        self.call_connections = CallConnections(self._open_for_call)
+        self.state_known = threading.Event()
         """Set once it is known whether the upstream answers."""
-        self._ground = ground
-        self._news = EventQueue()
+        self._context = context
+        self._events = EventQueue()
         self._uris: dict[str, None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._rest = REST
+        self._refresh_pause = REFRESH_PAUSE_SECONDS
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -123,26 +124,26 @@ class StandingConnection:
     def stop(self) -> None:
         """End it: its connections and their processes end with its thread, which `join` waits for."""
         self._ending.set()
-        self._news.put(ENDING)
+        self._events.put(ENDING)
 
     def join(self, seconds: float) -> None:
         """Wait up to this many seconds for the end."""
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def suspect(self) -> None:
+    def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
-        self._news.put(SUSPECT)
+        self._events.put(SUSPECT)
 
-    def want(self, uris: Iterable[str]) -> None:
+    def subscribe(self, uris: Iterable[str]) -> None:
         """Subscribe to updates of these resources. Beyond MOST_URIS, the oldest are dropped."""
         with self._lock:
             fresh = [uri for uri in uris if uri not in self._uris]
             self._uris |= dict.fromkeys(fresh)
-            while len(self._uris) > MOST_URIS:
+            while len(self._uris) > MAX_URIS:
                 del self._uris[next(iter(self._uris))]
         if fresh:
-            self._news.put(WANTED)
+            self._events.put(WANTED)
 
     # methods of the thread
 
@@ -155,16 +156,16 @@ class StandingConnection:
             except PatchbayError as failure:
                 problem = failure
             except Exception as failure:
-                log.exception("the upstream %s is connected anew", self.mount.name)
-                problem = PatchbayError(f"{type(failure).__name__} while it was kept")
+                log.exception("the upstream %s is reconnected", self.mount.name)
+                problem = PatchbayError(f"{type(failure).__name__} in its thread")
             finally:
                 answered, self.connection = self.connection is not None, None
-                self.lanes.reap(0)
+                self.call_connections.reap(0)
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
-                self._wait(self._down(problem, tries))
+                self._wait(self._record_failure(problem, tries))
         # A running call keeps its connection; later ones have none.
-        self.lanes.close()
+        self.call_connections.close()
 
     def _wait(self, seconds: float) -> None:
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
@@ -175,43 +176,43 @@ class StandingConnection:
             self._refresh(connection)
             self.connection = connection
             self.health = Health("up", revision=connection.revision)
-            self.settled.set()
+            self.state_known.set()
             log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
             missed, subscribed = connection.modern, set[str]()
             while not self._ending.is_set():
-                missed = self._attend(connection, missed, subscribed)
+                missed = self._follow(connection, missed, subscribed)
 
     def _open(self, questions: Iterable[str] | None = None, era: Era | None = None) -> Connection:
         """Open a connection that declares these questions, or all of them."""
-        environ = self._ground.environ
+        environ = self._context.environ
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
         target = self.reach = self.mount.reach(environ)
         connection: Connection = connections.Connection.open(
             target,
             era=era or self.mount.era,
-            version=self._ground.version,
-            start_timeout=START_TIMEOUT,
+            version=self._context.version,
+            start_timeout=START_SECONDS,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
-            listener=self._heard,
+            listener=self._on_notification,
             environ=make_launch_environment(environ),
         )
         if not connection.modern and "logging" in connection.capabilities:
             # All levels: the level of each caller is applied here.
-            self._try(connection, "logging/setLevel", {"level": "debug"})
+            self._try_request(connection, "logging/setLevel", {"level": "debug"})
         return connection
 
-    def _lane(self, key: Key) -> Connection:
+    def _open_for_call(self, key: Key) -> Connection:
         return self._open(key.questions, era="legacy")
 
-    def _heard(self, method: str, params: Mapping[str, Any]) -> None:
+    def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         uri = params.get("uri")
         if method in CHANGES:
-            self._news.put(method)
-        elif method == "notifications/resources/updated" and isinstance(uri, str) and len(uri) <= LONGEST_URI:
-            self._news.put(method, uri)
+            self._events.put(method)
+        elif method == "notifications/resources/updated" and isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS:
+            self._events.put(method, uri)
 
-    def _attend(self, connection: Connection, missed: bool, subscribed: set[str]) -> bool:
+    def _follow(self, connection: Connection, missed: bool, subscribed: set[str]) -> bool:
         """Handle events until the upstream must be subscribed to anew. Raises when it is gone.
 
         `missed` means that there was no subscription since the lists were read. Returns whether that is so again:
@@ -220,44 +221,48 @@ class StandingConnection:
         """
         uris = list(self._uris)
         for uri in () if connection.modern else [uri for uri in uris if uri not in subscribed]:
-            self._try(connection, "resources/subscribe", {"uri": uri})
+            self._try_request(connection, "resources/subscribe", {"uri": uri})
             subscribed.add(uri)
         listens = threading.Event()
         listens.set()
         try:
             with self._listening(connection, uris) as future:
                 if future is not None:
-                    future.add_done_callback(lambda _: self._news.put(LOST) if listens.is_set() else None)
+                    future.add_done_callback(lambda _: self._events.put(LOST) if listens.is_set() else None)
                 if missed and future is not None:
                     self._refresh(connection)
-                self._hear(connection)
+                self._handle_events(connection)
                 listens.clear()
         except McpFailure as problem:
             # It still answers requests: only its changes are unknown for a while.
-            log.info("the upstream %s does not tell what changes: %s", self.mount.name, problem.message)
+            log.info("the upstream %s does not announce changes: %s", self.mount.name, problem.message)
             self._probe(connection)
-            self._ending.wait(PROBE)
+            self._ending.wait(PROBE_SECONDS)
             return True
         return connection.modern
 
-    def _hear(self, connection: Connection) -> None:
+    def _handle_events(self, connection: Connection) -> None:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
             begun = time.monotonic()
-            news = self._news.take(PROBE)
+            events = self._events.take(PROBE_SECONDS)
             quiet = time.monotonic() - begun
-            self.lanes.reap()
-            words = {what for what, _ in news}
-            self._tell_updates(uri for what, uri in news if what == "notifications/resources/updated")
+            self.call_connections.reap()
+            words = {what for what, _ in events}
+            self._publish_updates(uri for what, uri in events if what == "notifications/resources/updated")
             if not words or words & {LOST, SUSPECT}:
                 self._probe(connection)
             if words & CHANGES:
                 self._refresh(connection, words & CHANGES)
-                self._rest = min(LONGEST_REST, 2 * self._rest) if quiet < self._rest else REST
-                self._ending.wait(self._rest)
+                self._refresh_pause = (
+                    min(MAX_REFRESH_PAUSE_SECONDS, 2 * self._refresh_pause)
+                    if quiet < self._refresh_pause
+                    else REFRESH_PAUSE_SECONDS
+                )
+                self._ending.wait(self._refresh_pause)
             if LOST in words:
                 # Pause, for an upstream that ends each subscription at once.
-                self._ending.wait(FIRST_RETRY)
+                self._ending.wait(FIRST_RETRY_SECONDS)
             if words & {LOST, WANTED}:
                 return
 
@@ -271,10 +276,10 @@ class StandingConnection:
         uris = uris if (offered.get("resources") or {}).get("subscribe") else []
         return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 
-    def _try(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
+    def _try_request(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
         """Send a request that the upstream may refuse. Raises Unreachable."""
         try:
-            connection.get_result(method, params, timeout=PROBE_TIMEOUT)
+            connection.get_result(method, params, timeout=PROBE_TIMEOUT_SECONDS)
         except McpFailure as problem:
             log.info("the upstream %s refused %s: %s", self.mount.name, method, problem.message)
 
@@ -283,39 +288,41 @@ class StandingConnection:
         if connection.closed:
             raise Unreachable("the connection ended")
         try:
-            connection.get_result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT)
+            connection.get_result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT_SECONDS)
         except McpFailure as problem:
             if problem.code != MethodNotFound.code:  # an upstream without ping has answered
                 raise Unreachable(problem.message) from problem
 
     def _refresh(self, connection: Connection, changed: Iterable[str] = ()) -> None:
         """Read all lists, or those that these notifications announce; store them when they differ."""
-        name, mount, store = self.mount.name, self.mount.digest, self._ground.store
-        fresh = snapshots.read(connection, mount, snapshots.load(store, name, mount), frozenset(changed))
+        name, mount, store = self.mount.name, self.mount.digest, self._context.store
+        fresh = snapshots.read_snapshot(
+            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed)
+        )
         if self.id in fresh.via:
             raise MountCycle("its lists lead back to this mount of this hub")
-        if len(fresh.via) > LONGEST_VIA:
-            raise MountCycle(f"more than {LONGEST_VIA} mounts stand one behind the other")
-        if not self._ending.is_set() and snapshots.keep(store, name, fresh):
-            self._ground.told()
+        if len(fresh.via) > MAX_MOUNTS_IN_ROW:
+            raise MountCycle(f"more than {MAX_MOUNTS_IN_ROW} mounts follow each other")
+        if not self._ending.is_set() and snapshots.store_snapshot(store, name, fresh):
+            self._context.announce()
 
-    def _tell_updates(self, uris: Iterable[str]) -> None:
+    def _publish_updates(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            self._ground.store.bus.publish(f"updated/{self.mount.name}", uri.encode("utf-8", "replace"))
+            self._context.store.bus.publish(f"{UPDATED}{self.mount.name}", uri.encode("utf-8", "replace"))
 
-    def _down(self, problem: PatchbayError, tries: int) -> float:
+    def _record_failure(self, problem: PatchbayError, tries: int) -> float:
         """Record the failure; return the seconds until the next attempt."""
         circle = isinstance(problem, MountCycle)
-        retry = LONGEST_RETRY if circle else min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(tries - 1, 10))
-        secrets = self.mount.secrets(self._ground.environ)
-        whole = scrubbed(problem.message, secrets)
-        reason = whole.partition("; its last lines")[0].partition("\n")[0][:LONGEST_REASON]
+        retry = MAX_RETRY_SECONDS if circle else min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
+        secrets = self.mount.secrets(self._context.environ)
+        whole = mask_secrets(problem.message, secrets)
+        reason = whole.partition("; its last lines")[0].partition("\n")[0][:MAX_REASON_CHARACTERS]
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
         self.health = Health("circle" if circle else "down", reason, tries=tries, retry=retry, since=since)
-        self.settled.set()
+        self.state_known.set()
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
 
     def last(self) -> Snapshot | None:
         """Return its offers at its last answer."""
-        return snapshots.load(self._ground.store, self.mount.name, self.mount.digest)
+        return snapshots.load_snapshot(self._context.store, self.mount.name, self.mount.digest)

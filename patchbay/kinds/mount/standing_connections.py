@@ -15,15 +15,15 @@ from patchbay.kinds.mount.standing_connection import MountContext, StandingConne
 CLOSE_SECONDS = 20.0
 """Seconds that the end of all mounts may take."""
 
-SPARE = 64
+MAX_SPARE_CONNECTIONS = 64
 """Maximum number of connections of mounts that are not current (of older versions)."""
 
 
 class StandingConnections:
     """Standing connections by mount."""
 
-    def __init__(self, ground: MountContext) -> None:
-        self._ground = ground
+    def __init__(self, context: MountContext) -> None:
+        self._context = context
         self._known: dict[Mount, StandingConnection] = {}
         self._kept: frozenset[Mount] = frozenset()
         self._lock = threading.Lock()
@@ -32,12 +32,12 @@ class StandingConnections:
     def of(self, mount: Mount) -> StandingConnection:
         """Return the standing connection of a mount; it is started when the mount is current or called."""
         with self._lock:
-            keeper = self._known.get(mount)
-            if keeper is None:
-                keeper = self._known[mount] = StandingConnection(mount, self._ground)
+            standing = self._known.get(mount)
+            if standing is None:
+                standing = self._known[mount] = StandingConnection(mount, self._context)
                 if self._closed:
-                    keeper.stop()
-            return keeper
+                    standing.stop()
+            return standing
 
     def keep(self, mounts: Iterable[Mount]) -> None:
         """Maintain exactly these mounts: end others, start new ones."""
@@ -47,10 +47,10 @@ class StandingConnections:
                 return
             gone = [self._known.pop(mount) for mount in self._kept - wanted if mount in self._known]
             spare = [mount for mount in self._known if mount not in wanted]
-            gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - SPARE)]]
+            gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - MAX_SPARE_CONNECTIONS)]]
             self._kept = wanted
-        for keeper in gone:
-            keeper.stop()
+        for standing in gone:
+            standing.stop()
         for mount in wanted:
             self.of(mount).start()
 
@@ -58,8 +58,8 @@ class StandingConnections:
         """End all of them and wait for their end."""
         with self._lock:
             self._closed = True
-            keepers = list(self._known.values())
-        for keeper in keepers:
-            keeper.stop()
-        for keeper in keepers:
-            keeper.join(CLOSE_SECONDS)
+            connections = list(self._known.values())
+        for standing in connections:
+            standing.stop()
+        for standing in connections:
+            standing.join(CLOSE_SECONDS)

@@ -236,7 +236,7 @@ class _Unfinished:
 
 
 def _outcome(place: Place, definition: Definition, call: Call) -> list[Event] | _Unfinished | Exception | None:
-    """Return the end of a direct call: its events, its exception, an unfinished value, or None after an interruption."""
+    """Return the end of a direct call: its events, its exception, an unfinished value, or None when interrupted."""
     try:
         return _guarded(place, definition, call)
     except Stopped:  # it was raised just after the end of the call

@@ -15,9 +15,7 @@ import orjson
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ContentError, StaleUpdate
 from patchbay.store import Store
-
-PREFIX = "room-offers/"
-"""Names of the store: this and the name of a server, such as `room.demo`."""
+from patchbay.topics import ROOM_OFFERS
 
 WHO = "rooms"
 """Author of everything that rooms write into the store, their servers included."""
@@ -73,13 +71,14 @@ def keep_offer(store: Store, server: str, offer: Offer) -> bool:
     An offer of an earlier entry than the stored one changes nothing.
     """
     while True:
-        before = store.names.get(PREFIX + server)
+        before = store.names.get(ROOM_OFFERS + server)
         known = _read(store, before)
         if known is not None and (known.tools == offer.tools or known.seq >= offer.seq):
             return False
         cid = store.blobs.put(offer.encoded())
         try:
-            store.names.move({PREFIX + server: cid}, WHO, f"{server} offers other tools", {PREFIX + server: before})
+            name = ROOM_OFFERS + server
+            store.names.move({name: cid}, WHO, f"{server} offers other tools", {name: before})
         except StaleUpdate:
             continue  # another process wrote in the meantime
         return True
@@ -87,12 +86,12 @@ def keep_offer(store: Store, server: str, offer: Offer) -> bool:
 
 def load_offer(store: Store, server: str) -> Offer | None:
     """Return what a room offers, by the name of its server; None without one that can be read."""
-    return _read(store, store.names.get(PREFIX + server))
+    return _read(store, store.names.get(ROOM_OFFERS + server))
 
 
 def offer_cids(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the CID of what each room offers, by the name of its server."""
-    return {name.removeprefix(PREFIX): (cid,) for name, cid in store.names.all(PREFIX).items()}
+    return {name.removeprefix(ROOM_OFFERS): (cid,) for name, cid in store.names.all(ROOM_OFFERS).items()}
 
 
 def _read(store: Store, cid: str | None) -> Offer | None:

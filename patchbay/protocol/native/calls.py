@@ -1,7 +1,6 @@
-"""One native call at work: the events of a tool, under the same terms as an MCP call, passed on as they come.
+"""Runs one native call: passes the events of a tool on at once, under the same terms as an MCP call.
 
-Each text is held to the limit of one result; `run_tool` checks the rest.
-Sources: REQUIREMENTS SUB-1, SUB-5, SUB-C3, X-14, X-15; DESIGN section 6.
+Each text is limited to the size of one result; `run_tool` makes the other checks.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from patchbay.protocol.run_tool import ToolRun, run_tool
 log = logging.getLogger(__name__)
 
 LOG_LEVEL = "info"
-"""Least level of the log lines that are told."""
+"""Lowest level of log lines that a native caller gets."""
 
 UNTOLD = LOG_LEVELS[: LOG_LEVELS.index(LOG_LEVEL)]
 """The levels below it."""
@@ -39,7 +38,7 @@ NO_QUESTIONS = "the native interface cannot ask its caller: call this tool over 
 def events_of(
     desk: HubServices, server: Server, descriptor: Descriptor, params: Params, wire: TransportInfo, flag: CancelFlag
 ) -> Generator[Event, None, None]:
-    """The events of a tool, up to its ending; the call leaves a record. Closing them cancels it. Raises Misled."""
+    """Yield the events of a tool up to its ending, and record the call. Closing cancels it. Raises CannotBegin."""
     schema = descriptor.wire["inputSchema"]
     try:
         arguments = bound(params, list(schema.get("properties", {})), schema.get("required", ()))
@@ -75,28 +74,28 @@ def _run(
 
 
 def _recorded(ending: Done | Failed) -> Result:
-    """What a record tells of the end: what was said on the way was not collected."""
+    """Return the result for the record: only the ending, because the events are not collected."""
     if isinstance(ending, Done):
         return Result(0, Rendered(b""))
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
 def _told(desk: HubServices, run: ToolRun) -> Generator[Event, None, None]:
-    """What a call says, each within the limit of one result."""
+    """Yield the events of a call, each within the limit of one result."""
     try:
         for event in run.events:
             if isinstance(event, Ask):
                 yield Failed(NO_QUESTIONS)
                 return
             if isinstance(event, Detach):
-                # As much time as a task has: the subscriber is there for as long as it likes.
+                # The subscriber stays connected, so the call gets as much time as a task.
                 run.call.deadline = time.monotonic() + desk.settings.task_minutes * 60
             if isinstance(event, Failed) and isinstance(event.error, MissingCapability):
                 yield replace(event, message=f"{event.message}; {NO_QUESTIONS}")
             elif not (isinstance(event, Log) and event.level in UNTOLD):
                 yield from run.within_limit(event)
     except Exception:
-        # Said before the events are closed: that cancels the call, and after a cancel nothing is said.
+        # Yield before closing the events: closing cancels the call, and a cancelled call yields no items.
         yield Failed(incident(log, f"in the native call {run.server.name}.{run.descriptor.name}").message)
     finally:
         run.events.close()

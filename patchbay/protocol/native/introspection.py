@@ -1,8 +1,7 @@
-"""What the native interface says of itself: which namespaces and methods there are, their schemas, and one hash of all.
+"""Describes the native interface: its namespaces and methods, their schemas, and one hash of all.
 
-Only what can be called is shown. The hash is that of a text that is the same on every machine with the same servers;
-it is made once for each state of the catalogue.
-Sources: REQUIREMENTS S-F1, S-F10.
+It lists only callable methods. The hash is equal on every machine with the same servers; it is computed once for each
+state of the catalogue.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from patchbay.events import Data
 from patchbay.protocol.native.names import CannotBegin, Params, TooMany, activations, bound
 
 DIGITS = 16
-"""How many hexadecimal digits the hash has."""
+"""Hexadecimal digits of the hash."""
 
 Known = Mapping[str, tuple[Server, tuple[str, ...]]]
 
@@ -25,7 +24,7 @@ _HASHES: ServerCache[str, str] = ServerCache()
 
 
 def plexus_hash(whole: Aggregate) -> str:
-    """16 hexadecimal digits that change when a namespace, its version or its methods do."""
+    """Return 16 hexadecimal digits that change when a namespace, its version or its methods change."""
 
     def compute() -> str:
         parts = (f"{name}:{server.version}:{','.join(keys)}" for name, (server, keys) in activations(whole).items())
@@ -35,7 +34,7 @@ def plexus_hash(whole: Aggregate) -> str:
 
 
 def introspect(method: str, params: Params, whole: Aggregate) -> Data | None:
-    """What one of the hub's own methods answers, or None when it is none of them. Raises Misled."""
+    """Return the answer of one of the hub's own methods; None for another method. Raises CannotBegin."""
     row = METHODS.get(method) or METHODS.get(method.replace(".", "_", 1))
     if row is None:
         return None
@@ -101,11 +100,11 @@ def _head(server: Server) -> dict[str, Any]:
 
 
 def _variant(server: Server, key: str) -> dict[str, Any]:
-    """One method as a case of its activation's schema: its name, and its params as they are."""
+    """Return one method as a case of its activation's schema: its name and the schema of its params."""
     wire = server.tools[key].wire
     schema = wire["inputSchema"]
     if "$defs" in schema:
-        # With an id of its own, the references inside it still lead to its own definitions.
+        # With its own $id, the references inside the schema still lead to its own definitions.
         schema = {"$id": f"urn:patchbay:{server.version}:{key}", **schema}
     return {
         "type": "object",
@@ -131,4 +130,4 @@ METHODS: Mapping[str, tuple[tuple[str, ...], Callable[..., Data]]] = {
     "plexus_full_schema": (("namespace",), _full_schema),
     "plexus_hash": ((), _hash),
 }
-"""The hub's own methods: the names of their parameters, and what answers. They also go by `plexus.schema` and so on."""
+"""The hub's own methods: the names of their parameters, and the answering function. `plexus.schema` works too."""

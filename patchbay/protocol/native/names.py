@@ -1,9 +1,8 @@
-"""From a native method and its params to a tool and its arguments.
+"""Finds the tool and the arguments of a native method and its params.
 
-`namespace.method` is one tool of one server; `namespace_method` is the older spelling, and a namespace alone means the
-tool that is called like its server. The longest namespace that fits wins. What cannot be found or bound is Misled,
-which says what to do next.
-Sources: REQUIREMENTS SUB-35, SUB-C13, SUB-C16, X-8, X-18, S-F1.
+`namespace.method` is one tool of one server; `namespace_method` is the older spelling, and a namespace alone is the
+tool with the name of its server. The longest matching namespace wins. An unknown method or wrong params raise
+CannotBegin, which names the next step.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Activations = dict[str, tuple[Server, tuple[str, ...]]]
 
 
 class CannotBegin(ToolFailed):
-    """A call that cannot begin: `kind` and `hints` are those of the guidance item, `segments` its provenance."""
+    """A call that cannot begin: `kind` and `hints` go into the guidance item, `segments` is its provenance."""
 
     def __init__(
         self, message: str, kind: Kind, hints: dict[str, Any], segments: tuple[str, ...] = ("plexus",)
@@ -39,7 +38,7 @@ _ACTIVATIONS: ServerCache[str, Activations] = ServerCache()
 
 
 def activations(whole: Aggregate) -> Activations:
-    """Every namespace that has methods, sorted: its server and the sorted names of its methods."""
+    """Return every namespace with methods, sorted: its server and the sorted names of its methods."""
 
     def compute() -> Activations:
         servers = {server.name: server for server, _ in whole.dotted["tools"].values()}
@@ -51,7 +50,7 @@ def activations(whole: Aggregate) -> Activations:
 
 
 def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:
-    """The tool that a method stands for. Raises Misled."""
+    """Return the server and the tool of a method. Raises CannotBegin."""
     whole = catalogue.whole()
     owner = find_owner(whole, method)
     if owner is None:
@@ -60,7 +59,7 @@ def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:
 
 
 def find_owner(whole: Aggregate, method: str) -> Owner | None:
-    """The server and the tool's name there, or None."""
+    """Return the server and the tool's name on it, or None."""
     return whole.dotted["tools"].get(method) or _alone(whole, method) or whole.owner("tools", method)
 
 
@@ -84,7 +83,7 @@ def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> CannotBeg
         hints |= {"action": "try_method", "method": f"{namespace}.{close[0]}"}
     else:
         hints |= {"action": "call_activation_schema", "namespace": namespace}
-    what = f"there is no method {rest!r:.140} in {namespace}" if rest else f"{namespace} is no method by itself"
+    what = f"there is no method {rest!r:.140} in {namespace}" if rest else f"{namespace} is not a method"
     return CannotBegin(f"{what}; {clash or 'it has: ' + ', '.join(methods)}", "method_not_found", hints)
 
 
@@ -97,7 +96,7 @@ def _no_activation(catalogue: Catalogue, namespace: str) -> str:
 
 
 def unfit(server: Server, descriptor: Descriptor, reason: str) -> CannotBegin:
-    """Why a tool cannot run with the params that were given, and where its schema is."""
+    """Return the error for params that do not fit a tool, with the tool's schema."""
     schema = descriptor.wire["inputSchema"]
     hints = {"method": f"{server.name}.{descriptor.name}", "reason": reason, "method_schema": schema}
     hints |= {"action": "call_activation_schema", "namespace": server.name}
@@ -105,11 +104,11 @@ def unfit(server: Server, descriptor: Descriptor, reason: str) -> CannotBegin:
 
 
 class TooMany(ToolFailed):
-    """More positional params than there are parameters."""
+    """More positional params than parameters."""
 
 
 def bound(params: Params, names: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
-    """Params by name. An array is bound in the order of `names`; null leaves out what is not required.
+    """Return params by name. An array is bound in the order of `names`; null omits an optional parameter.
 
     Raises TooMany.
     """

@@ -1,9 +1,9 @@
-"""The native interface (Plexus): a call is answered at once by a subscription id, then by its items as they come.
+"""The native interface (Plexus): the answer to a call is a subscription id at once, then the items of the call.
 
-It joins where MCP does: the catalogue finds, the same checks are made, `Server.activate` runs. There is no handshake,
-no session and no revision. Unsubscribing cancels the call, and nothing is said after it. A caller cannot be asked
-here: a tool that asks fails, and says so.
-Sources: REQUIREMENTS SUB-1, SUB-4 to SUB-6, SUB-35, SUB-40, S-F1, S-F9, S-F10; https://www.jsonrpc.org/specification.
+It uses the same catalogue, the same checks and the same `Server.activate` as MCP, without handshake, session and
+revision. Unsubscribing cancels the call and ends its items. A tool that asks its caller a question fails here with a
+message.
+Source: https://www.jsonrpc.org/specification.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from patchbay.views.native import Item, Stamp, guidance, items, notification
 log = logging.getLogger(__name__)
 
 ID_BITS = 53
-"""Bits of a subscription id: a whole number that every JSON reader keeps exactly, and that nobody guesses."""
+"""Bits of a subscription id: a random whole number that every JSON parser reads exactly."""
 
 _METHOD = re.compile(r"[A-Za-z0-9_.-]{1,257}")
 _UNSUBSCRIBE = re.compile(r"(plexus[._]unsubscribe|[A-Za-z0-9_.-]{1,257}[._]unsubscribe_[A-Za-z0-9_.-]{1,257})")
@@ -49,15 +49,15 @@ class NativeRequest:
 
 
 Stream = Generator[Result | Notification | Pause, None, None]
-"""What answers a call: first the Result with the subscription id, then one Notification for each item."""
+"""The answer to a call: first the Result with the subscription id, then one Notification for each item."""
 
 Answer = Stream | Result | Failure
 
 
 def parse_request(value: Any) -> NativeRequest | None:
-    """A native request from one parsed JSON value; None for a notification, which asks for nothing.
+    """Return the native request of one parsed JSON value; None for a notification, which gets no answer.
 
-    Raises InvalidRequest for everything else, an array of messages too.
+    Raises InvalidRequest for every other value, also for an array of messages.
     """
     if isinstance(value, list):
         raise InvalidRequest("an array of messages is not served here: send one message at a time")
@@ -75,7 +75,7 @@ def parse_request(value: Any) -> NativeRequest | None:
 class Native:
     """Answers native requests. Safe to use from many threads.
 
-    Who may unsubscribe is the connection that subscribed, or any caller of its principal where connections do not last.
+    Only the connection that subscribed may unsubscribe; over HTTP, any caller with the same principal may.
     """
 
     def __init__(self, desk: HubServices, cancellations: Cancellations) -> None:
@@ -83,7 +83,7 @@ class Native:
         self._cancellations = cancellations
 
     def answer(self, request: NativeRequest, wire: TransportInfo) -> Answer:
-        """The answer to a request. Nothing runs before its stream is read; closing the stream cancels the call."""
+        """Return the answer to a request. The first read of the stream begins the call; closing cancels it."""
         method, whole = request.method, self._desk.catalogue.whole()
         try:
             if _UNSUBSCRIBE.fullmatch(method) and find_owner(whole, method) is None:
@@ -101,7 +101,7 @@ class Native:
         self._cancellations.cancel_all(_owner(wire), why)
 
     def _unsubscribe(self, request: NativeRequest, owner: str) -> Result:
-        """Cancel one call; the result says whether it was running in this process."""
+        """Cancel one call; the result says whether it ran in this process."""
         params = request.params
         given = [params.get("subscription")] if isinstance(params, Mapping) else list(params)
         if len(given) != 1 or isinstance(given[0], bool) or not isinstance(given[0], int):
@@ -112,7 +112,7 @@ class Native:
     def _stream(self, request: NativeRequest, wire: TransportInfo, whole: Aggregate) -> Stream:
         owner, subscription, flag = _owner(wire), secrets.randbits(ID_BITS), CancelFlag()
         self._cancellations.listen()
-        # Known before its id is told, so that unsubscribing may be the very next message.
+        # Register the call before its id is sent, because the next message may unsubscribe it.
         self._desk.running.add(owner, subscription, flag)
         try:
             yield Result(request.id, Rendered(b"%d" % subscription))
@@ -127,7 +127,7 @@ class Native:
     def _items(
         self, request: NativeRequest, wire: TransportInfo, whole: Aggregate, flag: CancelFlag
     ) -> Generator[Item | Pause, None, None]:
-        """The items of one call; whatever happens, the last is `done`."""
+        """Yield the items of one call; the last is always `done`."""
         stamp = Stamp(plexus_hash(whole))
         try:
             said = introspect(request.method, request.params, whole)

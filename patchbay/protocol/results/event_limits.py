@@ -1,10 +1,10 @@
-"""Messages that fit into one event of a stream: what is too large goes by reference, for its caller alone.
+"""Fits messages into one event of a stream: large parts become references, which only their caller can read.
 
-The official Python client ends a connection whose event has more than 1 MiB. A tool's result keeps its small blocks;
-large ones become links. Structured content that the tool promised cannot be left out of a result that worked: the
-result says that it is too large and links to it. Every other answer becomes an error that names the address of the
-whole. Progress and log messages keep the beginning of their text.
-Sources: REQUIREMENTS X-14; DESIGN section 6; MCP 2026-07-28, server/tools.
+The official Python client ends a connection with an event above 1 MiB. A tool's result keeps its small blocks; large
+blocks become links. Structured content with an `outputSchema` cannot be left out of a successful result, so a result
+with too much of it becomes an error with a link. Every other large answer becomes an error with the address of the
+whole answer. Progress and log messages keep the beginning of their text.
+Source: MCP specification 2026-07-28, server/tools.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from patchbay.protocol.results.large import HEAD, NOT_KEPT, Keep, json_of, linke
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 MAX_BLOCK_BYTES = 16 * 1024
-"""Bytes of the largest block that stays in a result that is too large."""
+"""Limit on the blocks that stay in a result that is too large."""
 
 
 class TooLarge(PatchbayError):
-    """An answer that no event of a stream can hold."""
+    """An answer that is too large for an event of a stream."""
 
 
 def fitted(message: Message, keep: Keep) -> bytes:
-    """A message as JSON that fits into one event of a stream."""
+    """Return a message as JSON that fits into one event of a stream."""
     data = encode(message)
     if len(data) <= MAX_EVENT_BYTES:
         return data
@@ -44,7 +44,7 @@ def fitted(message: Message, keep: Keep) -> bytes:
 
 
 def is_question_too_large(question: Request) -> bool:
-    """Whether a question to the client fits into no event."""
+    """Whether a question to the client is too large for an event."""
     return len(encode(question)) > MAX_EVENT_BYTES
 
 
@@ -68,7 +68,7 @@ def _tool_result(result: dict[str, Any], size: int, keep: Keep) -> dict[str, Any
 
 
 def _block(block: dict[str, Any], keep: Keep) -> list[dict[str, Any]]:
-    """A block as it is, or what stands for one that is too large: the head of a text, and a link."""
+    """Return a small block unchanged; for a large block return a link and, for a text, its beginning."""
     if len(json_of(block)) <= MAX_BLOCK_BYTES:
         return [block]
     resource = block.get("resource", {})
@@ -98,7 +98,7 @@ def _refused(message: Result, keep: Keep) -> Failure:
 
 
 def _cut(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with the beginning of each long value."""
+    """Return the params with only the beginning of each long value."""
     shown = {}
     for name, value in params.items():
         text = value if isinstance(value, str) else json_of(value).decode()

@@ -1,8 +1,7 @@
-"""Large output by reference: what is beyond the limit is kept for its caller; the result gets a link to it.
+"""Stores output beyond the limit for its caller, and links to it in the result.
 
-Of a text the result keeps the head. Structured content that a tool promised (`outputSchema`) stays whole.
-A store that fails, such as on a full disk, keeps nothing: the result has all of it then.
-Source: REQUIREMENTS X-14, T13.2; DESIGN section 6.
+The result keeps the beginning of a text. Structured content with an `outputSchema` stays whole. If the store fails, for
+example on a full disk, the result keeps the whole output.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from patchbay.events import Content, Data, Event, Text
 from patchbay.views.fold import format_value as shown_value
 
 Keep = Callable[[bytes], str | None]
-"""Keeps a large result for its caller; answers the URI that opens it, None for one that is too large to be kept."""
+"""Stores a large result for its caller; returns its URI, or None if it is too large to store."""
 
 log = logging.getLogger(__name__)
 
 NOT_KEPT = "too large to be kept (setting result_size)"
 
 HEAD = 4096
-"""Characters of a large text that stay in the result."""
+"""Characters at the beginning of a large text that stay in the result."""
 
 
 def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descriptor) -> dict[str, Any]:
-    """A tool result in which no text, and no structured content that was not promised, is longer than `limit` bytes."""
+    """Limit every text of a tool result, and structured content without an `outputSchema`, to `limit` bytes."""
     promised = "outputSchema" in descriptor.wire
     structure = None if promised else _large_structure(result, limit)
-    # A character takes at most four bytes in UTF-8: most results are passed without encoding them.
+    # A character takes at most four bytes in UTF-8, so most results need no encoding here.
     if structure is None and not any(len(item.get("text", "")) * 4 > limit for item in result["content"]):
         return result
     content: list[dict[str, Any]] = []
@@ -59,10 +58,10 @@ def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descript
 
 
 def limited_event(event: Event, keep: Keep, limit: int, descriptor: Descriptor) -> tuple[Event, ...]:
-    """An event, or what stands for one with a text beyond the limit: its head and a link."""
+    """Return an event unchanged; for one with a text beyond the limit, return its beginning and a link."""
     text = _text_of(event)
     promised = isinstance(event, Data) and not event.text and "outputSchema" in descriptor.wire
-    # A character takes at most four bytes in UTF-8: most texts are passed without encoding them.
+    # A character takes at most four bytes in UTF-8, so most texts need no encoding here.
     if text is None or len(text) * 4 <= limit or promised:
         return (event,)
     whole = {"content": [{"type": "text", "text": text}]}
@@ -71,7 +70,7 @@ def limited_event(event: Event, keep: Keep, limit: int, descriptor: Descriptor) 
 
 
 def _text_of(event: Event) -> str | None:
-    """The text that an event is in a result, or None."""
+    """Return the text of an event in a result, or None."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, Data):
@@ -85,7 +84,7 @@ def _tell_not_kept(descriptor: Descriptor, problem: ContentError) -> None:
 
 
 def linked(keep: Keep, data: bytes, name: str, kind: str) -> list[dict[str, Any]]:
-    """A block that says where content is kept, or one that says why it is not. Raises ContentError of the store."""
+    """Return a link to stored content, or a text with the reason why it is not stored. Raises ContentError."""
     uri = keep(data)
     if uri is None:
         return [{"type": "text", "text": f"[{name}: {len(data)} bytes, {NOT_KEPT}]"}]
@@ -93,7 +92,7 @@ def linked(keep: Keep, data: bytes, name: str, kind: str) -> list[dict[str, Any]
 
 
 def json_of(value: Any) -> bytes:
-    """A value as compact JSON."""
+    """Return a value as compact JSON."""
     try:
         return orjson.dumps(value)
     except TypeError:  # integers beyond 64 bits, which orjson does not write
@@ -101,7 +100,7 @@ def json_of(value: Any) -> bytes:
 
 
 def _large_structure(result: dict[str, Any], limit: int) -> bytes | None:
-    """Structured content above the limit as JSON; None where it is smaller, or is not there."""
+    """Return structured content above the limit as JSON, or None."""
     if result.get("structuredContent") is None:
         return None
     data = json_of(result["structuredContent"])

@@ -1,4 +1,4 @@
-"""Places for streams that only listen: how many there are, how many are taken, and how that was lately."""
+"""The limit on listening streams, the number of open ones, and its recent history."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections import deque
 
 REMEMBERED = 2000
-"""Changes that are remembered."""
+"""Limit on the stored changes of the number."""
 
 
 class ListenerSlots:
-    """A bounded number of places. Safe to use from many threads."""
+    """A bounded number of slots. Safe to use from many threads."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -21,11 +21,11 @@ class ListenerSlots:
 
     @property
     def taken(self) -> int:
-        """How many are taken now."""
+        """The number of slots in use."""
         return self._taken
 
     def acquire(self) -> bool:
-        """Take a place, without waiting for one; whether there was one."""
+        """Try to take a slot without waiting; return whether it succeeded."""
         with self._lock:
             if self._taken >= self.most:
                 return False
@@ -33,14 +33,14 @@ class ListenerSlots:
             return True
 
     def release(self) -> None:
-        """Give a place back. Raises ValueError when none was taken."""
+        """Release a slot. Raises ValueError if no slot is in use."""
         with self._lock:
             if self._taken == 0:
                 raise ValueError("no place was taken")
             self._changed(-1)
 
     def past(self) -> list[tuple[float, int]]:
-        """Changes of the number that is taken, oldest first: Unix time in seconds, and the number from then on."""
+        """Return the changes of the number of slots in use, oldest first: Unix time in seconds and the new number."""
         with self._lock:
             return list(self._past)
 

@@ -1,13 +1,12 @@
-"""Streams that can be resumed: a message is kept before it is written, under `<stream>-<n>`, in its session only.
+"""Streams that a client can resume: each message is stored before it is sent, as event `<stream>-<n>` of its session.
 
-The journal topic `stream/<session>/<stream>` holds an entry that opens the stream, one for each message,
-and one that ends it; the first byte of an entry says which it is. Another session's event id names a
-topic that does not exist for this one.
+The journal topic `stream/<session>/<stream>` has an entry that opens the stream, one for each message, and one that
+ends it; the first byte of an entry is its kind. An event id of another session names a topic that does not exist.
 
-The opening entry says which process writes the stream, and which request it answers. While a process writes
-streams it gives signs of life (`task_records`); when they cease, whoever reads the stream ends it, with an
-error as the answer that will not come any more.
-Sources: SPEC-DIGEST 1.8; REQUIREMENTS X-10, V-C14; THREATS 1.2 and "legacy resumability".
+The opening entry names the process that writes the stream and the request that it answers. A process that writes
+streams records signs of life (`tasks/records.py`). When they stop, the next reader of the stream ends it, with an error
+in place of a missing answer.
+Source: MCP specification 2025-11-25, basic/transports, resumability and redelivery.
 """
 
 from __future__ import annotations
@@ -26,33 +25,33 @@ from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
 from patchbay.protocol.callers import LegacySession
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store, Wait
+from patchbay.topics import ENDING, SESSIONS, STREAMS
 
 log = logging.getLogger(__name__)
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_]{1,32})-(\d{1,12})")
 LISTENER = "changes"
-"""The stream name of a session's GET stream; its numbers are those of the changes it tells of."""
+"""The name of a session's GET stream; its event numbers are the numbers of the changes that it reports."""
 
 ENDED = b"ended"
-"""What is said on the bus topic `session/<nonce>` when the session has ended, in whichever process."""
+"""The message on the bus topic `session/<nonce>` after the session ended, in any process."""
 
 GONE = "the hub was restarted, or the process that ran this call was lost, before it ended"
 
 NOT_KEPT = "the answer to this call could not be kept for replay: the store of the hub failed"
 
-# The last one is both: a message, and the end. One entry, so that of several who write it only the first counts.
+# _GONE is both a message and the end, in one entry: if several processes write it, only the first one counts.
 _OPENED, _MESSAGE, _ENDED, _GONE = b"o", b"m", b"e", b"g"
 
 
 class Recorder:
-    """Keeps the messages of one stream of one session for `seconds`. `id` is the request that it answers.
+    """Stores the messages of one stream of one session for `seconds`. `id` is the request that the stream answers.
 
-    Once `most` bytes are kept, notifications are not kept any more: whoever comes back gets the answer, and has
-    missed some progress. A store that fails costs what it did not take, and never the call. Whoever made one calls
-    `leave` when nothing more is written. Raises ContentError when the store fails at the beginning.
+    After `most` bytes it stores no more notifications: a client that resumes gets the answer but misses some progress.
+    If the store fails, only the replay is incomplete; the call continues. Call `leave` after the last write. Raises
+    ContentError if the store fails at the beginning.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Recorder:
     ) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
-        self._topic = f"stream/{session.nonce}/{self.name}"
+        self._topic = f"{STREAMS}{session.nonce}/{self.name}"
         self._seconds = seconds
         self._heartbeat = heartbeat
         self._left = most
@@ -71,7 +70,7 @@ class Recorder:
         heartbeat.begin()
 
     def keep(self, data: bytes, needed: bool = True) -> str | None:
-        """Keep one message; answers its event id. None for one that is not kept; one that is `needed` is tried."""
+        """Store one message; return its event id, or None if it is not stored. `needed` ignores `most`."""
         self._left -= len(data)
         kept = (needed or self._left >= 0) and self._kept(_MESSAGE + data)
         if needed:
@@ -82,18 +81,18 @@ class Recorder:
         return f"{self.name}-{self._count}"
 
     def end(self) -> None:
-        """Say that no more messages come. An error stands for the answer (what was needed last) if it is missing."""
+        """Record the end of the stream, with an error if the last needed message, the answer, is missing."""
         self._kept(_GONE + encode(failure(self._id, PatchbayError(NOT_KEPT))) if self._missed else _ENDED)
 
     def leave(self) -> None:
-        """Write nothing more; without an end before, the stream was lost."""
+        """Stop writing; a stream without a recorded end counts as lost."""
         self._heartbeat.end()
 
     def _kept(self, entry: bytes) -> bool:
         try:
             self._append(entry)
         except PatchbayError as problem:
-            log.warning("something of the stream %s is not kept for replay: %s", self.name, problem.message)
+            log.warning("a message of the stream %s is not stored for replay: %s", self.name, problem.message)
             return False
         return True
 
@@ -103,15 +102,15 @@ class Recorder:
 
 
 def parse_event_id(text: str) -> tuple[str, int] | None:
-    """The stream and the number of an event id, or None when it is none that we gave (V-C14)."""
+    """Return the stream and the number of an event id; None for an id of another form."""
     found = _EVENT_ID.fullmatch(text)
     return (found[1], int(found[2])) if found else None
 
 
 class Replay:
-    """Reads the rest of a stream after one event, then goes on until the stream, the session or the hub ends.
+    """Reads a stream after one event, and follows it until the stream, the session or the hub ends.
 
-    `seconds` is how long an entry is kept that this reader has to write for a process that is gone.
+    `seconds` is the lifetime of an entry that this reader writes in place of a lost process.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Replay:
         self.name = stream
         self._liveness = liveness
         self._store = liveness.store
-        self._topic = f"stream/{session.nonce}/{stream}"
+        self._topic = f"{STREAMS}{session.nonce}/{stream}"
         self._keepalive = keepalive
         self._seconds = seconds
         self._session = session
@@ -129,7 +128,7 @@ class Replay:
         self._opened: dict[str, Any] = {}
 
     def known(self) -> bool:
-        """Whether this session has such a stream still, from its beginning."""
+        """Whether this session still has the stream, from its beginning."""
         first = self._store.journal.read(self._topic, 0, 1)
         if not first or first[0].data[:1] != _OPENED:
             return False
@@ -137,12 +136,12 @@ class Replay:
         return True
 
     def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause | Wait]:
-        """(event id, message) pairs after number `after`, of a stream that is `known`.
+        """Yield (event id, message) pairs after number `after`, of a `known` stream.
 
-        Ends early when the hub stops: the rest can be fetched later.
+        Ends early when the hub stops: the client can resume later.
         """
         number, said = 0, time.monotonic()
-        with self._store.bus.subscribe([self._topic, ENDING, f"session/{self._session.nonce}"]) as mailbox:
+        with self._store.bus.subscribe([self._topic, ENDING, f"{SESSIONS}{self._session.nonce}"]) as mailbox:
             while not self._session.ended:
                 entries = self._store.journal.read(self._topic, self._seq)
                 for entry in entries:
@@ -157,7 +156,7 @@ class Replay:
                     continue
                 yield Wait(mailbox, min(self._keepalive, LOST_SECONDS))
                 got = mailbox.get(0)
-                # Streams of changes speak on the session's topic too, among themselves.
+                # Streams of changes also publish on the session's topic; ignore their messages.
                 if got is not None and (got[0] == ENDING or got[1] == ENDED):
                     return
                 if got is None and time.monotonic() - said >= self._keepalive:
@@ -165,7 +164,7 @@ class Replay:
                     said = time.monotonic()
 
     def _taken(self, entry: JournalEntry) -> tuple[bytes, bytes]:
-        """The kind of an entry, and its message."""
+        """Return the kind of an entry, and its message."""
         self._seq = entry.seq
         kind, data = entry.data[:1], entry.data[1:]
         if kind == _MESSAGE:
@@ -173,7 +172,7 @@ class Replay:
         return kind, data
 
     def _lost(self) -> bool:
-        """End the stream when the process that wrote it is gone; whether it was, and there is more to read now."""
+        """End the stream if the process that wrote it is gone; return whether there are new entries to read."""
         if self._liveness.is_alive(self._opened["owner"]):
             return False
         if self._store.journal.last(self._topic) > self._seq:
@@ -185,6 +184,6 @@ class Replay:
         return True
 
     def _answered(self, id: Id) -> bool:
-        """Whether the last message is the answer already, so that only the end is missing."""
+        """Whether the last message is already the answer, so that only the end is missing."""
         last = orjson.loads(self._last) if self._last else {}
         return "method" not in last and last.get("id") == id

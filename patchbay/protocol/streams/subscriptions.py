@@ -1,10 +1,10 @@
-"""Listening for changes: `subscriptions/listen` of 2026-07-28 and the GET stream of the older revisions.
+"""Streams of changes: `subscriptions/listen` of 2026-07-28 and the GET stream of the older revisions.
 
-A subscriber is registered before it is told so; no change after the acknowledgement is lost in this
-process, and the journal fills gaps: the last event of a change on a GET stream has the change's number.
-Each listener hears of its own server only, and only the kinds it asked for. One that was too slow for its
-mailbox is told of everything it listens to, once. A session has one GET stream: the newest.
-Sources: SPEC-DIGEST 1.8, 1.10; THREATS 1.2; REQUIREMENTS T9.2, T9.8.
+A subscriber is registered before its acknowledgement, so it misses no later change in this process; the journal fills
+gaps: the last event of a change on a GET stream has the number of the change. A listener gets changes of its own server
+and of the requested kinds only. A listener with a full mailbox gets one notification for everything that it listens to.
+A session has one GET stream: the newest.
+Source: MCP specification 2026-07-28, server/utilities/subscriptions; 2025-11-25, basic/transports.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
 from patchbay.store import Store, Wait, wait_blocking
+from patchbay.topics import CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-ENDING = "ending"
-"""Bus topic on which a process says that its streams are to end."""
 
 MOST_URIS, LONGEST_URI = 256, 8192
-"""How many resources one session or listener can subscribe to, and how many characters a URI can have."""
+"""Limits on the resources of one session or listener, and on the characters of a URI."""
 
 _FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedMessage:
-    """A message of a GET stream, and the number of the change that has been told with it, if one has.
+    """A message of a GET stream, and the number of the change that it completes, or None.
 
-    Without a message, where the stream begins.
+    The first one has no message; its number is where the stream begins.
     """
 
     number: int | None
@@ -50,8 +49,10 @@ class NumberedMessage:
 
 
 class Listeners:
-    """Opens streams of changes. `keepalive` is the longest silence in seconds; `ending` says the hub is stopping,
-    `subscribed` which resources a session wants to hear of now."""
+    """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
+    hub
+    stops, `subscribed` returns the resources that a session is subscribed to.
+    """
 
     def __init__(
         self,
@@ -68,9 +69,9 @@ class Listeners:
     def listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch | None = None
     ) -> Iterator[Message | Sign]:
-        """The stream of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops.
+        """Yield the messages of one `subscriptions/listen`: acknowledgement, changes, and the end when the hub stops.
 
-        Tasks (`watch`) are told as they are, then whenever they change. Once it is cancelled nothing more is said.
+        For tasks (`watch`) it yields the present state, then each change. After a cancellation it yields no messages.
         """
         steps = self._listen(server, caller, id, wanted, cancelled, watch or TaskWatch((), lambda task: task))
         return steps if caller.wire.waits else wait_blocking(steps)
@@ -79,7 +80,7 @@ class Listeners:
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch
     ) -> Iterator[Message | Sign]:
         asked = _honoured(wanted)
-        # What is pinned never changes; its capabilities say so.
+        # A pinned server never changes, and its capabilities say so.
         honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
         kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
         uris = set(honoured.get("resourceSubscriptions", ()))
@@ -100,7 +101,7 @@ class Listeners:
                 if mailbox.dropped > lost:
                     lost = mailbox.dropped
                     told = chain(_everything(kinds, uris), _tasks_told(watch, None))
-                # Without a hint the tasks are looked at all the same: whoever ran them may be gone.
+                # Check the tasks also without a message, because their process may be gone.
                 elif got is None or got[0] in watch.topics:
                     told = _tasks_told(watch, got)
                 else:
@@ -111,22 +112,22 @@ class Listeners:
     def stream(
         self, server: Server, session: LegacySession, after: int | None
     ) -> Iterator[NumberedMessage | Pause | Wait]:
-        """A session's GET stream; with `after`, first the changes since that number. Ends with session or hub."""
-        own, token = f"session/{session.nonce}", secrets.token_bytes(8)
+        """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
+        own, token = f"{SESSIONS}{session.nonce}", secrets.token_bytes(8)
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
             wait = Wait(mailbox, self._keepalive)
-            newest = self._store.journal.last(f"changes/{server.announced_as}")
+            newest = self._store.journal.last(f"{CHANGES}{server.announced_as}")
             last = newest if after is None else min(after, newest)
             yield NumberedMessage(last, None)
             while True:
-                for entry in self._store.journal.read(f"changes/{server.announced_as}", last):
+                for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
-                    news = _told("changed/", entry.data, kinds, set())
+                    news = _told(CHANGED, entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
                     *first, end = told or [None]
-                    # Only with its last message has a change been told: who leaves before comes back to all of it.
+                    # Only the last message of a change has its number: a client that left before gets all of it again.
                     yield from (NumberedMessage(None, message) for message in first)
                     yield NumberedMessage(last, end)
                 if session.ended or self._ending():
@@ -136,25 +137,25 @@ class Listeners:
                 if got is None:
                     yield PAUSE
                 elif got[0] == own and got[1]:
-                    # Another stream of this session was opened: a message goes to one stream only.
+                    # The session opened another stream: each message goes to one stream only.
                     return
                 elif mailbox.dropped > lost:
                     lost = mailbox.dropped
                     for method, params in _everything(set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
-                elif got[0].startswith("updated/"):
+                elif got[0].startswith(UPDATED):
                     for method, params in _told(got[0], got[1], set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
 
 
 def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
-    """The capabilities that the clients of a revision are told of, where the configuration says so; else None."""
+    """Return the capabilities for clients of a revision from the configuration; None if it does not restrict them."""
     found: Mapping[str, Any] | None = server.config.get("capabilities", {}).get(revision.name)
     return found
 
 
 def _heard_of(server: Server, session: LegacySession) -> set[str]:
-    """The lists whose changes a session is told of: all, unless its capabilities said that it is not."""
+    """Return the lists whose changes a session gets: all, unless the declared capabilities exclude some."""
     if server.pinned:
         return set()
     told = fewer(server, session.revision)
@@ -163,19 +164,19 @@ def _heard_of(server: Server, session: LegacySession) -> set[str]:
 
 
 def cancelled_topic(owner: str) -> str:
-    """Bus topic that says: the owner of these requests cancelled one of them."""
-    return f"cancelled/{owner}"
+    """Return the bus topic for cancelled requests of an owner."""
+    return f"{CANCELLED}{owner}"
 
 
 def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
     heard = server.announced_as or "*"
-    return [f"changed/{heard}", f"updated/{heard}", ENDING]
+    return [f"{CHANGED}{heard}", f"{UPDATED}{heard}", ENDING]
 
 
 def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a listener is told that missed something: that all it listens to may have changed."""
+    """Yield a notification for everything that a listener listens to, after it missed messages."""
     for kind in sorted(kinds):
         yield f"notifications/{kind}/list_changed", {}
     for uri in sorted(uris):
@@ -188,18 +189,18 @@ def _tasks_told(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tup
 
 
 def _told(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    if topic.startswith("updated/"):
+    if topic.startswith(UPDATED):
         uri = data.decode("utf-8")
         if uri in uris:
             yield "notifications/resources/updated", {"uri": uri}
-    elif topic.startswith("changed/"):
+    elif topic.startswith(CHANGED):
         for kind in orjson.loads(data).get("kinds", ()):
             if kind in kinds:
                 yield f"notifications/{kind}/list_changed", {}
 
 
 def _honoured(wanted: Any) -> dict[str, Any]:
-    """The part of a listen request's filter that is served. Raises InvalidParams."""
+    """Return the supported part of a listen request's filter. Raises InvalidParams."""
     if not isinstance(wanted, Mapping):
         raise InvalidParams("params.notifications has to be an object that says what to listen for")
     honoured: dict[str, Any] = {}

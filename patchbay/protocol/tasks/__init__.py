@@ -1,1 +1,1 @@
-"""Tasks: calls that go on in the background."""
+"""Tasks: calls that continue in the background."""

@@ -1,7 +1,7 @@
 """The methods of the tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`, and tasks on listening streams.
 
-Each is refused to a caller that did not declare the extension in this request, before any task is looked
-up (SPEC-DIGEST 2.1 step 13).
+A caller that did not declare the extension in this request is refused before the task is looked up.
+Source: SEP-2663.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from patchbay.protocol.tasks.tasks import TASKS, TaskWatch
 from patchbay.protocol.translate import stamped
 
 MAX_TASKS_PER_STREAM = 64
-"""How many tasks one stream tells of."""
+"""Limit on the tasks of one stream."""
 
 
 def need_tasks(caller: Caller) -> None:
-    """Raises MissingCapability unless this message declares the extension."""
+    """Raise MissingCapability unless this message declares the extension."""
     if not caller.extends(TASKS):
         raise MissingCapability({"extensions": {TASKS: {}}})
 
 
 def created(task: Task, turn: RequestContext) -> dict[str, Any]:
-    """The CreateTaskResult."""
+    """Return the CreateTaskResult."""
     return stamped({"resultType": "task", **task.shown()}, turn.server, turn.caller.revision)
 
 
 def passed_on(result: dict[str, Any], turn: RequestContext) -> dict[str, Any]:
-    """What a mounted server said of a task of its own. At the endpoint of all servers the task is called `server.id`,
-    as its tools are (see `narrowing.py`)."""
+    """Return a mounted server's result about its own task. At the endpoint of all servers the task's id is `server.id`
+    (see `routing.py`).
+    """
     if turn.caller.wire.endpoint or "taskId" not in result:
         return result
     return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}
 
 
 def get_task(turn: RequestContext) -> dict[str, Any]:
-    """tasks/get: the task with its result, error or open questions."""
+    """Answer tasks/get: the task with its result, error or open questions."""
     return stamped(_named(turn).detailed(), turn.server, turn.caller.revision)
 
 
 def update_task(turn: RequestContext) -> dict[str, Any]:
-    """tasks/update: answers to open questions; acknowledged also when nothing fits or the task has ended."""
+    """Answer tasks/update: pass answers on to open questions; acknowledge also if no answer fits or the task ended."""
     task = _named(turn)
     responses = turn.params.get("inputResponses")
     if not isinstance(responses, Mapping):
@@ -55,13 +56,13 @@ def update_task(turn: RequestContext) -> dict[str, Any]:
 
 
 def cancel_task(turn: RequestContext) -> dict[str, Any]:
-    """tasks/cancel: acknowledged however often; the task shows when it has stopped."""
+    """Answer tasks/cancel: acknowledge each time; the status of the task shows when it has stopped."""
     turn.desk.tasks.cancel(_named(turn))
     return stamped({}, turn.server, turn.caller.revision)
 
 
 def watched(turn: RequestContext, wanted: Any) -> TaskWatch | None:
-    """The tasks that a listen request names; those that are not the caller's are left out."""
+    """Return the tasks in a listen request, without tasks of other callers."""
     ids = wanted.get("taskIds") if isinstance(wanted, Mapping) else None
     if ids is None:
         return None
@@ -77,7 +78,7 @@ def watched(turn: RequestContext, wanted: Any) -> TaskWatch | None:
         try:
             found.append(_find(turn, id))
         except InvalidParams:
-            continue  # what is honoured is said in the acknowledgement
+            continue  # the acknowledgement lists the accepted ids
     return turn.desk.tasks.watch(found)
 
 

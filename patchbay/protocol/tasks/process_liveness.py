@@ -12,10 +12,10 @@ import threading
 import time
 
 from patchbay.store import Store
+from patchbay.topics import ALIVE
 
 log = logging.getLogger(__name__)
 
-TOPIC_PREFIX = "alive/"
 
 BEAT_SECONDS = 1.0
 """Seconds between two beats of a process."""
@@ -33,11 +33,11 @@ class ProcessLiveness:
 
     def beat(self) -> None:
         """Record that this process is alive."""
-        self.store.journal.append(TOPIC_PREFIX + self.process, b"", LOST_SECONDS * 10)
+        self.store.journal.append(ALIVE + self.process, b"", LOST_SECONDS * 10)
 
     def is_alive(self, process: str) -> bool:
         """Whether a process has recorded a beat in the last `LOST_SECONDS`."""
-        topic = TOPIC_PREFIX + process
+        topic = ALIVE + process
         last = self.store.journal.last(topic)
         beats = self.store.journal.read(topic, last - 1, 1) if last else []
         return bool(beats) and time.time() - beats[0].at <= LOST_SECONDS

@@ -1,14 +1,14 @@
-"""What is remembered of a task: its journal entries, the state they fold into, and which process runs it.
+"""The record of a task: its journal entries, the state that they fold into, and the process that runs it.
 
-The journal topic `task/<id>` is the whole truth. Its entries are `made`, `asked`, `answered`, `cancel` and
-`ended`; any process may append, and every process folds them to the same state, because the first
-`ended` stands and an answer counts only while its question is open. After each entry the bus says so on
-the topic of the same name: a hint, which may be lost.
+The journal topic `task/<id>` holds the whole state. Its entries are `made`, `asked`, `answered`, `cancel` and `ended`;
+any process may append, and every process folds them to the same state, because only the first `ended` counts and an
+answer counts only while its question is open. After each entry a message goes to the bus topic of the same name; it may
+be lost.
 
 The `made` entry names the process that runs the task. When that process is lost (`process_liveness.py`), the next
 process that reads one of its tasks ends it as failed. So no task stays "working" without a process, and a process that
 was only slow finds its task ended and abandons it.
-Sources: SPEC-DIGEST 1.14 (tasks); SEP-2663; DESIGN section 1 (journal and bus).
+Source: SEP-2663.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ import orjson
 from patchbay.jsonrpc import Notification, encode
 from patchbay.protocol.tasks.process_liveness import ProcessLiveness
 from patchbay.store import JournalEntry, Store
-
-TOPIC = "task/"
+from patchbay.topics import TASK_CHANGES
 
 POLL_MILLISECONDS = 500
-"""Milliseconds that a client is told to wait between two looks."""
+"""Milliseconds between two polls of a client, as the hub recommends."""
 
 PAGE = 1000
-"""Entries read at once."""
+"""Entries in one read."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
 
 @dataclass(slots=True)
 class Task:
-    """One task as its entries say so far. Times are Unix time in seconds, `ttl` is seconds from `created`.
+    """The state of one task so far. Times are Unix time in seconds, `ttl` is seconds from `created`.
 
-    `pending` are questions without an answer, `answers` what was answered, both by the key on the wire.
-    `outcome` is `{"result"}` of a completed and `{"error"}` of a failed task.
+    `pending` holds questions without an answer, `answers` the answers, both by the key on the wire. `outcome` is
+    `{"result"}` of a completed and `{"error"}` of a failed task.
     """
 
     id: str
@@ -62,20 +61,20 @@ class Task:
 
     @property
     def status(self) -> str:
-        """One of the five words of the protocol."""
+        """The status: one of the five values of the protocol."""
         return self.ended or ("input_required" if self.pending else "working")
 
     @property
     def topic(self) -> str:
-        """Where its entries and hints are."""
-        return TOPIC + self.id
+        """The topic of its entries and messages."""
+        return TASK_CHANGES + self.id
 
     def left(self) -> float:
-        """Seconds until it may be forgotten."""
+        """Return the seconds until its record may be deleted."""
         return self.created + self.ttl - time.time()
 
     def take(self, entry: JournalEntry) -> None:
-        """Take one entry in."""
+        """Apply one entry."""
         said = orjson.loads(entry.data)
         kind, params = said["method"], said.get("params", {})
         self.seq = entry.seq
@@ -98,7 +97,7 @@ class Task:
             self.outcome = {name: params[name] for name in ("result", "error") if name in params}
 
     def shown(self) -> dict[str, Any]:
-        """The members that every sight of a task has."""
+        """Return the members that every form of a task has."""
         seen: dict[str, Any] = {"taskId": self.id, "status": self.status}
         if self.message:
             seen["statusMessage"] = self.message
@@ -106,7 +105,7 @@ class Task:
         return seen | moments | {"ttlMs": round(self.ttl * 1000), "pollIntervalMs": POLL_MILLISECONDS}
 
     def detailed(self) -> dict[str, Any]:
-        """The task with what its status brings along (DetailedTask)."""
+        """Return the task with the members of its status (DetailedTask)."""
         if self.ended is not None:
             return self.shown() | self.outcome
         return self.shown() | ({"inputRequests": dict(self.pending)} if self.pending else {})
@@ -124,7 +123,7 @@ class TaskStore:
         self.liveness = ProcessLiveness(store)
 
     def make(self, principal: str, endpoint: str, ttl: float) -> Task:
-        """A new task that this process runs; every process can read it when this returns."""
+        """Create a task that this process runs; every process can read it on return."""
         task = Task(secrets.token_urlsafe(24), ttl=ttl, created=time.time())
         made = {"principal": principal, "endpoint": endpoint, "owner": self.liveness.process, "ttl": ttl}
         self.append(task, "made", made)
@@ -132,18 +131,18 @@ class TaskStore:
         return task
 
     def append(self, task: Task, kind: str, params: dict[str, Any]) -> None:
-        """Write an entry, then say so. It lasts as long as the task."""
-        # The entry of the task itself goes first: what is left without it is no task.
+        """Write an entry, then publish a message. The entry lasts as long as the task."""
+        # The `made` entry expires first: the other entries without it do not form a task.
         keep = max(task.left(), 0.0) + (0.0 if kind == "made" else 1.0)
         self.store.journal.append(task.topic, encode(Notification(kind, params)), keep)
         self.store.bus.publish(task.topic)
 
     def end(self, task: Task, status: str, **more: Any) -> None:
-        """Write how a task ended; when it had ended before, that stands."""
+        """Write the end of a task; an earlier end stays valid."""
         self.append(task, "ended", {"status": status} | {name: value for name, value in more.items() if value})
 
     def catch_up(self, task: Task) -> None:
-        """Take in what was written since the last look."""
+        """Apply the entries since the last read."""
         while entries := self.store.journal.read(task.topic, task.seq, PAGE):
             for entry in entries:
                 task.take(entry)
@@ -151,7 +150,7 @@ class TaskStore:
                 return
 
     def read(self, id: Any) -> Task | None:
-        """The task of an id that somebody sent, None when there is none or its time is over."""
+        """Return the task of an id from a client; None for an unknown or expired task."""
         if not isinstance(id, str) or not _ID.fullmatch(id):
             return None
         task = Task(id)

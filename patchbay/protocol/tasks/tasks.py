@@ -1,12 +1,11 @@
-"""Tasks: calls that go on in the background after their caller has hung up (2026-07-28, tasks extension).
+"""Tasks: calls that continue in the background after their caller has disconnected (2026-07-28, tasks extension).
 
-A tool that says Detach to a caller that knows tasks becomes one: the rest of the same activation runs
-in a thread of its own, its events fold into the result, and its questions are open until `tasks/update`
-answers them. What a task is stands in the journal (`task_records`), so any process can show, answer
-and cancel it. One more thread in each process keeps its tasks: it gives signs of life, hears of
-cancellations, and when the process ends, waits for the tasks as long as the drain allows and fails the
-rest with a reason. It is no daemon: the interpreter does not end under a running task.
-Sources: SPEC-DIGEST 1.14 (tasks); THREATS 1.3 (handles belong to their principal).
+A call becomes a task when its tool yields Detach and the caller supports tasks: the rest of the activation runs in a
+separate thread, its events fold into the result, and its questions stay open until `tasks/update` answers them. The
+journal holds the state (`records.py`), so any process can show, answer and cancel a task. One more thread in each
+process records signs of life, receives cancellations, and, when the process stops, waits for the tasks during the drain
+and fails the rest with a reason. It is not a daemon thread: the interpreter does not exit under a running task.
+Source: SEP-2663.
 """
 
 from __future__ import annotations
@@ -25,8 +24,12 @@ from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS
-from patchbay.protocol.tasks.records import TOPIC, Task, TaskStore
+from patchbay.protocol.tasks.records import (
+    Task,
+    TaskStore,
+)
 from patchbay.store import Store
+from patchbay.topics import TASK_CHANGES
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
@@ -40,7 +43,7 @@ STOPPED = "the hub was stopped before this task ended"
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """A call that runs: its events, the fold that they go into as they pass, and how the fold becomes the answer."""
+    """A running call: its events, the fold that collects them, and the function from the fold to the answer."""
 
     call: Call
     events: Events
@@ -49,10 +52,10 @@ class TaskWork:
 
 
 class Tasks:
-    """The tasks of one process, and the sight of all others in the same store. Safe to use from many threads.
+    """The tasks of one process, and access to all others in the same store. Safe to use from many threads.
 
-    A task may run for `minutes`, and its result is kept as long again; at most `most` run at once. `left` is
-    how many seconds the process still has: infinite until it is told to end.
+    A task may run for `minutes`, and its result lasts for the same time after that; at most `most` run at once. `left`
+    returns the seconds that the process still has: infinite until it stops.
     """
 
     def __init__(self, store: Store, minutes: float, most: int, left: Callable[[], float]) -> None:
@@ -65,9 +68,9 @@ class Tasks:
         self._keeper: threading.Thread | None = None
 
     def start(self, work: TaskWork, endpoint: str) -> Task | None:
-        """Make a task out of a call; None when there is no room for one, and the call has to go on as it is.
+        """Make a task of a call; None if too many tasks run, and the call has to continue without one.
 
-        The task can be read by `find`, in every process, when this returns.
+        On return, `find` finds the task in every process.
         """
         if self._left() != float("inf") or not self._room.acquire(blocking=False):
             return None
@@ -87,14 +90,14 @@ class Tasks:
         return task
 
     def find(self, id: Any, principal: str, endpoint: str) -> Task:
-        """The task of an id. Raises InvalidParams for an unknown one, and for anybody else's just so."""
+        """Return the task of an id. Raises InvalidParams, in the same way for a task of another caller."""
         task = self._ledger.read(id)
         if task is None or (task.principal, task.endpoint) != (principal, endpoint):
             raise InvalidParams(f"there is no task {id!r:.80} here; it may have been forgotten")
         return self._checked(task)
 
     def answer(self, task: Task, responses: Mapping[str, Any]) -> None:
-        """Take answers to open questions; what answers none of them, or has no such shape, is left out."""
+        """Record answers to open questions; ignore answers to other questions and answers of a wrong form."""
         taken = {
             key: responses[key]
             for key, question in task.pending.items()
@@ -104,12 +107,12 @@ class Tasks:
             self._ledger.append(task, "answered", taken)
 
     def cancel(self, task: Task) -> None:
-        """Ask a task to stop, which it does when it next says anything; one that has ended stays as it is."""
+        """Ask a task to stop, which it does at its next event; an ended task does not change."""
         if task.ended is None and not task.cancelling:
             self._ledger.append(task, "cancel", {})
 
     def watch(self, tasks: Sequence[Task]) -> TaskWatch:
-        """What a listener needs that wants to hear of these tasks."""
+        """Return the watch of these tasks for a listener."""
         return TaskWatch(tasks, self._caught_up)
 
     def _caught_up(self, task: Task) -> Task:
@@ -117,12 +120,12 @@ class Tasks:
         return self._checked(task)
 
     def _checked(self, task: Task) -> Task:
-        """The task, ended when nobody is at work on it any more."""
+        """Return the task; end it first if no process runs it any more."""
         if task.ended is not None or self._at_work(task):
             return task
         self._ledger.catch_up(task)
         if task.ended is None:
-            # It was to stop, and nothing of it runs: that is what was asked for.
+            # The task was to be cancelled, and it does not run: it counts as cancelled.
             if task.cancelling:
                 self._ledger.end(task, "cancelled", message=GONE)
             else:
@@ -135,7 +138,7 @@ class Tasks:
         return task.id in self._running if task.owner == liveness.process else liveness.is_alive(task.owner)
 
     def _run(self, task: Task, work: TaskWork) -> None:
-        """In the task's thread: go on to the end, then write it down."""
+        """Run the task to its end, in its thread, and record the end."""
         try:
             status, outcome = self._outcome(task, work)
         except Exception:
@@ -144,15 +147,15 @@ class Tasks:
             work.events.close()
             self._ledger.end(task, status, **outcome)
         except Exception:
-            # Nothing more can be done here: nobody is at work on it now, so whoever looks ends it.
-            log.exception("the end of a task of %s could not be kept", work.call.server)
+            # The next process that reads the task ends it, because no process runs it any more.
+            log.exception("the end of a task of %s could not be stored", work.call.server)
         finally:
             with self._lock:
                 self._running.pop(task.id, None)
             self._room.release()
 
     def _outcome(self, task: Task, work: TaskWork) -> tuple[str, dict[str, Any]]:
-        """How the task ends: its status and what comes with it."""
+        """Return the final status of the task and its further members."""
         try:
             ending = self._finish(task, work)
         except Cancelled:
@@ -182,7 +185,7 @@ class Tasks:
                     return event
 
     def _asked(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
-        """Open questions under keys that no question of this task had, and wait for all answers."""
+        """Open questions under new keys of this task, and wait for all answers."""
         questions = {key: ask.questions[own] for key, own in keys.items()}
         with self._ledger.store.bus.subscribe([task.topic]) as mailbox:
             opened = {key: {"method": one.method, "params": one.params} for key, one in questions.items()}
@@ -198,28 +201,28 @@ class Tasks:
                 mailbox.get(min(BEAT_SECONDS, call.left()))
 
     def _keep(self) -> None:
-        """In the keeper's thread: keep this process's tasks until there are none."""
+        """Watch this process's tasks, in the keeper's thread, until there are none."""
         try:
-            with self._ledger.store.bus.subscribe([TOPIC + "*"], 1024) as mailbox:
+            with self._ledger.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
                 beaten = time.monotonic()
                 while self._wanted():
                     got = mailbox.get(min(BEAT_SECONDS, self._left()))
                     closed = self._ledger.store.check() if got is None else None
                     if closed:
                         raise ContentError(closed)
-                    ids = [got[0].removeprefix(TOPIC)] if got else list(self._running)
+                    ids = [got[0].removeprefix(TASK_CHANGES)] if got else list(self._running)
                     if time.monotonic() - beaten >= BEAT_SECONDS:
                         beaten = time.monotonic()
                         self._ledger.liveness.beat()
                     for id in ids:
                         self._heed(id)
         except Exception:
-            log.exception("the tasks of this process can no longer be kept; they are given up")
+            log.exception("watching the tasks of this process failed; they are ended")
         finally:
             self._give_up()
 
     def _wanted(self) -> bool:
-        """Whether the keeper has to go on: tasks run, and neither drain nor interpreter is over."""
+        """Whether the keeper has to continue: tasks run, and neither the drain nor the interpreter has ended."""
         over = self._left() == 0 or (self._left() == float("inf") and not threading.main_thread().is_alive())
         with self._lock:
             if self._running and not over:
@@ -229,14 +232,14 @@ class Tasks:
             return False
 
     def _heed(self, id: str) -> None:
-        """Tell a running task when it is to stop, or was ended by somebody who thought that this process is gone."""
+        """Cancel a running task that was cancelled, or that another process ended because this one seemed lost."""
         call = self._running.get(id)
         task = self._ledger.read(id) if call is not None else None
         if call is not None and (task is None or task.cancelling or task.ended is not None):
             call.cancelled.set("the task was cancelled" if task and task.cancelling else "the task is over")
 
     def _give_up(self) -> None:
-        """Fail what still runs, with a reason; its threads hear of it when they next say anything."""
+        """Fail the running tasks with a reason; their threads stop at their next event."""
         with self._lock:
             if self._keeper is not threading.current_thread():
                 return
@@ -248,11 +251,11 @@ class Tasks:
                 if task is not None:
                     self._ledger.end(task, "failed", error=_error(PatchbayError(STOPPED)), message=STOPPED)
             except Exception:
-                log.exception("a task of %s was given up, which could not be kept", call.server)
+                log.exception("the end of a task of %s could not be stored", call.server)
 
 
 class TaskWatch:
-    """The tasks that one listener hears of."""
+    """The tasks of one listener."""
 
     def __init__(self, tasks: Sequence[Task], look: Callable[[Task], Task]) -> None:
         self._tasks = {task.topic: task for task in tasks}
@@ -261,16 +264,16 @@ class TaskWatch:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The bus topics to listen to."""
+        """The bus topics of the tasks."""
         return tuple(self._tasks)
 
     @property
     def ids(self) -> list[str]:
-        """The tasks' ids."""
+        """The ids of the tasks."""
         return [task.id for task in self._tasks.values()]
 
     def news(self, topic: str | None = None) -> Iterator[dict[str, Any]]:
-        """What is new of one task or of all since the last time; at first, how each of them is."""
+        """Yield the tasks that changed since the last call, one task or all; at first, all of them."""
         for task in self._tasks.values() if topic is None else [self._tasks[topic]]:
             if self._told.get(task.id) is None or task.ended is None:
                 self._look(task)
@@ -280,7 +283,7 @@ class TaskWatch:
 
 
 def _unused(key: str, used: set[str]) -> str:
-    """A key for the wire that this task did not use before: the author's own where possible."""
+    """Return a key that this task has not used on the wire: the author's own key if possible."""
     chosen, number = key, 1
     while chosen in used:
         number += 1

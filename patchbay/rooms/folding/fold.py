@@ -8,6 +8,7 @@ they change no state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from patchbay.rooms.errors import WrongLog
@@ -28,6 +29,15 @@ CHANGES: Mapping[str, Change] = {**MEMBER_TYPES, **SERVER_TYPES, **CALL_TYPES}
 
 UNLOGGED = frozenset({"tool.partial", "state.patch", "presence.heartbeat", "hello"})
 """Types that are never logged, beside those that begin with `flow.` and all streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a fold stood."""
+
+    seq: int
+    head: str
+    now: Json
 
 
 class Fold:
@@ -77,6 +87,17 @@ class Fold:
         self.room = self.room or entry.cid
         self.ids[entry.envelope["id"].lower()] = entry.seq
 
+    def mark(self) -> Mark:
+        """Return where the fold stands, to come back to it."""
+        return Mark(self.seq, self.head, self.now)
+
+    def roll_back(self, mark: Mark) -> None:
+        """Forget the entries that were taken in after a mark."""
+        del self.senders[mark.seq :]
+        while len(self.ids) > mark.seq:
+            self.ids.popitem()
+        self.seq, self.head, self.now = mark.seq, mark.head, mark.now
+
     def _check_place(self, entry: Entry) -> None:
         if entry.seq != self.seq + 1:
             raise WrongLog(self.seq + 1, f"it is missing: the next entry has the seq {entry.seq}")
@@ -87,8 +108,10 @@ class Fold:
             raise WrongLog(entry.seq, f"the envelope {id} is in the log already, as entry {self.ids[id]}")
 
     def _state_after(self, entry: Entry) -> Json:
-        # A change replaces records and never changes them, so that a copy of the maps is a copy of the state.
-        state = {name: dict(value) if isinstance(value, dict) else value for name, value in self.now.items()}
+        state = self.now
+        if entry.envelope["type"] in CHANGES or entry.envelope["type"] == "room.redact":
+            # A change replaces records and never changes them, so that a copy of the maps is a copy of the state.
+            state = {name: dict(value) if isinstance(value, dict) else value for name, value in state.items()}
         try:
             self._change(state, entry)
         except Impossible as problem:

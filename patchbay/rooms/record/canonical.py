@@ -13,6 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+import orjson
 import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -21,15 +22,40 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from patchbay.cid import cid_of
 from patchbay.rooms.errors import BadFrame
 
+MAX_EXACT = 2**53 - 1
+"""The largest integer that a double holds exactly, as do all smaller ones."""
+
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
 
 def canonical_bytes(value: Any) -> bytes:
     """Return a JSON value as RFC 8785 writes it. Raises BadFrame for a value that has no such form."""
     try:
+        if _is_plain(value) and (data := orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).isascii():
+            return data
         return rfc8785.dumps(value)
     except (ValueError, OverflowError, TypeError, RecursionError) as problem:
         raise BadFrame(f"a value has no canonical JSON (RFC 8785): {problem}") from problem
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value has no fractions and no large integers: sorted and in ASCII, any writer writes it alike."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        kind = type(one)
+        if kind is dict:
+            if not all(type(key) is str for key in one):
+                return False
+            stack.extend(one.values())
+        elif kind is list:
+            stack.extend(one)
+        elif kind is int:
+            if not -MAX_EXACT <= one <= MAX_EXACT:
+                return False
+        elif kind is not str and kind is not bool and one is not None:
+            return False
+    return True
 
 
 def cid_of_value(value: Any) -> str:

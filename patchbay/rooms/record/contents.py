@@ -13,7 +13,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.rooms.record.canonical import canonical_bytes
-from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, WITHHELD, Json
+from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, PASSING, WITHHELD, Json
 from patchbay.store import Journal
 
 CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -29,10 +29,11 @@ CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 """The fields of a payload that are contents, by the type of the envelope. Of any other type the whole payload is."""
 
 
-def split(envelope: Json, is_withheld: bool = False) -> tuple[Json, Json | None]:
+def split(envelope: Json, profile: str = "") -> tuple[Json, Json | None]:
     """Return the envelope as the log has it, and its contents (None where it has none).
 
-    With `is_withheld` the log does not even have the CID of the contents.
+    Under the profile `ephemeral` the contents are marked as passing: no exported log has them. Under `ghost` the log
+    does not even have their CID.
     """
     payload = envelope["payload"]
     fields = CONTENT_FIELDS.get(envelope["type"], tuple(payload))
@@ -40,7 +41,8 @@ def split(envelope: Json, is_withheld: bool = False) -> tuple[Json, Json | None]
     if not contents:
         return envelope, None
     data = canonical_bytes(contents)
-    mark: Json = {WITHHELD: True} if is_withheld else {CONTENT_CID: cid_of(data), CONTENT_BYTES: len(data)}
+    mark: Json = {WITHHELD: True} if profile == "ghost" else {CONTENT_CID: cid_of(data), CONTENT_BYTES: len(data)}
+    mark |= {PASSING: True} if profile == "ephemeral" else {}
     rest = {name: value for name, value in payload.items() if name not in contents}
     return {**envelope, "payload": {**rest, **mark}}, contents
 
@@ -59,6 +61,11 @@ def content_cid(envelope: Json) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def is_kept(envelope: Json) -> bool:
+    """Whether the contents of a logged envelope stay: they are neither passing nor withheld."""
+    return content_cid(envelope) is not None and PASSING not in envelope["payload"]
+
+
 def content_size(envelope: Json) -> int:
     """Return the bytes of the contents of a logged envelope, 0 where it has none."""
     found = envelope["payload"].get(CONTENT_BYTES)
@@ -72,16 +79,16 @@ class Contents:
         self._journal = journal
         self._prefix = f"room-content/{room}/"
 
-    def put(self, envelope_id: str, contents: Json, keep: float | None = None) -> None:
-        """Keep contents; `keep` is how many seconds (None: until they are redacted)."""
-        self._journal.append(self._prefix + envelope_id, canonical_bytes(contents), keep)
+    def topic(self, envelope_id: str) -> str:
+        """Return the journal topic of one envelope's contents."""
+        return self._prefix + envelope_id
 
     def get(self, envelope_id: str) -> Json | None:
         """Return contents; None for those that are redacted, or whose time is over."""
-        rows = self._journal.read(self._prefix + envelope_id, limit=1)
+        rows = self._journal.read(self.topic(envelope_id), limit=1)
         found: Any = orjson.loads(rows[0].data) if rows else None
         return found if isinstance(found, dict) else None
 
     def drop(self, envelope_id: str) -> bool:
         """Delete contents; whether there were any."""
-        return self._journal.trim(self._prefix + envelope_id, 0) > 0
+        return self._journal.trim(self.topic(envelope_id), 0) > 0

@@ -18,6 +18,9 @@ from patchbay.rooms.errors import BadFrame, WrongLog
 from patchbay.rooms.record.canonical import Signer, canonical_bytes, is_signed
 from patchbay.rooms.record.envelope import Json
 
+_SIG = b',"sig":"'
+"""How the last field of an entry begins in canonical JSON; it is the last in the order of names."""
+
 FIELDS = frozenset({"seq", "prev", "at", "envelope", "sig"})
 
 
@@ -34,11 +37,8 @@ class Entry:
     @property
     def fields(self) -> Json:
         """The entry as a JSON object."""
-        return {**self._signed, "sig": self.sig}
-
-    @property
-    def _signed(self) -> Json:
-        return {"seq": self.seq, "prev": self.prev, "at": self.at, "envelope": self.envelope}
+        signed = {"seq": self.seq, "prev": self.prev, "at": self.at, "envelope": self.envelope}
+        return {**signed, "sig": self.sig}
 
     @cached_property
     def data(self) -> bytes:
@@ -50,17 +50,20 @@ class Entry:
 
     def is_signed_by(self, key: str) -> bool:
         """Whether the signature is of the hub whose public key (base64) this is."""
-        return is_signed(canonical_bytes(self._signed), self.sig, key)
+        return is_signed(self.data[: self.data.rindex(_SIG)] + b"}", self.sig, key)
 
     def line(self, content: Json | None) -> bytes:
         """Return the entry as one line of an exported log, without the line break."""
-        return canonical_bytes({"entry": self.fields} | ({} if content is None else {"content": content}))
+        before = b"" if content is None else b'"content":%b,' % canonical_bytes(content)
+        return b'{%b"entry":%b}' % (before, self.data)
 
 
 def make_entry(signer: Signer, seq: int, prev: str | None, at: int, envelope: Json) -> Entry:
     """Return a new entry, signed by the hub."""
     signed = canonical_bytes({"seq": seq, "prev": prev, "at": at, "envelope": envelope})
-    return Entry(seq, prev, at, envelope, signer.sign(signed))
+    made = Entry(seq, prev, at, envelope, signer.sign(signed))
+    made.__dict__["data"] = b'%b%b%b"}' % (signed[:-1], _SIG, made.sig.encode())
+    return made
 
 
 def entry_of(found: Any, seq: int) -> Entry:
@@ -95,11 +98,11 @@ def read_line(line: bytes, seq: int) -> tuple[Entry, Json | None]:
         found = orjson.loads(line)
         if not isinstance(found, dict) or not set(found) <= {"entry", "content"} or "entry" not in found:
             raise WrongLog(seq, "the line is no object of entry and content")
-        if canonical_bytes(found) != line:
+        entry, content = entry_of(found["entry"], seq), found.get("content")
+        if entry.line(content) != line:
             raise WrongLog(seq, "the line is not canonical JSON (RFC 8785)")
     except (orjson.JSONDecodeError, RecursionError, BadFrame) as problem:
         raise WrongLog(seq, f"the line is no JSON: {problem}") from problem
-    content = found.get("content")
     if content is not None and not isinstance(content, dict):
         raise WrongLog(seq, "its content is no object")
-    return entry_of(found["entry"], seq), content
+    return entry, content

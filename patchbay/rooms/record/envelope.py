@@ -41,8 +41,9 @@ UNNAMED_ROOMS = frozenset({"local", "voice"})
 """What the reference client writes as `room`: the room that it is in is meant."""
 
 BINARY = "__enso_binary__"
-CONTENT_CID, CONTENT_BYTES, WITHHELD = "__enso_cid__", "__enso_bytes__", "__enso_withheld__"
-MARKS = frozenset({CONTENT_CID, CONTENT_BYTES, WITHHELD})
+CONTENT_CID, CONTENT_BYTES = "__enso_cid__", "__enso_bytes__"
+WITHHELD, PASSING = "__enso_withheld__", "__enso_passing__"
+MARKS = frozenset({CONTENT_CID, CONTENT_BYTES, WITHHELD, PASSING})
 """Keys that the hub puts in place of contents; no participant may send them."""
 
 TYPE = re.compile(r"[a-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")

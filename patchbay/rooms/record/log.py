@@ -16,14 +16,18 @@ from dataclasses import dataclass
 from patchbay.errors import StaleUpdate
 from patchbay.rooms.errors import RoomRefused, TooMany, WrongLog
 from patchbay.rooms.folding.fold import Fold
-from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.contents import Contents, content_cid, content_size, join, split
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
 from patchbay.store import Store
+from patchbay.topics import ROOM_LOGS
 
 PAGE = 1000
 """Entries that are read from the journal at once."""
+
+MAX_TOGETHER = 64
+"""Entries that are appended in one step."""
 
 ALWAYS_ACCEPTED = frozenset({"presence.part", "tool.result", "tool.cancel", "room.redact", "room.policy", "room.flags"})
 """Types that a log which has reached its bound still takes, so that a full room can be put in order."""
@@ -47,12 +51,20 @@ class Logged:
         return join(self.entry.envelope, self.contents)
 
 
+@dataclass(slots=True)
+class _Request:
+    """Something to append; `outcome` is what came of it, None as long as nothing has."""
+
+    make: Make
+    outcome: Logged | BaseException | None = None
+
+
 class RoomLog:
     """The log of one room, folded. Safe to use from many threads; several processes may append to one log."""
 
     def __init__(self, store: Store, room: str, signer: Signer, max_bytes: int, replay_seconds: float) -> None:
         self.room = room
-        self.topic = f"room-log/{room}"
+        self.topic = f"{ROOM_LOGS}{room}"
         self.contents = Contents(store.journal, room)
         self.lock = threading.RLock()
         self.fold = Fold()
@@ -64,7 +76,7 @@ class RoomLog:
         self._replay = replay_seconds
         self._positions = array("q")
         self._unseen: deque[Logged] = deque()
-        self._fresh: dict[str, Json] = {}
+        self._waiting: deque[_Request] = deque()
 
     def catch_up(self) -> None:
         """Take in what others have appended. Raises WrongLog when the journal does not continue this log."""
@@ -73,7 +85,9 @@ class RoomLog:
                 for row in rows:
                     entry = read_stored(row.data, self.fold.seq + 1)
                     entry.__dict__["data"] = row.data  # the bytes are canonical: they were written so
-                    self._apply(Logged(entry, row.seq))
+                    self.fold.apply(entry)
+                    self.bytes += len(row.data) + content_size(entry.envelope)
+                    self._keep(Logged(entry, row.seq))
 
     def unseen(self, up_to: int) -> list[Logged]:
         """Take the entries, each once and in order, whose position is at most `up_to`."""
@@ -83,60 +97,90 @@ class RoomLog:
                 taken.append(self._unseen.popleft())
             return taken
 
-    def append(self, make: Make, at: int | None = None) -> Logged:
+    def append(self, make: Make) -> Logged:
         """Append an envelope. Raises what `make` raises, RoomRefused for what the fold refuses, TooMany for a full log.
 
         An envelope whose id is in the log already, by the same sender and with the same content, is not appended again.
+        What several threads append at the same time goes to the store in one step.
         """
+        request = _Request(make)
+        self._waiting.append(request)
         with self.lock:
-            while True:
-                self.catch_up()
-                now = int(time.time() * 1000) if at is None else at
-                logged = self._try_to_append(make(self.fold, now), now)
-                if logged is not None:
-                    return logged
+            while request.outcome is None:
+                requests = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_TOGETHER))]
+                while not self._append_all(requests):
+                    pass
+        assert request.outcome is not None, "each request was in the queue until it was done"
+        if isinstance(request.outcome, BaseException):
+            raise request.outcome
+        return request.outcome
 
-    def _try_to_append(self, envelope: Json, now: int) -> Logged | None:
+    def _append_all(self, requests: list[_Request]) -> bool:
+        """Append what can be; False, and nothing is changed, when another process was first."""
+        self.catch_up()
+        mark, bytes_before = self.fold.mark(), self.bytes
+        made: list[tuple[_Request, Entry, Json | None]] = []
+        rows: list[tuple[str, bytes, float | None]] = []
+        for request in requests:
+            try:
+                request.outcome = self._made(request, made, rows)
+            except Exception as problem:
+                request.outcome = problem
+        if not made:
+            return True
+        try:
+            seqs = self._journal.append_all(rows, {self.topic: self._position})
+        except BaseException as problem:
+            self.fold.roll_back(mark)
+            self.bytes = bytes_before
+            if isinstance(problem, StaleUpdate):
+                return False
+            raise
+        positions = [seq for (topic, _, _), seq in zip(rows, seqs, strict=True) if topic == self.topic]
+        for (request, entry, contents), position in zip(made, positions, strict=True):
+            request.outcome = self._keep(Logged(entry, position, contents))
+        return True
+
+    def _made(
+        self,
+        request: _Request,
+        made: list[tuple[_Request, Entry, Json | None]],
+        rows: list[tuple[str, bytes, float | None]],
+    ) -> Logged | None:
+        """Make the entry of a request and take it in; its rows are still to be stored. An earlier one is returned."""
+        now = int(time.time() * 1000)
+        envelope = request.make(self.fold, now)
         profile = self._profile(envelope)
-        slim, contents = split(envelope, is_withheld=profile == "ghost")
+        slim, contents = split(envelope, profile)
         known = self.fold.ids.get(envelope["id"].lower())
         if known is not None:
-            return self._duplicate(known, slim, contents)
+            return self._duplicate(known, slim, contents, made)
         entry = make_entry(self._signer, self.fold.seq + 1, self.fold.head or None, now, slim)
         size = len(entry.data) + content_size(slim)
         if self.bytes + size > self._max_bytes and envelope["type"] not in ALWAYS_ACCEPTED:
             raise TooMany(f"the room's log is full: it has {self.bytes} of {self._max_bytes} bytes (--room-log-limit)")
-        before = self._position
-        self._check(entry)
-        if contents is not None:
-            self._fresh[entry.cid] = contents
-            if not self.contents.get(envelope["id"]):
-                keep = self._replay if profile in ("ephemeral", "ghost") else None
-                self.contents.put(envelope["id"], contents, keep)
         try:
-            position = self._journal.append(self.topic, entry.data, last=before)
-        except StaleUpdate:
-            self._fresh.pop(entry.cid, None)
-            return None
-        logged = Logged(entry, position, self._fresh.pop(entry.cid, None))
-        self._apply(logged)
-        return logged
-
-    def _check(self, entry: Entry) -> None:
-        """Raise RoomRefused for what the fold would refuse."""
-        try:
-            self.fold.check(entry)
+            self.fold.apply(entry)
         except WrongLog as problem:
             raise RoomRefused(problem.why) from problem.__cause__
+        self.bytes += size
+        if contents is not None:
+            keep = self._replay if profile in ("ephemeral", "ghost") else None
+            rows.append((self.contents.topic(envelope["id"]), canonical_bytes(contents), keep))
+        rows.append((self.topic, entry.data, None))
+        made.append((request, entry, contents))
+        return None
 
-    def _apply(self, logged: Logged) -> None:
-        self.fold.apply(logged.entry)
+    def _keep(self, logged: Logged) -> Logged:
         self._positions.append(logged.position)
-        self.bytes += len(logged.entry.data) + content_size(logged.entry.envelope)
         self._unseen.append(logged)
+        return logged
 
-    def _duplicate(self, seq: int, slim: Json, contents: Json | None) -> Logged:
-        found = self.entry(seq)
+    def _duplicate(
+        self, seq: int, slim: Json, contents: Json | None, made: list[tuple[_Request, Entry, Json | None]]
+    ) -> Logged:
+        entry = next((entry for _, entry, _ in made if entry.seq == seq), None)
+        found = self.entry(seq) if entry is None else Logged(entry, self._position)
         if found.entry.envelope != slim:
             raise RoomRefused(f"the id {slim['id']} is taken: it is the id of entry {seq}, which says something else")
         return Logged(found.entry, found.position, contents, is_duplicate=True)
@@ -164,13 +208,14 @@ class RoomLog:
         """Return one entry with its contents."""
         return next(self.read(seq - 1, 1))
 
-    def read(self, after: int = 0, limit: int = PAGE) -> Iterator[Logged]:
-        """Yield at most `limit` entries after a seq, with the contents that are still there."""
+    def read(self, after: int = 0, limit: int = PAGE, is_bare: bool = False) -> Iterator[Logged]:
+        """Yield at most `limit` entries after a seq, with the contents that are still there unless `is_bare`."""
         rows = self._journal.read(self.topic, self.position(after), limit)
         for seq, row in enumerate(rows, after + 1):
             entry = read_stored(row.data, seq)
             entry.__dict__["data"] = row.data
-            yield self.with_contents(Logged(entry, row.seq))
+            logged = Logged(entry, row.seq)
+            yield logged if is_bare else self.with_contents(logged)
 
     def with_contents(self, logged: Logged) -> Logged:
         """Return an entry with its contents, where they are kept."""

@@ -13,6 +13,7 @@ from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import acl_patterns, matches
+from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 
@@ -79,7 +80,10 @@ def advertise(
     state = room.state_now
     for_tools = (*scope[0], acl_patterns(state, server, "tools"))
     for_resources = (*scope[1], acl_patterns(state, server, "resources"))
-    tools = [one for one in found["tool"].values() if all(matches(one.name, patterns) for patterns in for_tools)]
+    wanted = [one for one in found["tool"].values() if all(matches(one.name, patterns) for patterns in for_tools)]
+    tools = [one for one in wanted if _is_canonical(one.wire)]
+    inexact = [one.name for one in wanted if one not in tools]
+    problems = [*problems, *(f"{name}: not served: it has a number that is not exact" for name in inexact)]
     resources = [
         one
         for one in found["resource"].values()
@@ -95,7 +99,18 @@ def advertise(
     }
     if problems:
         payload["problems"] = problems[:MAX_ADVERT_PROBLEMS]
+    size = len(canonical_bytes(payload))
+    if size > room.bounds.envelope:
+        most = f"a room takes {room.bounds.envelope} (--room-envelope-limit)"
+        raise TooMany(f"what the server {server} lists has {size} bytes, and {most}; expose less of it")
     return room.append_own("tool.advertise", payload, rel)
+
+
+def _is_canonical(wire: Mapping[str, Any]) -> bool:
+    try:
+        return bool(canonical_bytes(wire))
+    except BadFrame:
+        return False
 
 
 def matches_resource(wire: Mapping[str, Any], patterns: tuple[str, ...]) -> bool:

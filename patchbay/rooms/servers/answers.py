@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.rooms.record.contents import content_cid
+from patchbay.rooms.record.contents import content_cid, is_kept
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 
@@ -57,7 +57,7 @@ class AnswerCache:
         elif envelope["type"] == "tool.result":
             with self._lock:
                 key = self._asked.pop(payload["callId"], None)
-                if key is not None and payload["ok"] and content_cid(envelope) is not None:
+                if key is not None and payload["ok"] and is_kept(envelope):
                     self._answers.setdefault(key, (logged.entry.seq, logged.entry.at))
                     if logged.entry.at - self._answers[key][1] > state["policy"]["cache"]["ttlMs"]:
                         self._answers[key] = (logged.entry.seq, logged.entry.at)

@@ -57,13 +57,15 @@ class Calls:
         self._own: set[str] = set()
         for call, record in room.state_now["calls"].items():
             self._deadlines[call] = record["expires"] + OTHERS_WAIT_MS
+        for server in room.state_now["servers"].values():
+            if server["status"] == "ready":
+                self._cache.notice(room.state_now, room.log.entry(server["advert"]))
 
     def open(self, envelope: Json) -> Logged:
         """Log a call and have it run: by its owner, by the gateway, or from the log.
 
         Raises RoomRefused with what the fold says, TooMany when too many are open.
         """
-
         if not isinstance(envelope["payload"].get("args", {}), dict):
             raise RoomRefused("the call's args are no object")
 
@@ -75,7 +77,12 @@ class Calls:
         call = str(envelope["payload"].get("callId"))
         with self._lock:
             self._own.add(call)
-        logged = self.room.append(make)
+        try:
+            logged = self.room.append(make)
+        except BaseException:
+            with self._lock:
+                self._own.discard(call)
+            raise
         if logged.is_duplicate:
             return logged
         record = self.room.state_now["calls"].get(call)

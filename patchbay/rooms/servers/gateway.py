@@ -10,7 +10,7 @@ from typing import Any
 from patchbay.activation import Call, CancelFlag, activate
 from patchbay.errors import PatchbayError
 from patchbay.events import Content, Done, Event, Failed, Log, Progress, Text
-from patchbay.kinds.mount.configuration import START_TIMEOUT, Mount
+from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
@@ -24,6 +24,7 @@ from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import advertise, check_tool_bound
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.mounting import GatewayContext, checked_mount, mount_of_record, read_manifest
+from patchbay.topics import ROOM_NEWS
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
@@ -67,11 +68,11 @@ class Gateway:
             with self._lock:
                 self._mounts[server] = (logged.entry.seq, mount)
                 self._connections.keep([one for _, one in self._mounts.values()])
-            keeper = self._connections.of(mount)
-            keeper.settled.wait(START_TIMEOUT)
-            if keeper.connection is None:
-                raise RoomRefused(f"the server cannot be reached: {keeper.health.sentence}")
-            self._advertise(server, record, keeper, rel)
+            standing = self._connections.of(mount)
+            standing.state_known.wait(START_SECONDS)
+            if standing.connection is None:
+                raise RoomRefused(f"the server cannot be reached: {standing.health.sentence}")
+            self._advertise(server, record, standing, rel)
         except PatchbayError as problem:
             self._fail(server, logged.entry.seq, problem.message, rel)
         except Exception as problem:
@@ -84,8 +85,8 @@ class Gateway:
             raise RoomRefused("it was unmounted before it was open")
         return record
 
-    def _advertise(self, server: str, record: Json, keeper: StandingConnection, rel: Json | None = None) -> None:
-        snapshot = keeper.last() or Snapshot(keeper.mount.digest)
+    def _advertise(self, server: str, record: Json, standing: StandingConnection, rel: Json | None = None) -> None:
+        snapshot = standing.last() or Snapshot(standing.mount.digest)
         found, problems = snapshot.descriptors()
         wanted = record["exposeTools"]
         manifest = read_manifest(self._room.store, record.get("manifest"))
@@ -178,7 +179,7 @@ class Gateway:
             target=target,
             arguments=arguments,
             deadline=time.monotonic() + seconds,
-            principal=f"room/{self._room.id}/{record['member']}",
+            principal=f"{ROOM_NEWS}{self._room.id}/{record['member']}",
             progress_token=call,
             cancelled=flag,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from patchbay.boot import canonical_json
-from patchbay.boot.changes import NAMES_CHANGED
-from patchbay.catalogue.rows import PREFIX, ServerRow
+from patchbay.catalogue.rows import ServerRow
 from patchbay.kind import CONFIGURATION_KIND
 from patchbay.kinds.room.offers import SERVER_PREFIX, Offer, OfferedTool, keep_offer
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.servers.announcements import advertised_tools
 from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, SERVERS
 
 
 def keep_room_offer(room: RoomCore) -> None:
@@ -28,4 +28,4 @@ def row_names(store: Store, name: str, id: str) -> dict[str, str]:
     """Store the row of a room's server; returns its name in the store and its CID."""
     definition = store.blobs.put(canonical_json({"kind": "room", "room": id, "title": f"Room {name}"}))
     row = ServerRow(SERVER_PREFIX + name, CONFIGURATION_KIND, definition)
-    return {PREFIX + row.name: store.blobs.put(row.to_json())}
+    return {SERVERS + row.name: store.blobs.put(row.to_json())}

@@ -1,9 +1,8 @@
-"""A store in one SQLite file: the default of a hub on one machine.
+"""A store in one SQLite file: the default for a hub on one machine.
 
-What it promises: whatever `put`, `move` or `append` has answered for is on the disk, also after
-`kill -9` and, if the disk obeys, after a power cut. Entries and messages with an end (`keep`, the
-bus) survive a crash of the process, but the last of them may be lost with the power.
-Several processes may open the same file; each opens its own store, after it was forked.
+After `put`, `move` or `append` returns, the data is on the disk, also after `kill -9` and, if the disk honours a sync,
+after a power cut. Entries and messages with a lifetime (`keep`, the bus) survive a crash of the process, but a power
+cut may lose the last of them. Several processes may open the same file; each opens its own store after the fork.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from patchbay.stores.sqlite.names import SqliteNames
 
 
 class SqliteStore:
-    """The four together, in `<folder>/patchbay.sqlite3`. Raises ContentError when the file cannot be used.
+    """Blobs, names, journal and bus in `<folder>/patchbay.sqlite3`. Raises ContentError for an unusable file.
 
-    `lock` is the lock on the folder, which ends with the store.
+    `lock` is the lock on the folder; `close` releases it.
     """
 
     def __init__(self, folder: Path, lock: FolderLock | None = None) -> None:

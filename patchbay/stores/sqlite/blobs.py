@@ -1,7 +1,7 @@
-"""Blobs as rows. Bytes are hashed before they are written and each time they are read.
+"""Blobs as rows. Each write and each read hashes the bytes.
 
-The time of the last `put` or `renew` stands in a table of its own, because SQLite reads through a large blob to reach
-a column behind it. A time that is less than RENEW_SECONDS old is not written again: so `put` of a known blob is a read.
+The time of the last `put` or `renew` is in a separate table, because SQLite reads through a large blob to reach a
+column behind it. A time younger than RENEW_SECONDS is not written again, so that a `put` of a known blob only reads.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SqliteBlobs:
         if data is None:
             raise MissingBlob([name])
         if row is not None and cid_of(data) != name:
-            raise CorruptBlob(f"the stored bytes of {name} are damaged; put the right ones again to heal it")
+            raise CorruptBlob(f"the stored bytes of {name} are damaged; store the content again to repair them")
         return data
 
     def missing(self, cids: Iterable[str]) -> list[str]:

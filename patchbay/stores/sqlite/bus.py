@@ -1,8 +1,8 @@
-"""The bus across processes: a message goes to this process's readers at once, to the others as a row.
+"""The bus across processes: readers in this process get a message at once, other processes through a row.
 
-Each process that listens has one daemon thread. It asks SQLite every `EVERY` seconds whether anybody
-else has committed anything (`PRAGMA data_version`, which reads no page) and only then looks for rows.
-Rows are swept after a minute by whoever publishes.
+Each process with subscriptions has one daemon thread. Every POLL_SECONDS it asks SQLite whether another connection has
+committed (`PRAGMA data_version`, which reads no page), and reads new rows only then. `publish` deletes rows after a
+minute.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from patchbay.stores.sqlite.database import Database, connect, own_errors
 
 log = logging.getLogger(__name__)
 
-EVERY = 0.075
-"""Seconds between two looks at the database."""
+POLL_SECONDS = 0.075
+"""Seconds between two polls of the database."""
 
-KEPT = 60.0
-"""Seconds for which a message stays in its table."""
+MESSAGE_SECONDS = 60.0
+"""Lifetime of a message in its table."""
 
 
 class SqliteBus:
@@ -40,10 +40,10 @@ class SqliteBus:
         self._closed = False
 
     def publish(self, topic: str, message: bytes = b"") -> None:
-        """Tell this process's readers at once and the other processes within about a tenth of a second.
+        """Deliver a message in this process at once, and in other processes within about a tenth of a second.
 
-        A database that cannot be written loses the message for the others, with a line in the log: a
-        message is a hint, and must not make the work fail that it reports.
+        If the database is not writable, other processes miss the message and the log has a warning: a message is only
+        a hint, so the work that it reports must not fail.
         """
         self._local.publish(topic, message)
         now = time.time()
@@ -51,14 +51,14 @@ class SqliteBus:
             with self._database.write(durable=False) as connection:
                 query = "INSERT INTO messages (process, topic, message, at) VALUES (?, ?, ?, ?)"
                 connection.execute(query, (self._process, topic, message, now))
-                if time.monotonic() - self._swept > KEPT / 4:
-                    connection.execute("DELETE FROM messages WHERE at < ?", (now - KEPT,))
+                if time.monotonic() - self._swept > MESSAGE_SECONDS / 4:
+                    connection.execute("DELETE FROM messages WHERE at < ?", (now - MESSAGE_SECONDS,))
                     self._swept = time.monotonic()
         except ContentError as problem:
             log.warning("a message on %s did not reach other processes: %s", topic, problem)
 
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
-        """Listen to topics; one that ends in `*` matches by prefix. Registered when this returns."""
+        """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:
             if self._closed:
                 raise ContentError("the store is closed")
@@ -77,7 +77,7 @@ class SqliteBus:
 
 
 class _Poller:
-    """The thread that brings in what other processes say. It starts after the newest row there is."""
+    """The thread that delivers messages of other processes. It starts after the newest existing row."""
 
     def __init__(self, database: Database, process: str, local: LocalBus) -> None:
         self._process = process
@@ -106,9 +106,9 @@ class _Poller:
                 failing = False
             except sqlite3.Error as problem:
                 if not failing:
-                    log.warning("messages of other processes cannot be read: %s", problem)
+                    log.warning("reading the messages of other processes failed: %s", problem)
                 failing = True
-            self._stop.wait(EVERY)
+            self._stop.wait(POLL_SECONDS)
 
     def _deliver(self) -> None:
         query = "SELECT seq, process, topic, message FROM messages WHERE seq > ? ORDER BY seq"

@@ -1,8 +1,8 @@
-"""The SQLite file: its schema, one writer, a pool of readers, and what SQLite says turned into our errors.
+"""The SQLite file: its schema, one writer, a pool of readers, and the conversion of SQLite's errors.
 
-Rules: every change is one short `BEGIN IMMEDIATE` transaction under this process's one write lock,
-so that only different processes meet at SQLite's own lock, where `busy_timeout` makes them wait;
-readers never wait (WAL). Every connection is closed by `close`.
+Rules: every change is one short `BEGIN IMMEDIATE` transaction under the write lock of this process, so that only
+different processes wait at SQLite's own lock (`busy_timeout`); readers never wait (WAL). `close` closes every
+connection.
 Sources: https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous.
 """
 
@@ -23,7 +23,7 @@ from patchbay.sqlite import known_defect, sqlite3
 log = logging.getLogger(__name__)
 
 VERSION = 2
-"""Of the schema, kept in `user_version`."""
+"""Version of the schema, stored in `user_version`."""
 
 INCREMENTAL = 2
 """The value of `PRAGMA auto_vacuum` with which free pages are given back in steps."""
@@ -35,7 +35,7 @@ LOCK_WAIT_SECONDS = 15.0
 """Seconds to wait for another process that writes."""
 
 MAX_IDLE_READERS = 16
-"""Read connections that are kept for the next reader."""
+"""Limit on the open read connections that wait for the next reader."""
 
 SCHEMA = """
 CREATE TABLE blobs (cid TEXT PRIMARY KEY, data BLOB NOT NULL);
@@ -64,7 +64,7 @@ the store may refer to them."""
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Turn what SQLite raises into a ContentError without paths or values."""
+    """Convert SQLite's errors to ContentError, without paths or values."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -72,7 +72,7 @@ def own_errors() -> Iterator[None]:
 
 
 class Database:
-    """One file. Raises ContentError when it is no database of ours."""
+    """The database in one file. Raises ContentError for a file of another program."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,9 +85,9 @@ class Database:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
-            raise ContentError(f"the data folder {path.parent} cannot be made: {problem.strerror}") from problem
+            raise ContentError(f"the data folder {path.parent} cannot be created: {problem.strerror}") from problem
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # what SQLite adds beside it has the same mode
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its further files the same mode
         except OSError as problem:
             raise ContentError(f"the database {path} cannot be opened: {problem.strerror}") from problem
         with own_errors():
@@ -97,12 +97,12 @@ class Database:
 
     @contextmanager
     def write(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that changes something: all of it or, when anything is raised, nothing.
+        """Open a write transaction; an exception in the block rolls it back.
 
-        `durable` waits until the disk has it; without, a power cut may lose the last ones.
+        `durable` waits for the disk; without it, a power cut may lose the last transactions.
         """
         with self._lock, own_errors():
-            self._open()
+            self._check_open()
             connection = self._durable if durable else self._quick
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -115,9 +115,9 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection for reading; each statement sees one moment."""
+        """Yield a connection for reading; each statement sees one consistent state."""
         with own_errors():
-            self._open()
+            self._check_open()
             try:
                 connection = self._idle.pop()
             except IndexError:
@@ -134,7 +134,7 @@ class Database:
         Source: https://sqlite.org/pragma.html#pragma_auto_vacuum.
         """
         with self._lock, own_errors():
-            self._open()
+            self._check_open()
             connection = self._quick
             before, size = (_pragma(connection, name) for name in ("page_count", "page_size"))
             if _pragma(connection, "auto_vacuum") == INCREMENTAL:
@@ -148,27 +148,27 @@ class Database:
             return (before - _pragma(connection, "page_count")) * size
 
     def close(self) -> None:
-        """Close every connection; those in use are closed when their reader is done. Closing twice is harmless."""
+        """Close every connection; a connection in use closes when its reader ends. Closing twice is harmless."""
         with self._lock:
             self._closed = True
             self._trim(0)
             self._quick.close()
             self._durable.close()
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise ContentError("the store is closed")
 
-    def _trim(self, kept: int) -> None:
-        while len(self._idle) > kept:
+    def _trim(self, limit: int) -> None:
+        while len(self._idle) > limit:
             try:
                 self._idle.popleft().close()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread closed it first
                 return
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
-    """A connection in autocommit mode that any thread may use, one at a time."""
+    """Return a connection in autocommit mode that any thread may use, one at a time."""
     connection = sqlite3.connect(path, timeout=LOCK_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -181,7 +181,7 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 
 def _prepare(path: Path) -> None:
-    """Make the file a database in WAL mode with our schema, also when several processes do so at once."""
+    """Create the schema in WAL mode, also if several processes do so at once."""
     until = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         connection = connect(path, "FULL")
@@ -191,7 +191,7 @@ def _prepare(path: Path) -> None:
             _migrate(connection)
             return
         except sqlite3.OperationalError as problem:
-            # The change to WAL answers "locked" at once, without the busy timeout, when another process makes it too.
+            # The change to WAL fails with "locked" at once, without the busy timeout, if another process makes it too.
             if "locked" not in str(problem) or time.monotonic() > until:
                 raise
             time.sleep(0.01)

@@ -1,8 +1,9 @@
-"""Journal entries as rows. Those with an end are written without waiting for the disk."""
+"""Journal entries as rows. Writing an entry with a lifetime does not wait for the disk."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 
 from patchbay.errors import StaleUpdate
 from patchbay.sqlite import sqlite3
@@ -16,14 +17,18 @@ class SqliteJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, topic: str, data: bytes, keep: float | None = None, last: int | None = None) -> int:
+    def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
+        return self.append_all([(topic, data, keep)], {})[0]
+
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
         at = time.time()
-        row = (topic, data, at, None if keep is None else at + keep)
-        with self._database.write(durable=keep is None) as connection:
-            if last is not None and last != _last(connection, topic):
-                raise StaleUpdate(f"{topic} has a newer entry")
-            query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
-            return int(connection.execute(query, row).lastrowid or 0)
+        query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
+        rows = [(topic, data, at, None if keep is None else at + keep) for topic, data, keep in entries]
+        with self._database.write(durable=any(keep is None for _, _, keep in entries)) as connection:
+            for topic, expected in last.items():
+                if expected != _last(connection, topic):
+                    raise StaleUpdate(f"{topic} has a newer entry")
+            return [int(connection.execute(query, row).lastrowid or 0) for row in rows]
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
         query = "SELECT seq, topic, data, at FROM journal WHERE topic = ? AND seq > ? ORDER BY seq LIMIT ?"

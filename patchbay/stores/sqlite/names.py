@@ -1,4 +1,4 @@
-"""Names as rows, each pointing to the move that put it where it is."""
+"""Names as rows, each with the change that set it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from patchbay.sqlite import sqlite3
 from patchbay.store import NameChange
 from patchbay.stores.sqlite.database import Database
 
-LAST = chr(0x10FFFF)
-"""No name goes on with a character behind this one, so that a listing ends where its prefix ends."""
+LAST_CHARACTER = chr(0x10FFFF)
+"""The last Unicode character: the end of the range of names with a prefix."""
 
 
 class SqliteNames:
-    """Moving names with their past."""
+    """Names that point to CIDs, with the history of their changes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def get(self, name: str) -> str | None:
         with self._database.read() as connection:
-            return _now(connection, name)
+            return _current_cid(connection, name)
 
     def all(self, prefix: str = "") -> dict[str, str]:
         query = (
@@ -31,7 +31,7 @@ class SqliteNames:
             " WHERE name >= ?1 AND name < ?2 AND substr(name, 1, length(?1)) = ?1 ORDER BY name"
         )
         with self._database.read() as connection:
-            return dict(connection.execute(query, (prefix, f"{prefix}{LAST}")).fetchall())
+            return dict(connection.execute(query, (prefix, f"{prefix}{LAST_CHARACTER}")).fetchall())
 
     def move(
         self, changes: Mapping[str, str | None], who: str, why: str, expected: Mapping[str, str | None] | None = None
@@ -39,13 +39,13 @@ class SqliteNames:
         wanted = {name: None if cid is None else canonical(cid) for name, cid in changes.items()}
         with self._database.write() as connection:
             for name, cid in (expected or {}).items():
-                if _now(connection, name) != (None if cid is None else canonical(cid)):
+                if _current_cid(connection, name) != (None if cid is None else canonical(cid)):
                     raise StaleUpdate(f"{name} was changed meanwhile")
-            _need(connection, wanted, why)
+            _check_blobs_exist(connection, wanted, why)
             at = time.time()
             for name, cid in wanted.items():
-                if _now(connection, name) != cid:
-                    _point(connection, name, cid, (at, who, why))
+                if _current_cid(connection, name) != cid:
+                    _change_name(connection, name, cid, (at, who, why))
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM moves").fetchone()[0])
 
     def past(
@@ -64,17 +64,17 @@ class SqliteNames:
         )
         given: dict[str, str | int | None] = {"name": name, "after": after, "before": before, "limit": max(0, limit)}
         for place, prefix in enumerate(prefixes):
-            given |= {f"from{place}": prefix, f"to{place}": f"{prefix}{LAST}"}
+            given |= {f"from{place}": prefix, f"to{place}": f"{prefix}{LAST_CHARACTER}"}
         with self._database.read() as connection:
             return [NameChange(*row) for row in connection.execute(query, given).fetchall()]
 
 
-def _now(connection: sqlite3.Connection, name: str) -> str | None:
+def _current_cid(connection: sqlite3.Connection, name: str) -> str | None:
     row = connection.execute("SELECT cid FROM names WHERE name = ?", (name,)).fetchone()
     return None if row is None else str(row[0])
 
 
-def _need(connection: sqlite3.Connection, wanted: Mapping[str, str | None], why: str) -> None:
+def _check_blobs_exist(connection: sqlite3.Connection, wanted: Mapping[str, str | None], why: str) -> None:
     missing = [
         cid
         for cid in dict.fromkeys(wanted.values())
@@ -86,7 +86,7 @@ def _need(connection: sqlite3.Connection, wanted: Mapping[str, str | None], why:
         raise MissingBlob(missing, why)
 
 
-def _point(connection: sqlite3.Connection, name: str, cid: str | None, record: tuple[float, str, str]) -> None:
+def _change_name(connection: sqlite3.Connection, name: str, cid: str | None, record: tuple[float, str, str]) -> None:
     query = "INSERT INTO moves (name, cid, at, who, why) VALUES (?, ?, ?, ?, ?)"
     seq = connection.execute(query, (name, cid, *record)).lastrowid
     if cid is None:

@@ -1,10 +1,10 @@
-"""`/activity/events`: calls as they end, and what runs now, as server-sent events for a page that is watching.
+"""`/activity/events`: new calls and running calls as server-sent events, for the page of activity.
 
-Events: `calls` with an array of summaries, newest last; `running` with what is being answered in this worker;
-`skipped` with how many calls were left out because there were too many at once. The reader's place counts among those
-for streams that only listen (setting `listeners`). Everybody who watches reads the same journal, each at its own pace,
-so that a slow reader holds up nobody and nothing is kept for it.
-Sources: DESIGN sections 6 (every queue has a bound) and 8; the HTML standard, server-sent events; THREATS 1.2.
+Events: `calls` with an array of summaries, oldest first; `running` with the running calls of this worker; `skipped`
+with the number of calls that were left out because too many came at once. A reader counts as a listening stream
+(setting `listeners`). All readers read the same journal, each at its own pace: a slow reader needs no queue and delays
+no other.
+Source: the HTML standard, server-sent events.
 """
 
 from __future__ import annotations
@@ -15,68 +15,72 @@ from typing import Any
 
 import orjson
 
-from patchbay.activity.records import TOPIC, Filter, records_in
-from patchbay.protocol.streams.subscriptions import ENDING
+from patchbay.activity.records import (
+    Filter,
+    records_in,
+)
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import ACTIVITY, ENDING
 from patchbay.views.sse import COMMENT
 
 MAX_CALLS_PER_UPDATE = 100
-"""Calls that one look tells of; of more, the newest."""
+"""Calls of one event, at most; of more calls the event has the newest."""
 
-ENTRIES = 50
-"""Entries of the journal that one look reads."""
+MAX_JOURNAL_ENTRIES = 50
+"""Entries of the journal that one update reads, at most."""
 
-ALIVE = 3.0
-"""Seconds without an event after which a comment is sent: whether the reader has left shows only then."""
+KEEPALIVE_SECONDS = 3.0
+"""Seconds without an event after which the stream sends a comment, to find out whether the reader is still
+connected."""
 
 UPDATE_SECONDS = 1.0
-"""Seconds between two looks at what runs."""
+"""Seconds between two checks of the running calls."""
 
 
-def watching(
+def stream_activity(
     store: Store, settings: Settings, wanted: Filter, running: Callable[[], list[dict[str, Any]]]
 ) -> Iterator[bytes]:
-    """The frames of one reader, until the hub ends. It begins with what runs now."""
-    with store.bus.subscribe([TOPIC, ENDING]) as mailbox:
-        seen = store.journal.last(TOPIC)
-        now = told = running()
-        yield framed("running", now)
-        spoke = time.monotonic()
+    """The event frames of one reader, until the hub ends. The first frame holds the running calls."""
+    with store.bus.subscribe([ACTIVITY, ENDING]) as mailbox:
+        seen = store.journal.last(ACTIVITY)
+        now = sent = running()
+        yield format_event("running", now)
+        sent_at = time.monotonic()
         while True:
             got = mailbox.get(UPDATE_SECONDS)
             if got is not None and got[0] == ENDING:
                 return
             frames: list[bytes] = []
             if got is not None:
-                seen, frames = _new(store, wanted, seen)
+                seen, frames = _read_new_calls(store, wanted, seen)
             now = running()
-            if _named(now) != _named(told):
-                frames.append(framed("running", now))
-                told = now
-            if not frames and time.monotonic() - spoke >= min(ALIVE, settings.keepalive):
+            if _identify_runs(now) != _identify_runs(sent):
+                frames.append(format_event("running", now))
+                sent = now
+            if not frames and time.monotonic() - sent_at >= min(KEEPALIVE_SECONDS, settings.keepalive):
                 frames.append(COMMENT)
             if frames:
-                spoke = time.monotonic()
+                sent_at = time.monotonic()
                 yield b"".join(frames)
 
 
-def _new(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
-    """What came since: the number of the last entry, and frames."""
-    last = store.journal.last(TOPIC)
-    entries = [each for each in store.journal.tail(TOPIC, ENTRIES) if seen < each.seq <= last]
+def _read_new_calls(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:
+    """Read the journal after entry `seen`; return the number of the last entry, and frames."""
+    last = store.journal.last(ACTIVITY)
+    entries = [each for each in store.journal.tail(ACTIVITY, MAX_JOURNAL_ENTRIES) if seen < each.seq <= last]
     every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
     found = [record for record in every if wanted.fits(record)]
-    frames = [framed("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []
+    frames = [format_event("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []
     if found:
-        frames.append(framed("calls", [record.summary() for record in found[-MAX_CALLS_PER_UPDATE:]]))
+        frames.append(format_event("calls", [record.summary() for record in found[-MAX_CALLS_PER_UPDATE:]]))
     return last, frames
 
 
-def _named(running: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def _identify_runs(running: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(run["server"], run["method"], run["name"], run["at"]) for run in running]
 
 
-def framed(name: str, value: Any) -> bytes:
-    """One event: its name, and a JSON value on one line."""
+def format_event(name: str, value: Any) -> bytes:
+    """Format one event with a name and a JSON value."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(value) + b"\n\n"

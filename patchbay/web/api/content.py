@@ -1,9 +1,8 @@
-"""Content by its CID, and the changes that HTTP may make: blobs and variables.
+"""Content by its CID over HTTP, and changes of blobs and variables.
 
-Rules: bytes are checked against their CID before anything is kept; nothing that comes out of the store can
-run in a browser; every caller reads the configuration, the operator reads everything, and a large result opens with
-its key; a change needs proof of same origin, and a read-only hub changes nothing.
-Sources: DESIGN sections 4 and 8; ACCESS section 1; THREATS 1.4; REQUIREMENTS V-F2, VWR-36.
+The hub checks bytes against their CID before it stores them. Headers keep browsers from running stored content. Every
+caller can read the configuration; the operator can read everything; a large result opens with its key. A change needs
+the operator and proof that no other site caused the request; a read-only hub refuses changes.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.protocol.callers import LOCAL
+from patchbay.topics import VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
@@ -30,25 +30,25 @@ from patchbay.web.site import Site, UnknownVariable, wants_html
 from patchbay.wire.request_bodies import read_body
 from patchbay.wire.security import SANDBOX_CSP
 
-FOREVER = "public, max-age=31536000, immutable"
-PRIVATE = "private, no-cache"
-"""For what is not configuration: no shared cache keeps it, and a browser asks again whether it may show it."""
+IMMUTABLE_CACHE_CONTROL = "public, max-age=31536000, immutable"
+PRIVATE_CACHE_CONTROL = "private, no-cache"
+"""For content outside the configuration: shared caches do not store it, and a browser asks the hub before each use."""
 
-WHO = "http"
-LONGEST_WHY = 500
-"""Characters of a reason that are kept."""
+CHANGED_BY = "http"
+MAX_REASON_CHARACTERS = 500
+"""Characters of a stored reason, at most."""
 
 _NAME = re.compile(NAME)
 
 
 class PreconditionFailed(PatchbayError):
-    """What the caller wanted to change is no longer what it saw."""
+    """The content has changed since the caller read it."""
 
     code, status = -32600, 412
 
 
 def media_type(data: bytes) -> str:
-    """How bytes are served: an image, JSON, text, or octets; never as something a browser runs."""
+    """The media type of bytes: an image, JSON, text, or octets; never a type that a browser runs."""
     image = image_type(data)
     if image:
         return image
@@ -78,7 +78,7 @@ class _Views:
         self._lock = threading.Lock()
 
     def show(self, address: str) -> Answer:
-        """GET /cid/<cid>[.ext]: bytes, or without an extension a page for who wants one. Raises BadCid, MissingBlob."""
+        """GET /cid/<cid>[.ext]: the bytes, or without an extension a page for browsers. Raises BadCid, MissingBlob."""
         cid, dot, extension = address.partition(".")
         name = canonical(cid)
         if name != cid:
@@ -92,7 +92,7 @@ class _Views:
             return page
         response = Response(data, content_type=media_type(data))
         response.vary.add("Accept")
-        response.headers["Cache-Control"] = FOREVER if public else PRIVATE
+        response.headers["Cache-Control"] = IMMUTABLE_CACHE_CONTROL if public else PRIVATE_CACHE_CONTROL
         response.headers["Content-Security-Policy"] = SANDBOX_CSP
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         if response.mimetype == "application/octet-stream":
@@ -106,69 +106,72 @@ class _Views:
         return self._pages.links(name, self._readable(name), self._seen())
 
     def _readable(self, cid: str) -> bytes:
-        """The bytes of a content that the present request may read; `key` opens a large result.
+        """Read a content that the current request may read; the query's `key` opens a large result.
 
-        Raises MissingBlob for all others, whether they are there or not.
+        Raises MissingBlob for contents that the sender may not read, whether they exist or not.
         """
         try:
             return self._contents.read(cid, request.args.get("key", ""), LOCAL)
         except MissingBlob:
-            if self._site.operators.shown().operator:
+            if self._site.operators.lenient_proof().is_operator:
                 return self._store.blobs.get(cid)
             raise
 
     def _seen(self) -> tuple[str, ...]:
-        """The prefixes of the names that the sender of the present request may see; empty for all names."""
-        return () if self._site.operators.shown().operator else CONFIGURATION_PREFIXES
+        """The prefixes of the names that the current sender may see; empty means all names."""
+        return () if self._site.operators.lenient_proof().is_operator else CONFIGURATION_PREFIXES
 
     def put(self, address: str) -> Response:
-        """PUT /cid/<cid>: keep the body if it is the content of the CID. 201, or 200 when it was there."""
+        """PUT /cid/<cid>: store the body if it matches the CID. Status 201, or 200 when it was already stored."""
         self._gate()
         name = canonical(address)
         try:
             body = self._body()
             verify(name, body)
         except CorruptBlob as problem:
-            raise InvalidParams(f"{problem.message}; nothing was kept", {"expected": name}) from problem
+            raise InvalidParams(f"{problem.message}; nothing was stored", {"expected": name}) from problem
         return self._kept(body)
 
     def post(self) -> Response:
-        """POST /cid: keep the body; answers its CID."""
+        """POST /cid: store the body; the response holds its CID."""
         self._gate()
         return self._kept(self._body())
 
     def set_variable(self, name: str) -> Response:
-        """PUT /variables/<name>: the body, text in UTF-8, is the variable's new definition."""
+        """PUT /variables/<name>: the body, text in UTF-8, becomes the definition of the variable."""
         self._gate()
         if not _NAME.fullmatch(name) or name in (".", ".."):
-            raise InvalidParams(f"a variable's name is 1 to 128 letters, digits, _, . or -; not {name[:128]!r}")
+            raise InvalidParams(
+                f"the name of a variable must have 1 to 128 letters, digits, _, . or -; it is {name[:128]!r}"
+            )
         body = self._body()
         try:
             body.decode("utf-8")
         except UnicodeDecodeError as problem:
             raise InvalidParams(
-                f"a variable is text in UTF-8; byte {problem.start} is not. PUT bytes to /cid and set their CID"
+                f"a variable must be text in UTF-8; byte {problem.start} is not."
+                " PUT the bytes to /cid and set the variable to their CID"
             ) from problem
         return self._changed(name, body)
 
     def drop_variable(self, name: str) -> Response:
         """DELETE /variables/<name>."""
         self._gate()
-        if self._store.names.get(f"variables/{name}") is None:
+        if self._store.names.get(f"{VARIABLES}{name}") is None:
             raise UnknownVariable(name)
         return self._changed(name, None)
 
     def _changed(self, name: str, body: bytes | None) -> Response:
-        full = f"variables/{name}"
+        full = f"{VARIABLES}{name}"
         default = f"set variable {name}" if body is not None else f"delete variable {name}"
-        why = request.headers.get("X-Why", "")[:LONGEST_WHY] or default
+        why = request.headers.get("X-Why", "")[:MAX_REASON_CHARACTERS] or default
         with self._lock:
             before = self._store.names.get(full)
             expected = {full: before} if _check_condition(before) else None
             cid = None if body is None else self._store.blobs.put(body)
             try:
-                root = change_names(self._store, {full: cid}, WHO, why, expected)
-            except StaleUpdate as problem:  # by another process, which has a lock of its own
+                root = change_names(self._store, {full: cid}, CHANGED_BY, why, expected)
+            except StaleUpdate as problem:  # from another process, which has its own lock
                 raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
@@ -192,24 +195,24 @@ class _Views:
 
 
 def _check_condition(now: str | None) -> bool:
-    """Compare `If-Match` and `If-None-Match` with the CID that a variable has now; whether there were any.
+    """Check `If-Match` and `If-None-Match` against the current CID of a variable; return whether the request has any.
 
-    Raises Changed (412).
+    Raises PreconditionFailed (412).
     """
     wanted, unwanted = request.if_match, request.if_none_match
-    if _given(wanted) and not (now is not None and now in wanted):
-        raise PreconditionFailed(f"it is no longer what If-Match says; it is {now or 'not there'} now")
-    if _given(unwanted) and now is not None and now in unwanted:
-        raise PreconditionFailed(f"it is there already: {now}")
-    return _given(wanted) or _given(unwanted)
+    if _has_tags(wanted) and not (now is not None and now in wanted):
+        raise PreconditionFailed(f"the variable does not match If-Match; its CID is now {now or 'absent'}")
+    if _has_tags(unwanted) and now is not None and now in unwanted:
+        raise PreconditionFailed(f"the variable already has this content: {now}")
+    return _has_tags(wanted) or _has_tags(unwanted)
 
 
-def _given(tags: ETags) -> bool:
+def _has_tags(tags: ETags) -> bool:
     return tags.star_tag or bool(tags.as_set(include_weak=True))
 
 
 def content_blueprint(site: Site) -> Blueprint:
-    """`/cid` and the unsafe methods of `/variables/<name>`."""
+    """The routes of `/cid`, and PUT and DELETE of `/variables/<name>`."""
     views = _Views(site)
     content = Blueprint("content", __name__)
     content.add_url_rule("/cid/<address>", "show", views.show)

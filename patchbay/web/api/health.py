@@ -1,4 +1,6 @@
-"""/healthz says that the process answers; /readyz that it may get work: the store answers and no drain has begun."""
+"""`/healthz`: the process responds. `/readyz`: the process can take work, because the store responds and the hub is not
+stopping.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,22 @@ from patchbay.serving.drain import Drain
 
 
 def health_blueprint(catalogue: Catalogue, drain: Drain) -> Blueprint:
-    """The two routes: 200 or 503, with a sentence."""
+    """The two routes; status 200 or 503, with a sentence."""
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
     def healthz() -> Response:
-        return _said("alive")
+        return _plain_response("alive")
 
     @blueprint.get("/readyz")
     def readyz() -> Response:
         problem = "the hub is stopping" if drain.begun else catalogue.store.check()
-        return _said(problem, 503) if problem else _said("ready")
+        return _plain_response(problem, 503) if problem else _plain_response("ready")
 
     return blueprint
 
 
-def _said(sentence: str, status: int = 200) -> Response:
+def _plain_response(sentence: str, status: int = 200) -> Response:
     response = Response(sentence + "\n", status, mimetype="text/plain")
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -1,4 +1,4 @@
-"""Answers for programs: a JSON value that no cache keeps."""
+"""JSON responses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flask import Response
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """A value as a JSON answer."""
+    """A JSON response that caches do not store."""
     response = Response(orjson.dumps(value), status, mimetype="application/json")
     response.headers["Cache-Control"] = "no-store"
     return response

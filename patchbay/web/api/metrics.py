@@ -1,10 +1,10 @@
-"""/metrics: what the hub counts, in the text format of Prometheus.
+"""`/metrics`: the metrics of the hub in the text format of Prometheus.
 
-Each worker counts for itself. With several, the one that is asked asks the others over the bus, waits a moment, and
-gives the numbers of each under a label of its own, `worker` (its process id): a worker that was replaced ends its
-series instead of making a sum jump, which is what `sum without (worker)` and `rate` are made for.
-Labels are bounded (`activity/call_counters.py`); nothing that a stranger wrote is ever one.
-Sources: DESIGN section 8; https://prometheus.io/docs/instrumenting/exposition_formats/, practices/naming/.
+Each worker counts its own calls. The worker that gets the request asks the other workers over the bus, waits up to
+WORKER_ANSWER_SECONDS, and returns all numbers with the label `worker` (the process id). When a worker is replaced, its
+series end; use `sum without (worker)` and `rate`. The set of label values is bounded (`activity/call_counters.py`) and
+never holds text of callers.
+Sources: https://prometheus.io/docs/instrumenting/exposition_formats/ and https://prometheus.io/docs/practices/naming/.
 """
 
 from __future__ import annotations
@@ -29,29 +29,28 @@ from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store, Subscription
+from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
 
 log = logging.getLogger(__name__)
 
-ASKED = "metrics/asked"
-"""Bus topic on which a worker asks the others; the message is the topic for the answers."""
 
 WORKER_ANSWER_SECONDS = 1.0
-"""Seconds in which the others have to answer."""
+"""Seconds that the other workers have to respond."""
 
 LISTEN_POLL_SECONDS = 5.0
-"""Seconds between two looks whether there is still somebody to listen to."""
+"""Seconds between two checks whether the bus subscription is closed."""
 
 
 class WorkerMetrics:
-    """What one process counts. `dispatcher` has the parts that know."""
+    """The metrics of one process."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        # A registry of its own: the library's is shared by everything in this process.
+        # Do not use the global registry of the library, which other hubs in this process share.
         self._process = ProcessCollector(registry=None)
 
     def families(self) -> list[Metric]:
-        """Everything that is counted here, now."""
+        """The current metrics of this process."""
         self._dispatcher.desk.activity.count()
         return [
             *self._calls(),
@@ -66,9 +65,9 @@ class WorkerMetrics:
         counts = self._dispatcher.desk.activity.tally.counts()
         labels = ["server", "method", "name"]
         ended = CounterMetricFamily(
-            "patchbay_calls", "Calls that have ended, by what ran and how it ended.", labels=[*labels, "outcome"]
+            "patchbay_calls", "Calls that have ended, by server, method, name and outcome.", labels=[*labels, "outcome"]
         )
-        took = HistogramMetricFamily("patchbay_call_duration_seconds", "How long calls took.", labels=labels)
+        took = HistogramMetricFamily("patchbay_call_duration_seconds", "Duration of calls.", labels=labels)
         for key, count in counts.items():
             for outcome, number in count.outcomes.items():
                 ended.add_metric([*key, outcome], number)
@@ -79,12 +78,12 @@ class WorkerMetrics:
     def _now(self) -> Iterator[Metric]:
         dispatcher = self._dispatcher
         desk = dispatcher.desk
-        yield _gauge("patchbay_calls_running", "Calls being answered.", len(desk.activity.running))
-        yield _gauge("patchbay_streams_open", "Answers that are being streamed.", len(dispatcher.streams))
-        yield _gauge("patchbay_listeners_open", "Streams that only listen.", dispatcher.listening)
-        yield _gauge("patchbay_listeners_most", "Streams that may only listen at once.", desk.settings.listeners)
+        yield _gauge("patchbay_calls_running", "Running calls.", len(desk.activity.running))
+        yield _gauge("patchbay_streams_open", "Responses that are being streamed.", len(dispatcher.streams))
+        yield _gauge("patchbay_listeners_open", "Listening streams.", dispatcher.listening)
+        yield _gauge("patchbay_listeners_most", "Listening streams, at most.", desk.settings.listeners)
         works = desk.catalogue.store.check() is None
-        yield _gauge("patchbay_store_up", "Whether the store answers.", works)
+        yield _gauge("patchbay_store_up", "Whether the store responds.", works)
 
     def _hosts(self) -> Iterator[Metric]:
         counts = self._dispatcher.desk.hosts.counts()
@@ -92,7 +91,7 @@ class WorkerMetrics:
         for state, number in counts.now.items():
             now.add_metric([state], number)
         yield now
-        yield _gauge("patchbay_hosts_most", "Processes for Python definitions that there may be.", counts.most)
+        yield _gauge("patchbay_hosts_most", "Processes for Python definitions, at most.", counts.most)
         yield CounterMetricFamily("patchbay_hosts_started", "Processes started for definitions.", value=counts.started)
         ended = CounterMetricFamily("patchbay_hosts_ended", "Processes that ended, by reason.", labels=["reason"])
         for reason, number in counts.ended.items():
@@ -101,17 +100,21 @@ class WorkerMetrics:
 
     def _records(self) -> Iterator[Metric]:
         activity = self._dispatcher.desk.activity
-        yield _gauge("patchbay_activity_queue", "Records of calls that wait to be written.", activity.waiting)
+        yield _gauge("patchbay_activity_queue", "Records of calls in the queue of the recorder.", activity.waiting)
         yield CounterMetricFamily(
-            "patchbay_activity_dropped", "Records lost because too many waited.", value=activity.dropped
+            "patchbay_activity_dropped", "Records lost because the queue was full.", value=activity.dropped
         )
         yield CounterMetricFamily(
-            "patchbay_store_errors", "Records of calls that the store did not take.", value=activity.failed
+            "patchbay_store_errors", "Records of calls that the store failed to write.", value=activity.failed
         )
 
     def _build(self) -> Iterator[Metric]:
-        root = self._dispatcher.desk.catalogue.store.names.get("root") or ""
-        build = GaugeMetricFamily("patchbay_build_info", "What runs here.", labels=["version", "python", "root"])
+        root = self._dispatcher.desk.catalogue.store.names.get(ROOT) or ""
+        build = GaugeMetricFamily(
+            "patchbay_build_info",
+            "Version of the hub, version of Python, and root.",
+            labels=["version", "python", "root"],
+        )
         build.add_metric([__version__, platform.python_version(), root], 1)
         yield build
 
@@ -129,39 +132,39 @@ def _add_histogram(family: HistogramMetricFamily, key: Key, count: Count) -> Non
 
 
 class HubMetrics:
-    """The meters of all workers of one hub, seen from one of them. `others` is how many more there should be."""
+    """The metrics of all workers of one hub, collected by one of them. `others` is the number of other workers."""
 
-    def __init__(self, meter: WorkerMetrics, store: Store, others: int) -> None:
-        self._meter = meter
+    def __init__(self, own_metrics: WorkerMetrics, store: Store, others: int) -> None:
+        self._own_metrics = own_metrics
         self._store = store
         self._others = others
         self._own = f"{os.getpid()}"
         self._asking: set[bytes] = set()
 
     def listen(self) -> None:
-        """Answer the others from now on, in a thread, until the store is closed."""
-        mailbox = self._store.bus.subscribe([ASKED])
-        threading.Thread(target=self._hear, args=(mailbox,), name="metrics", daemon=True).start()
+        """Start a thread that responds to requests of other workers until the store is closed."""
+        mailbox = self._store.bus.subscribe([METRICS_ASKED])
+        threading.Thread(target=self._serve_requests, args=(mailbox,), name="metrics", daemon=True).start()
 
     def collect(self) -> Iterator[Metric]:
-        """The families of all workers, each sample with the label of its worker."""
-        told = [(self._own, dumped(self._meter.families())), *self._asked()]
+        """The metrics of all workers; each sample has the label of its worker."""
+        responses = [(self._own, serialize_families(self._own_metrics.families())), *self._ask_others()]
         merged: dict[str, Metric] = {}
-        for worker, families in told:
+        for worker, families in responses:
             for name, help, kind, samples in orjson.loads(families):
                 family = merged.setdefault(name, Metric(name, help, kind))
                 for sample, labels, value in samples:
                     family.add_sample(sample, labels | {"worker": worker}, value)
         yield from merged.values()
-        yield _gauge("patchbay_workers", "Workers whose numbers these are.", len(told))
+        yield _gauge("patchbay_workers", "Workers that responded.", len(responses))
 
-    def _asked(self) -> list[tuple[str, bytes]]:
-        """What the others say, as far as they say it in time."""
-        topic = f"metrics/told/{secrets.token_urlsafe(9)}"
+    def _ask_others(self) -> list[tuple[str, bytes]]:
+        """Ask the other workers; return the responses that come in time."""
+        topic = f"{METRICS_TOLD}{secrets.token_urlsafe(9)}"
         found: dict[str, bytes] = {}
         self._asking.add(topic.encode())
         with self._store.bus.subscribe([topic], 1024) as mailbox:
-            self._store.bus.publish(ASKED, topic.encode())
+            self._store.bus.publish(METRICS_ASKED, topic.encode())
             until = time.monotonic() + WORKER_ANSWER_SECONDS
             while len(found) < self._others and (left := until - time.monotonic()) > 0:
                 got = mailbox.get(left)
@@ -171,22 +174,24 @@ class HubMetrics:
         self._asking.discard(topic.encode())
         return sorted(found.items())
 
-    def _hear(self, mailbox: Subscription) -> None:
+    def _serve_requests(self, mailbox: Subscription) -> None:
         with mailbox:
             while not mailbox.closed:
-                # What this process asked itself it need not answer.
+                # Ignore the requests of this process itself.
                 if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None and got[1] not in self._asking:
-                    self._tell(got[1].decode())
+                    self._publish(got[1].decode())
 
-    def _tell(self, topic: str) -> None:
+    def _publish(self, topic: str) -> None:
         try:
-            self._store.bus.publish(topic, self._own.encode() + b"\n" + dumped(self._meter.families()))
+            self._store.bus.publish(
+                topic, self._own.encode() + b"\n" + serialize_families(self._own_metrics.families())
+            )
         except Exception:
-            log.exception("another worker asked for metrics, which could not be told")
+            log.exception("cannot send the metrics that another worker requested")
 
 
-def dumped(families: Iterable[Metric]) -> bytes:
-    """Families as JSON: `[name, help, type, [[sample, labels, value], ...]]` each."""
+def serialize_families(families: Iterable[Metric]) -> bytes:
+    """Serialize families as a JSON array of `[name, help, type, [[sample, labels, value], ...]]`."""
     return orjson.dumps(
         [
             [one.name, one.documentation, one.type, [[s.name, s.labels, s.value] for s in one.samples]]
@@ -196,7 +201,7 @@ def dumped(families: Iterable[Metric]) -> bytes:
 
 
 class CollectedMetrics(Collector):
-    """What the library's encoders want: something to collect from."""
+    """A collector with fixed families, for the encoders of the library."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -206,19 +211,19 @@ class CollectedMetrics(Collector):
 
 
 def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
-    """`/metrics`, of this process or, where the settings have several workers, of all of them."""
-    meter = WorkerMetrics(dispatcher)
+    """The route `/metrics`: metrics of this process, or of all workers when the hub has several."""
+    own_metrics = WorkerMetrics(dispatcher)
     store = dispatcher.desk.catalogue.store
     others = dispatcher.desk.settings.workers - 1
-    crowd = HubMetrics(meter, store, others) if others > 0 else None
-    if crowd is not None:
-        crowd.listen()
+    hub_metrics = HubMetrics(own_metrics, store, others) if others > 0 else None
+    if hub_metrics is not None:
+        hub_metrics.listen()
     blueprint = Blueprint("metrics", __name__)
 
     @blueprint.get("/metrics")
     def metrics() -> Response:
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
-        families = meter.families() if crowd is None else list(crowd.collect())
+        families = own_metrics.families() if hub_metrics is None else list(hub_metrics.collect())
         response = Response(encode(CollectedMetrics(families)), content_type=kind)
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -1,4 +1,4 @@
-"""`/openapi.json`: what the hub serves over HTTP, made from the table of routes; and the addresses that end in `.json`.
+"""`/openapi.json`: the OpenAPI document of the hub, made from the table of routes; and the URLs that end with `.json`.
 
 Source: OpenAPI 3.1.1.
 """
@@ -14,31 +14,31 @@ from flask import Blueprint, Flask, Response
 
 from patchbay import __version__
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.api.route_shapes import SHAPES
-from patchbay.web.api.route_table import TEXT, Query, Route, Schema, named
-from patchbay.web.api.routes import WHOLE_TABLE
+from patchbay.web.api.route_shapes import SCHEMAS
+from patchbay.web.api.route_table import TEXT, Query, Route, Schema, schema_ref
+from patchbay.web.api.routes import ALL_ROUTES
 
 JSON = "application/json"
-ABOUT = (
-    "Every page of the hub is there as JSON too: send `Accept: application/json`, or put `.json` behind its address."
-    " MCP itself is not described here, but by its own specification."
+DESCRIPTION = (
+    "Every page of the hub is also available as JSON: send `Accept: application/json`, or add `.json` to its path."
+    " This document does not describe MCP; see its specification."
 )
-_PLACE = re.compile(r"<(\w+)>")
+_PATH_PARAMETER = re.compile(r"<(\w+)>")
 
 
-def document() -> dict[str, Any]:
-    """The whole document."""
+def build_document() -> dict[str, Any]:
+    """Build the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = {}
-    for row in WHOLE_TABLE:
-        paths.setdefault(templated(row.path), {})[row.method.lower()] = _operation(row)
+    for row in ALL_ROUTES:
+        paths.setdefault(to_openapi_path(row.path), {})[row.method.lower()] = _operation(row)
         if row.suffixed:
-            paths.setdefault(templated(row.suffixed), {})["get"] = _operation(row, twin=True)
+            paths.setdefault(to_openapi_path(row.suffixed), {})["get"] = _operation(row, twin=True)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Patchbay", "version": __version__, "description": ABOUT},
+        "info": {"title": "Patchbay", "version": __version__, "description": DESCRIPTION},
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": SHAPES,
+            "schemas": SCHEMAS,
             "securitySchemes": {
                 "operator": {"type": "http", "scheme": "bearer", "description": "The operator's token."}
             },
@@ -46,50 +46,51 @@ def document() -> dict[str, Any]:
     }
 
 
-def templated(path: str) -> str:
-    """A path as OpenAPI writes it."""
-    return _PLACE.sub(r"{\1}", path)
+def to_openapi_path(path: str) -> str:
+    """Convert a path of Flask to a path of OpenAPI."""
+    return _PATH_PARAMETER.sub(r"{\1}", path)
 
 
 def _operation(row: Route, twin: bool = False) -> dict[str, Any]:
-    """One operation; with `twin` that of its JSON alone."""
-    said: dict[str, Any] = {
+    """One operation of a row; with `json_only` the operation of its `.json` URL."""
+    operation: dict[str, Any] = {
         "summary": row.says,
-        "operationId": _id(row, twin),
-        "parameters": [_place(name) for name in _PLACE.findall(row.path)] + [_query(each) for each in row.query],
+        "operationId": _operation_id(row, twin),
+        "parameters": [_path_parameter(name) for name in _PATH_PARAMETER.findall(row.path)]
+        + [_query_parameter(each) for each in row.query],
         "responses": {
-            **{str(status): _answer(status, row, twin) for status in ([200] if twin else row.status)},
-            "4XX": _refusal("What was asked cannot be answered; a sentence says why."),
-            "5XX": _refusal("A tool failed, there is no place for another stream, or the hub failed."),
+            **{str(status): _success_response(status, row, twin) for status in ([200] if twin else row.status)},
+            "4XX": _error_response("The request is invalid; a sentence gives the reason."),
+            "5XX": _error_response("A tool failed, too many streams are open, or the hub failed."),
         },
     }
     if row.body is not None:
-        said["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in row.body.items()}}
+        operation["requestBody"] = {"content": {kind: {"schema": schema} for kind, schema in row.body.items()}}
     if row.operator:
-        # The second is for a browser, which has the cookie of its session.
-        said["security"] = [{"operator": []}, {}]
-    return said
+        # The empty entry is for browsers, which send the cookie of their session.
+        operation["security"] = [{"operator": []}, {}]
+    return operation
 
 
-def _id(row: Route, twin: bool) -> str:
+def _operation_id(row: Route, twin: bool) -> str:
     words = re.findall(r"\w+", row.path) or ["home"]
     return "_".join([row.method.lower(), *words, *(["json"] if twin else [])])
 
 
-def _place(name: str) -> dict[str, Any]:
+def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": TEXT}
 
 
-def _query(query: Query) -> dict[str, Any]:
-    said = {"name": query.name, "in": "query", "description": query.says, "schema": query.schema}
-    return said | ({"required": True} if query.required else {})
+def _query_parameter(query: Query) -> dict[str, Any]:
+    parameter = {"name": query.name, "in": "query", "description": query.says, "schema": query.schema}
+    return parameter | ({"required": True} if query.required else {})
 
 
-def _answer(status: int, row: Route, twin: bool) -> dict[str, Any]:
+def _success_response(status: int, row: Route, twin: bool) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if status in (200, 201):
         if twin and row.twin:
-            content[JSON] = {"schema": named("Links")}
+            content[JSON] = {"schema": schema_ref("Links")}
         elif row.json is not None:
             content[JSON] = {"schema": row.json}
         if not twin and (row.page or (row.json is None and not row.other)):
@@ -101,28 +102,28 @@ def _answer(status: int, row: Route, twin: bool) -> dict[str, Any]:
     return {"description": HTTPStatus(status).phrase} | ({"content": content} if content else {})
 
 
-def _refusal(says: str) -> dict[str, Any]:
-    error: Mapping[str, Schema] = {"anyOf": [named("Error"), named("Rpc")]}  # type: ignore[dict-item]
+def _error_response(says: str) -> dict[str, Any]:
+    error: Mapping[str, Schema] = {"anyOf": [schema_ref("Error"), schema_ref("Rpc")]}  # type: ignore[dict-item]
     content = {JSON: {"schema": error}, "text/plain": {"schema": TEXT}, "text/html": {"schema": TEXT}}
     return {"description": says, "content": content}
 
 
 def openapi_blueprint() -> Blueprint:
-    """`/openapi.json`."""
+    """The route `/openapi.json`."""
     blueprint = Blueprint("openapi", __name__)
 
     @blueprint.get("/openapi.json")
     def openapi() -> Response:
-        return json_answer(document())
+        return json_answer(build_document())
 
     return blueprint
 
 
-def give_json_addresses(app: Flask) -> None:
-    """Give every page of the table its address that ends in `.json`, where the app has none of its own there yet."""
+def add_json_addresses(app: Flask) -> None:
+    """Add a route that ends with `.json` for every page of the table, unless the app has a route at that path."""
     known = {rule.rule for rule in app.url_map.iter_rules()}
     views = {rule.rule: rule.endpoint for rule in app.url_map.iter_rules() if "GET" in (rule.methods or ())}
-    for row in WHOLE_TABLE:
+    for row in ALL_ROUTES:
         if row.suffixed and row.suffixed not in known and row.path in views:
             endpoint = views[row.path]
             app.add_url_rule(row.suffixed, f"{endpoint}_as_json", app.view_functions[endpoint])

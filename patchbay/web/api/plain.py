@@ -1,9 +1,8 @@
-"""Tools over plain HTTP: `/<server>[/<function>]`, Viewer's way in, for a browser's address bar and for curl.
+"""Tools over plain HTTP: `/<server>[/<function>]`, for the address bar of a browser and for curl.
 
-Rules: GET runs only tools that are known to read and nothing else, and what a mounted server says of itself is not
-known; GET and POST prove that no other site caused them; arguments come from the query or the body, never from headers;
-what a tool gives back cannot run as a page of the hub.
-Sources: REQUIREMENTS VWR-24, VWR-25, V-C5, V-F6, V-F8, T14.3; DESIGN section 8.
+GET runs only tools that are known to only read; the hub does not trust the annotations of a mounted server. GET and
+POST need proof that no other site caused the request. Arguments come from the query or the body, never from headers.
+Headers keep a browser from running the result as a page of the hub.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import SANDBOX_CSP, check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
-UNKNOWN = "application/octet-stream"
-MOST_FIELDS = 1000
+UNKNOWN_TYPE = "application/octet-stream"
+MAX_FORM_FIELDS = 1000
 
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: ?; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
@@ -47,7 +46,7 @@ class _Views:
         self._activity = activity
 
     def run(self, name: str, function: str | None = None) -> Response:
-        """Run a tool and answer with what it gave. Raises UnknownServer, UnknownTool, InvalidParams."""
+        """Run a tool and return its result. Raises UnknownServer, UnknownTool, InvalidParams."""
         server = self._site.catalogue.find(name)
         tool = find_tool(server, function or name)
         arguments = self._arguments(tool)
@@ -57,11 +56,11 @@ class _Views:
         ) as record:
             record.client = request.headers.get("User-Agent")
             try:
-                # The body of the answer holds the whole result: nothing goes by reference.
+                # The response holds the whole result, without links to stored content.
                 run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, meta=meta)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
-            events = _events(run, record)
+            events = _collect_events(run, record)
             result = run.result()
             record.end(Result(0, result))
         return response_for_result(result, events)
@@ -71,63 +70,67 @@ class _Views:
         check_same_origin(request.headers)
         if request.method != "POST":
             if not tool.read_only:
-                raise MethodNotAllowed(["POST"], f"{tool.name} may change something: send its arguments by POST.")
-            return parse_arguments(_pairs(request.query_string), schema)
+                raise MethodNotAllowed(["POST"], f"{tool.name} can change something: send its arguments by POST.")
+            return parse_arguments(_parse_form(request.query_string), schema)
         body = read_body(request.environ, self._site.settings.body_limit)
         kind = media_type(request.environ.get("CONTENT_TYPE") or "")
         if kind == FORM:
-            return parse_arguments(_pairs(body), schema)
+            return parse_arguments(_parse_form(body), schema)
         if not body and not kind:
             return {}
         if kind != "application/json":
-            raise Unsupported(f"send the arguments as application/json or {FORM}; not as {kind or 'nothing said'}")
+            raise Unsupported(
+                f"send the arguments as application/json or {FORM}; the content type is {kind or 'missing'}"
+            )
         value = parse(body)
         if not isinstance(value, dict):
-            raise InvalidParams("the body has to be a JSON object: the arguments by name")
+            raise InvalidParams("the body must be a JSON object: the arguments by name")
         return value
 
 
-def _events(run: ToolRun, record: CallRecording) -> list[Event]:
-    """Run a tool to its end; gives the events that the shape of the answer depends on."""
+def _collect_events(run: ToolRun, record: CallRecording) -> list[Event]:
+    """Run a tool to its end; return its text and data events, which decide the form of the response."""
     run.call.meta = record.calls(run.descriptor, run.call.deadline, run.call.meta)
-    kept: list[Event] = []
+    found: list[Event] = []
     for event in run.events:
         record.saw(event)
         if isinstance(event, (Text, Data)):
-            kept.append(event)
-    return kept
+            found.append(event)
+    return found
 
 
-def _pairs(encoded: bytes) -> list[tuple[str, str]]:
+def _parse_form(encoded: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(encoded.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        return parse_qsl(
+            encoded.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS
+        )
     except ValueError as problem:
-        raise InvalidParams(f"the arguments are no form in UTF-8: {problem}") from problem
+        raise InvalidParams(f"the arguments are not a valid form in UTF-8: {problem}") from problem
 
 
 def response_for_result(result: Mapping[str, Any], events: list[Event]) -> Response:
-    """A tool result as an HTTP answer, by what it is: one value, one picture, text, or all of it as JSON."""
+    """Make an HTTP response of a tool result: one value, one image, text, or the whole result as JSON."""
     if result.get("isError"):
-        return _failed("\n".join(item["text"] for item in result["content"] if item["type"] == "text"))
+        return _error_response("\n".join(item["text"] for item in result["content"] if item["type"] == "text"))
     try:
-        return _of_content(result, events)
+        return _content_response(result, events)
     except ToolFailed as problem:
-        return _failed(problem.message)
+        return _error_response(problem.message)
 
 
-def _of_content(result: Mapping[str, Any], events: list[Event]) -> Response:
+def _content_response(result: Mapping[str, Any], events: list[Event]) -> Response:
     content = result["content"]
     data = [event for event in events if isinstance(event, Data) and event.text is None]
     if len(data) == 1 and len(content) == 1:
-        return _of_data(data[0])
+        return _data_response(data[0])
     if all(item["type"] == "text" for item in content):
         return _response("".join(item["text"] for item in content).encode("utf-8", "replace"), "text/plain")
-    if len(content) == 1 and (found := _bytes_of(content[0])) is not None:
+    if len(content) == 1 and (found := _content_bytes(content[0])) is not None:
         return _response(*found)
     return _response(orjson.dumps(dict(result)), "application/json")
 
 
-def _of_data(event: Data) -> Response:
+def _data_response(event: Data) -> Response:
     kind = event.content_type or "application/json"
     if isinstance(event.value, str) and event.content_type is not None:
         return _response(event.value.encode("utf-8", "replace"), kind)
@@ -136,26 +139,26 @@ def _of_data(event: Data) -> Response:
     )
 
 
-def _bytes_of(item: Mapping[str, Any]) -> tuple[bytes, str] | None:
-    """The bytes and media type of one content block, or None for a link."""
+def _content_bytes(item: Mapping[str, Any]) -> tuple[bytes, str] | None:
+    """The bytes and media type of one content block; None for a link."""
     if item["type"] in ("image", "audio"):
-        return _decoded(item["data"]), item["mimeType"]
+        return _decode_base64(item["data"]), item["mimeType"]
     if item["type"] != "resource":
         return None
     resource = item["resource"]
     if "blob" in resource:
-        return _decoded(resource["blob"]), resource.get("mimeType", UNKNOWN)
+        return _decode_base64(resource["blob"]), resource.get("mimeType", UNKNOWN_TYPE)
     return str(resource["text"]).encode("utf-8", "replace"), resource.get("mimeType", "text/plain")
 
 
-def _decoded(base64: str) -> bytes:
+def _decode_base64(base64: str) -> bytes:
     try:
         return b64decode(base64, validate=True)
     except ValueError as problem:
-        raise ToolFailed(f"the tool gave content that is no base64: {problem}") from problem
+        raise ToolFailed(f"the tool returned content that is not base64: {problem}") from problem
 
 
-def _failed(sentence: str) -> Response:
+def _error_response(sentence: str) -> Response:
     if "application/json" in request.headers.get("Accept", ""):
         response = _response(orjson.dumps({"error": sentence}), "application/json")
     else:
@@ -165,8 +168,8 @@ def _failed(sentence: str) -> Response:
 
 
 def _response(body: bytes, kind: str) -> Response:
-    """An answer that no browser treats as a page of the hub, whatever its media type is."""
-    kind = kind if _MEDIA_TYPE.fullmatch(kind) else UNKNOWN
+    """A response that browsers do not treat as a page of the hub, with any media type."""
+    kind = kind if _MEDIA_TYPE.fullmatch(kind) else UNKNOWN_TYPE
     charset = "; charset=utf-8" if kind.startswith("text/") and ";" not in kind else ""
     response = Response(body, content_type=kind + charset)
     response.headers["Content-Security-Policy"] = SANDBOX_CSP
@@ -176,7 +179,7 @@ def _response(body: bytes, kind: str) -> Response:
 
 
 def plain_blueprint(site: Site, activity: Activity) -> Blueprint:
-    """`/<server>` and `/<server>/<function>`; every other route of the hub goes first."""
+    """The routes `/<server>` and `/<server>/<function>`; all other routes of the hub take precedence."""
     views = _Views(site, activity)
     plain = Blueprint("plain", __name__)
     plain.add_url_rule("/<name>", "server", views.run, methods=["GET", "POST"])

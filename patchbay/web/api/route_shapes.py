@@ -1,6 +1,6 @@
-"""The shapes of what the hub's pages answer as JSON, by name: the schemas of the OpenAPI document.
+"""The JSON Schemas of the JSON responses of pages, for the OpenAPI document.
 
-Each stands for what a function beside its page makes; `tests/web/api/test_openapi.py` holds real answers against it.
+`tests/web/api/test_openapi.py` checks real responses against them.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from patchbay.activity.records import OUTCOMES
 from patchbay.web.api.route_table import (
     ANY,
     FLAG,
+    INTEGER,
     MS,
     NUMBER,
     TEXT,
     UNIX,
-    WHOLE,
     Schema,
-    many,
-    maybe,
-    named,
+    array_of,
+    nullable,
+    object_of,
     one_of,
-    record,
+    schema_ref,
 )
 
 _OBJECT: Schema = {"type": "object"}
-_MOVE = record(seq=WHOLE, name=TEXT, cid=maybe(TEXT), at=UNIX, who=TEXT, why=TEXT)
-_CHANGED = record(verb=one_of("added", "changed", "removed"), name=TEXT, cid=maybe(TEXT))
+_MOVE = object_of(seq=INTEGER, name=TEXT, cid=nullable(TEXT), at=UNIX, who=TEXT, why=TEXT)
+_CHANGED = object_of(verb=one_of("added", "changed", "removed"), name=TEXT, cid=nullable(TEXT))
 _SNIPPET: Schema = {"type": "object", "required": ["client", "line", "text"]}
-_LAST = record(at=UNIX, outcome=one_of(*OUTCOMES), name=TEXT, method=TEXT, ms=MS)
+_LAST = object_of(at=UNIX, outcome=one_of(*OUTCOMES), name=TEXT, method=TEXT, ms=MS)
 
 _SUMMARY = {
     "name": TEXT,
@@ -35,14 +35,14 @@ _SUMMARY = {
     "kind": TEXT,
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
-    "broken": maybe(TEXT),
-    "replaces": maybe(TEXT),
-    "upstream": maybe(_OBJECT),
-    "problems": WHOLE,
-    "version": maybe(TEXT),
+    "broken": nullable(TEXT),
+    "replaces": nullable(TEXT),
+    "upstream": nullable(_OBJECT),
+    "problems": INTEGER,
+    "version": nullable(TEXT),
     "runs": _OBJECT,
-    "tools": WHOLE,
-    "counts": many(TEXT),
+    "tools": INTEGER,
+    "counts": array_of(TEXT),
     "endpoint": TEXT,
     "meta": TEXT,
     "page": TEXT,
@@ -51,40 +51,40 @@ _LISTED = ("name", "title", "description", "uri", "mime", "source", "digest", "w
 _DESCRIPTOR: Schema = {"type": "object", "properties": {"name": TEXT, "wire": _OBJECT}, "required": list(_LISTED)}
 _TOOL: Schema = {
     "type": "object",
-    "properties": {"name": TEXT, "wire": _OBJECT, "plain": TEXT, "read_only": FLAG, "hints": many(TEXT)},
+    "properties": {"name": TEXT, "wire": _OBJECT, "plain": TEXT, "read_only": FLAG, "hints": array_of(TEXT)},
     "required": [*_LISTED, "annotations", "hints", "input", "output", "plain", "read_only"],
 }
 _DETAIL = {
     "type": "object",
     "properties": {
         **{name: shape for name, shape in _SUMMARY.items() if name not in ("problems", "tools")},
-        "tools": many(_TOOL),
-        "resources": many(_DESCRIPTOR),
-        "templates": many(_DESCRIPTOR),
-        "prompts": many(_DESCRIPTOR),
-        "problems": many(record(where=TEXT, reason=TEXT, line=maybe(WHOLE))),
-        "instructions": maybe(TEXT),
-        "definition": maybe(TEXT),
+        "tools": array_of(_TOOL),
+        "resources": array_of(_DESCRIPTOR),
+        "templates": array_of(_DESCRIPTOR),
+        "prompts": array_of(_DESCRIPTOR),
+        "problems": array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+        "instructions": nullable(TEXT),
+        "definition": nullable(TEXT),
         "config": _OBJECT,
     },
     "required": [*_SUMMARY, "resources", "templates", "prompts", "instructions", "definition", "config"],
 }
 
-_OFFERED = record(
+_OFFERED = object_of(
     name=TEXT,
     title=TEXT,
     version=TEXT,
     description=TEXT,
-    instructions=maybe(TEXT),
+    instructions=nullable(TEXT),
     info=_OBJECT,
     revision=TEXT,
     capabilities=_OBJECT,
-    counts=many(TEXT),
-    tools=many(_TOOL),
-    resources=many(_DESCRIPTOR),
-    templates=many(_DESCRIPTOR),
-    prompts=many(_DESCRIPTOR),
-    problems=many(record(where=TEXT, reason=TEXT, line=maybe(WHOLE))),
+    counts=array_of(TEXT),
+    tools=array_of(_TOOL),
+    resources=array_of(_DESCRIPTOR),
+    templates=array_of(_DESCRIPTOR),
+    prompts=array_of(_DESCRIPTOR),
+    problems=array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
 )
 
 _CALL = {
@@ -92,94 +92,104 @@ _CALL = {
     "time": {"type": "string", "format": "date-time"},
     "at": UNIX,
     "ms": MS,
-    "first_ms": maybe(MS),
+    "first_ms": nullable(MS),
     "way": TEXT,
     "endpoint": TEXT,
     "method": TEXT,
     "server": TEXT,
     "version": TEXT,
-    "definition": maybe(TEXT),
+    "definition": nullable(TEXT),
     "name": TEXT,
-    "digest": maybe(TEXT),
+    "digest": nullable(TEXT),
     "outcome": one_of(*OUTCOMES),
-    "code": maybe(WHOLE),
-    "events": WHOLE,
-    "progress": WHOLE,
-    "size": WHOLE,
+    "code": nullable(INTEGER),
+    "events": INTEGER,
+    "progress": INTEGER,
+    "size": INTEGER,
     "principal": TEXT,
-    "session": maybe(TEXT),
-    "client": maybe(TEXT),
-    "revision": maybe(TEXT),
-    "trace": maybe(TEXT),
-    "task": maybe(TEXT),
-    "arguments_cid": maybe(TEXT),
-    "answer_cid": maybe(TEXT),
+    "session": nullable(TEXT),
+    "client": nullable(TEXT),
+    "revision": nullable(TEXT),
+    "trace": nullable(TEXT),
+    "task": nullable(TEXT),
+    "arguments_cid": nullable(TEXT),
+    "answer_cid": nullable(TEXT),
 }
-_MOMENTS = many(record(ms=MS, kind=TEXT, words=TEXT))
-_RUNNING = many(record(server=TEXT, method=TEXT, name=TEXT, at=UNIX))
+_MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
+_RUNNING = array_of(object_of(server=TEXT, method=TEXT, name=TEXT, at=UNIX))
 _RANKS = dict.fromkeys(("p5", "p25", "p50", "p75", "p95", "p99", "max"), MS)
-_TOOL_TIMES = many(record(server=TEXT, method=TEXT, name=TEXT, calls=WHOLE, failed=WHOLE, seconds=NUMBER, **_RANKS))
-_BAR = record(at=UNIX, worked=WHOLE, failed=WHOLE, cancelled=WHOLE, at_once=WHOLE, listening=maybe(WHOLE))
-_OPEN = record(running=WHOLE, streamed=WHOLE, listening=WHOLE, listening_most=WHOLE)
+_TOOL_TIMES = array_of(
+    object_of(server=TEXT, method=TEXT, name=TEXT, calls=INTEGER, failed=INTEGER, seconds=NUMBER, **_RANKS)
+)
+_BAR = object_of(
+    at=UNIX, worked=INTEGER, failed=INTEGER, cancelled=INTEGER, at_once=INTEGER, listening=nullable(INTEGER)
+)
+_OPEN = object_of(running=INTEGER, streamed=INTEGER, listening=INTEGER, listening_most=INTEGER)
 
-_COMPARISON = record(rows=many({"type": "object"}), added=WHOLE, removed=WHOLE, problem=maybe(TEXT))
-_DIFFERENCE = record(changed=_CHANGED, sentences=many(TEXT), parts=many(_OBJECT))
+_COMPARISON = object_of(rows=array_of({"type": "object"}), added=INTEGER, removed=INTEGER, problem=nullable(TEXT))
+_DIFFERENCE = object_of(changed=_CHANGED, sentences=array_of(TEXT), parts=array_of(_OBJECT))
 
-SHAPES: dict[str, Schema] = {
+SCHEMAS: dict[str, Schema] = {
     "Error": {"type": "object", "properties": {"error": TEXT, "data": ANY}, "required": ["error"]},
-    "Summary": record(**_SUMMARY, last=maybe(_LAST)),
+    "Summary": object_of(**_SUMMARY, last=nullable(_LAST)),
     "Server": _DETAIL,
-    "Home": record(servers=many(named("Summary")), snippets=many(_SNIPPET)),
-    "Connect": record(url=TEXT, servers=many(named("Summary")), snippets=many(_SNIPPET)),
-    "Meta": record(
-        server=named("Server"),
-        pages=WHOLE,
-        number=WHOLE,
+    "Home": object_of(servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET)),
+    "Connect": object_of(url=TEXT, servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET)),
+    "Meta": object_of(
+        server=schema_ref("Server"),
+        pages=INTEGER,
+        number=INTEGER,
         url=TEXT,
-        pinned_url=maybe(TEXT),
-        snippets=many(_SNIPPET),
+        pinned_url=nullable(TEXT),
+        snippets=array_of(_SNIPPET),
     ),
-    "Source": record(server=named("Server"), source=maybe(TEXT), versions=many(_MOVE), past=many(_MOVE)),
-    "Versions": record(
+    "Source": object_of(
+        server=schema_ref("Server"), source=nullable(TEXT), versions=array_of(_MOVE), past=array_of(_MOVE)
+    ),
+    "Versions": object_of(
         server=TEXT, old=_OBJECT, new=_OBJECT, meaning=_OBJECT, definition=_COMPARISON, configuration=_COMPARISON
     ),
-    "Draft": record(name=TEXT, kind=TEXT, source=TEXT, problem=maybe(TEXT)),
-    "Variables": record(variables=many(record(name=TEXT, cid=TEXT, bytes=maybe(WHOLE), gist=TEXT))),
-    "Variable": record(variable=TEXT, value_cid=TEXT, refers=FLAG, value=maybe(TEXT), past=many(_MOVE)),
-    "Change": record(seq=WHOLE, at=UNIX, cid=maybe(TEXT), who=TEXT, why=TEXT, changed=many(_CHANGED), more=WHOLE),
-    "History": record(changes=many(named("Change")), older=maybe(WHOLE)),
-    "Moves": record(only=TEXT, moves=many(_MOVE), older=maybe(WHOLE)),
-    "Compared": record(old=TEXT, new=TEXT, roots=FLAG, differences=many(_DIFFERENCE), contents=maybe(_COMPARISON)),
-    "Revoked": record(revocations=many(record(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
-    "WayBack": record(what=TEXT, differences=many(_DIFFERENCE)),
+    "Draft": object_of(name=TEXT, kind=TEXT, source=TEXT, problem=nullable(TEXT)),
+    "Variables": object_of(variables=array_of(object_of(name=TEXT, cid=TEXT, bytes=nullable(INTEGER), gist=TEXT))),
+    "Variable": object_of(variable=TEXT, value_cid=TEXT, refers=FLAG, value=nullable(TEXT), past=array_of(_MOVE)),
+    "Change": object_of(
+        seq=INTEGER, at=UNIX, cid=nullable(TEXT), who=TEXT, why=TEXT, changed=array_of(_CHANGED), more=INTEGER
+    ),
+    "History": object_of(changes=array_of(schema_ref("Change")), older=nullable(INTEGER)),
+    "Moves": object_of(only=TEXT, moves=array_of(_MOVE), older=nullable(INTEGER)),
+    "Compared": object_of(
+        old=TEXT, new=TEXT, roots=FLAG, differences=array_of(_DIFFERENCE), contents=nullable(_COMPARISON)
+    ),
+    "Revoked": object_of(revocations=array_of(object_of(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
+    "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
-    "Found": record(kind=TEXT, server=TEXT, name=TEXT, title=maybe(TEXT), snippet=TEXT, page=TEXT),
-    "CallSummary": record(**_CALL),
-    "Call": record(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS),
-    "Activity": record(records=many(named("CallSummary")), next=maybe(TEXT), running=_RUNNING),
-    "Plots": record(
-        calls=WHOLE,
+    "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
+    "CallSummary": object_of(**_CALL),
+    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS),
+    "Activity": object_of(records=array_of(schema_ref("CallSummary")), next=nullable(TEXT), running=_RUNNING),
+    "Plots": object_of(
+        calls=INTEGER,
         all=FLAG,
-        failed=WHOLE,
+        failed=INTEGER,
         begin=UNIX,
         end=UNIX,
-        over_time=record(step=NUMBER, bars=many(_BAR)),
+        over_time=object_of(step=NUMBER, bars=array_of(_BAR)),
         busiest=_TOOL_TIMES,
         slowest=_TOOL_TIMES,
         open=_OPEN,
     ),
-    "Operator": record(operator=FLAG, how=one_of("", "session", "token"), access=one_of("personal", "open")),
-    "Inspected": record(
+    "Operator": object_of(operator=FLAG, how=one_of("", "session", "token"), access=one_of("personal", "open")),
+    "Inspected": object_of(
         address=TEXT,
         era=one_of("auto", "modern", "legacy"),
         operator=FLAG,
         described=TEXT,
-        problem=maybe(TEXT),
-        server=maybe(_OFFERED),
+        problem=nullable(TEXT),
+        server=nullable(_OFFERED),
     ),
-    "Kept": record(cid=TEXT),
-    "Set": record(root=maybe(TEXT), cid=maybe(TEXT)),
-    "Nodes": record(nodes=many(ANY)),
+    "Kept": object_of(cid=TEXT),
+    "Set": object_of(root=nullable(TEXT), cid=nullable(TEXT)),
+    "Nodes": object_of(nodes=array_of(ANY)),
     "Rpc": {"type": "object", "properties": {"jsonrpc": {"const": "2.0"}}, "required": ["jsonrpc"]},
 }
-"""Every schema of the document, by its name."""
+"""All schemas of the OpenAPI document, by name."""

@@ -1,4 +1,4 @@
-"""What one row of the table of routes says, and the JSON Schemas that rows are made of, written short.
+"""The type of a row of the table of routes, and short forms for JSON Schemas.
 
 Source: OpenAPI 3.1.1 (https://spec.openapis.org/oas/v3.1.1.html); JSON Schema 2020-12.
 """
@@ -12,7 +12,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 TEXT: Schema = {"type": "string"}
-WHOLE: Schema = {"type": "integer"}
+INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 FLAG: Schema = {"type": "boolean"}
 ANY: Schema = {}
@@ -20,23 +20,23 @@ UNIX: Schema = {"type": "number", "description": "Unix time in seconds."}
 MS: Schema = {"type": "number", "description": "Milliseconds."}
 
 
-def maybe(schema: Schema) -> Schema:
+def nullable(schema: Schema) -> Schema:
     """The schema, or null."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def many(schema: Schema) -> Schema:
-    """An array."""
+def array_of(schema: Schema) -> Schema:
+    """An array of values of the schema."""
     return {"type": "array", "items": schema}
 
 
 def one_of(*values: str) -> Schema:
-    """One of some strings."""
+    """One of these strings."""
     return {"enum": list(values)}
 
 
-def record(**properties: Schema) -> Schema:
-    """An object that always has these properties, and no others."""
+def object_of(**properties: Schema) -> Schema:
+    """An object with exactly these properties, all required."""
     return {
         "type": "object",
         "properties": properties,
@@ -45,14 +45,14 @@ def record(**properties: Schema) -> Schema:
     }
 
 
-def named(name: str) -> Schema:
-    """A schema of the document, by its name."""
+def schema_ref(name: str) -> Schema:
+    """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One parameter of a query. `required` says that nothing is answered without it."""
+    """One query parameter."""
 
     name: str
     says: str
@@ -62,11 +62,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route. `path` is as Flask has it; `json` the schema of what it answers as JSON, None where it has no JSON.
+    """One route. `path` is in the form of Flask; `json` is the schema of its JSON response, None when it has no JSON.
 
-    `page` says that it has HTML too and, unless `twin` names another address, the same as JSON at the path with `.json`
-    behind it. `body` are media types that a request may have. `status` are those of an answer that worked; `other` is
-    the media type of one that is neither JSON nor HTML.
+    `page` means that the route also has HTML, and JSON at `json_path`, or else at the path with `.json` at the end.
+    `body` maps media types of requests to schemas. `status` lists the status codes of success. `other` is the media
+    type of a response that is neither JSON nor HTML.
     """
 
     method: str
@@ -83,7 +83,7 @@ class Route:
 
     @property
     def suffixed(self) -> str:
-        """The address of its JSON, as Flask has it; empty where it has none of its own."""
+        """The path of its JSON in the form of Flask; empty when the JSON has no path of its own."""
         if not self.page or self.json is None:
             return ""
         return self.twin or ("/index.json" if self.path == "/" else f"{self.path}.json")

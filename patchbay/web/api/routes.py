@@ -1,14 +1,14 @@
-"""The table of all routes of the hub, with what each takes and answers. Nothing is served that is not in it.
+"""The table of all routes of the hub, with their parameters and responses.
 
-`/openapi.json` is made from it (openapi.py), so are the addresses that end in `.json`; a test asserts that the app has
-no route beside it. Sources: DESIGN section 8; issue "Pages that people like to look at", part 7.
+`/openapi.json` and the URLs that end with `.json` are made from the table (openapi.py). A test checks that the app has
+no other route.
 """
 
 from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
-from patchbay.web.api.route_table import ANY, TEXT, Query, Route, many, named
+from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, schema_ref
 from patchbay.web.pages.activity import MAX_RECORDS
 
 FORM = "application/x-www-form-urlencoded"
@@ -24,67 +24,96 @@ def _form(*required: str, **more: str) -> dict[str, dict[str, object]]:
 
 
 _BEFORE = Query(
-    "before", "Only older ones: the number that the last page ended with.", {"type": "integer", "minimum": 0}
+    "before", "Only older entries: the `older` number of the previous page.", {"type": "integer", "minimum": 0}
 )
 _CALLS = (
     Query("server", "The name of a server."),
     Query("tool", "The name of a tool or prompt, or the URI of a resource."),
-    Query("outcome", "How it ended.", {"enum": ["", *OUTCOMES]}),
+    Query("outcome", "The outcome of the call.", {"enum": ["", *OUTCOMES]}),
     Query("since", "A time: 15m, 2h, 7d, seconds since 1970, or ISO 8601."),
-    Query("until", "The same."),
+    Query("until", "A time, in the same forms."),
 )
-_RPC = {"anyOf": [named("Rpc"), many(named("Rpc"))]}
-_PAIR = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
-_BACK = (Query("root", "The root to go back to."), Query("name", "Or a name,"), Query("cid", "and what it was."))
+_RPC = {"anyOf": [schema_ref("Rpc"), array_of(schema_ref("Rpc"))]}
+_OLD_AND_NEW = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
+_ROLLBACK = (Query("root", "The root to go back to."), Query("name", "Or a name"), Query("cid", "and its earlier CID."))
 
 _ADDRESS = (
-    Query("address", "Where the server is: a URL, or any other address."),
-    Query("era", "Which revisions are spoken.", {"enum": ["auto", "modern", "legacy"]}),
-    Query("seal", "What the page's own addresses carry; programs need none."),
+    Query("address", "The address of the server: a URL or another form."),
+    Query("era", "The protocol revisions to use.", {"enum": ["auto", "modern", "legacy"]}),
+    Query("seal", "The signature in the links of the page; programs do not need it."),
 )
 
 PAGES = (
-    Route("GET", "/", "What is plugged in, and how to connect.", named("Home"), page=True),
-    Route("GET", "/mcp", "How to connect to all servers at once.", named("Connect"), page=True),
+    Route("GET", "/", "The servers of the hub, and how to connect.", schema_ref("Home"), page=True),
+    Route("GET", "/mcp", "How to connect to all servers at once.", schema_ref("Connect"), page=True),
     Route(
         "GET",
         "/mcp/meta/<address>",
-        "What one server offers; `address` is its name, or name@version.",
-        named("Meta"),
+        "The tools, resources and prompts of a server; `address` is its name, or name@version.",
+        schema_ref("Meta"),
         page=True,
-        query=(Query("page", "Which hundred of its tools, from 1.", {"type": "integer", "minimum": 1}),),
+        query=(
+            Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
+        ),
     ),
-    Route("GET", "/servers", "All servers.", many(named("Summary")), page=True),
-    Route("GET", "/servers/<name>", "What a server is made of, and its versions.", named("Source"), page=True),
-    Route("GET", "/servers/<name>/compare", "Two versions of a server.", named("Versions"), page=True, query=_PAIR),
-    Route("GET", "/servers/<name>/edit", "A form to change a server.", named("Draft"), page=True),
-    Route("GET", "/servers/new", "A form for a new server.", named("Draft"), page=True),
-    Route("GET", "/variables", "All variables.", named("Variables"), page=True),
-    Route("GET", "/variables/<name>", "A variable and its past.", named("Variable"), page=True),
-    Route("GET", "/history", "All roots, newest first.", named("History"), page=True, query=(_BEFORE,)),
+    Route("GET", "/servers", "All servers.", array_of(schema_ref("Summary")), page=True),
+    Route(
+        "GET",
+        "/servers/<name>",
+        "The definition and configuration of a server, and its versions.",
+        schema_ref("Source"),
+        page=True,
+    ),
+    Route(
+        "GET",
+        "/servers/<name>/compare",
+        "Compare two versions of a server.",
+        schema_ref("Versions"),
+        page=True,
+        query=_OLD_AND_NEW,
+    ),
+    Route("GET", "/servers/<name>/edit", "A form to change a server.", schema_ref("Draft"), page=True),
+    Route("GET", "/servers/new", "A form for a new server.", schema_ref("Draft"), page=True),
+    Route("GET", "/variables", "All variables.", schema_ref("Variables"), page=True),
+    Route("GET", "/variables/<name>", "A variable and its history.", schema_ref("Variable"), page=True),
+    Route("GET", "/history", "All roots, newest first.", schema_ref("History"), page=True, query=(_BEFORE,)),
     Route(
         "GET",
         "/history/names",
-        "What names pointed to, newest first.",
-        named("Moves"),
+        "Changes of names, newest first.",
+        schema_ref("Moves"),
         page=True,
         query=(Query("name", "Only this name, such as servers/echo."), _BEFORE),
     ),
-    Route("GET", "/history/compare", "Two roots, or two contents.", named("Compared"), page=True, query=_PAIR),
+    Route(
+        "GET",
+        "/history/compare",
+        "Compare two roots or two contents.",
+        schema_ref("Compared"),
+        page=True,
+        query=_OLD_AND_NEW,
+    ),
     Route(
         "GET",
         "/history/revoke",
-        "What is revoked, and why.",
-        named("Revoked"),
+        "The current revocations.",
+        schema_ref("Revoked"),
         page=True,
-        query=(Query("target", "What to fill into the form: a CID, or the name of a server."),),
+        query=(Query("target", "The initial value of the form: a CID, or the name of a server."),),
     ),
-    Route("GET", "/history/rollback", "What going back would change.", named("WayBack"), page=True, query=_BACK),
+    Route(
+        "GET",
+        "/history/rollback",
+        "The changes that a rollback would make.",
+        schema_ref("WayBack"),
+        page=True,
+        query=_ROLLBACK,
+    ),
     Route(
         "GET",
         "/search",
-        "Servers and what they offer, by words.",
-        many(named("Found")),
+        "Search in servers, tools, resources and prompts.",
+        array_of(schema_ref("Found")),
         page=True,
         query=(
             Query("q", "Words."),
@@ -94,21 +123,21 @@ PAGES = (
     Route(
         "GET",
         "/activity",
-        "Calls, newest first, and plots of them.",
-        named("Activity"),
+        "Calls, newest first, and charts.",
+        schema_ref("Activity"),
         page=True,
         query=(
             *_CALLS,
-            Query("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_RECORDS}),
-            Query("before", "Only older ones: `next` of the last page."),
+            Query("limit", "Number of records.", {"type": "integer", "minimum": 1, "maximum": MAX_RECORDS}),
+            Query("before", "Only older records: `next` of the previous page."),
         ),
     ),
-    Route("GET", "/activity/<id>", "One call with all that was kept of it.", named("Call"), page=True),
+    Route("GET", "/activity/<id>", "One call with all fields of its record.", schema_ref("Call"), page=True),
     Route(
         "GET",
         "/inspect",
-        "What another MCP server offers, for the operator.",
-        named("Inspected"),
+        "The tools, resources and prompts of another MCP server, for the operator.",
+        schema_ref("Inspected"),
         page=True,
         query=_ADDRESS,
         operator=True,
@@ -116,54 +145,60 @@ PAGES = (
     Route(
         "GET",
         "/login",
-        "Who is the operator here.",
-        named("Operator"),
+        "The login page; whether the sender is the operator.",
+        schema_ref("Operator"),
         page=True,
-        query=(Query("next", "Where to go then."), Query("once", "What a login link carries; it works once.")),
+        query=(Query("next", "The page after the login."), Query("once", "The token of a login link; it works once.")),
         status=(200, 303),
     ),
 )
-"""What people open; each has its JSON."""
+"""Pages for people; each has a JSON form."""
 
 DATA = (
     Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
-    Route("GET", "/activity/plots.json", "The numbers of the plots.", named("Plots"), query=_CALLS),
-    Route("GET", "/activity/events", "Calls as they end; does not end itself.", other=EVENTS, query=_CALLS),
+    Route("GET", "/activity/plots.json", "The data of the charts.", schema_ref("Plots"), query=_CALLS),
+    Route("GET", "/activity/events", "New calls as server-sent events, without an end.", other=EVENTS, query=_CALLS),
     Route(
         "GET",
         "/cid/<address>",
-        "Content by its CID; for a browser a page about it.",
+        "The bytes of a content by its CID; for browsers a page.",
         ANY,
         page=True,
         twin="/cid/<address>/links.json",
         other="*/*",
         status=(200, 304, 308),
     ),
-    Route("GET", "/healthz", "Whether the process answers.", other=PLAIN),
-    Route("GET", "/readyz", "Whether it may get work.", other=PLAIN, status=(200, 503)),
+    Route("GET", "/healthz", "Whether the process responds.", other=PLAIN),
+    Route("GET", "/readyz", "Whether the process can take work.", other=PLAIN, status=(200, 503)),
     Route("GET", "/metrics", "Numbers for Prometheus.", other="*/*"),
-    Route("GET", "/<name>", "Run the tool named like its server, if it only reads.", ANY, other="*/*"),
+    Route("GET", "/<name>", "Run the tool with the name of its server, if it only reads.", ANY, other="*/*"),
     Route("GET", "/<name>/<function>", "Run a tool that only reads.", ANY, other="*/*"),
 )
-"""What programs read."""
+"""Routes that programs read."""
 
 CHANGES = (
     Route(
         "POST",
         "/<name>",
-        "Run the tool named like its server.",
+        "Run the tool with the name of its server.",
         ANY,
         other="*/*",
         body={JSON: {"type": "object"}, FORM: ANY},
     ),
     Route("POST", "/<name>/<function>", "Run a tool.", ANY, other="*/*", body={JSON: {"type": "object"}, FORM: ANY}),
-    Route("POST", "/render/markdown", "Markdown as a tree of harmless elements.", named("Nodes"), body={PLAIN: TEXT}),
-    Route("POST", "/cid", "Keep content.", named("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
+    Route(
+        "POST",
+        "/render/markdown",
+        "Render Markdown as a tree of safe elements.",
+        schema_ref("Nodes"),
+        body={PLAIN: TEXT},
+    ),
+    Route("POST", "/cid", "Store a content.", schema_ref("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
     Route(
         "PUT",
         "/cid/<address>",
-        "Keep the content of a CID.",
-        named("Kept"),
+        "Store the content of a CID.",
+        schema_ref("Kept"),
         body={BYTES: ANY},
         status=(200, 201),
         operator=True,
@@ -172,12 +207,12 @@ CHANGES = (
         "PUT",
         "/variables/<name>",
         "Set a variable.",
-        named("Set"),
+        schema_ref("Set"),
         body={PLAIN: TEXT},
         status=(200, 201),
         operator=True,
     ),
-    Route("DELETE", "/variables/<name>", "Take a variable away.", named("Set"), operator=True),
+    Route("DELETE", "/variables/<name>", "Delete a variable.", schema_ref("Set"), operator=True),
     Route("POST", "/servers/new", "Save a new server.", body=_form("csrf"), status=(200, 303), operator=True),
     Route(
         "POST", "/servers/<name>/edit", "Save a changed server.", body=_form("csrf"), status=(200, 303), operator=True
@@ -185,7 +220,7 @@ CHANGES = (
     Route(
         "POST",
         "/history/rollback",
-        "Go back.",
+        "Roll back to a root, or a name to an earlier CID.",
         body=_form("csrf", root="", name="", cid="", why="", seen=""),
         status=(303,),
         operator=True,
@@ -193,7 +228,7 @@ CHANGES = (
     Route(
         "POST",
         "/history/revoke",
-        "Revoke a content or a server, or take that back.",
+        "Revoke a content or a server, or undo a revocation.",
         body=_form("csrf", "target", why="", do=""),
         status=(303,),
         operator=True,
@@ -211,8 +246,8 @@ CHANGES = (
             operator=True,
         )
         for what, says in (
-            ("profile", "Keep an inspected server as a profile."),
-            ("mount", "Serve an inspected server here."),
+            ("profile", "Save an inspected server as a profile."),
+            ("mount", "Mount an inspected server."),
         )
     ),
     *(
@@ -232,7 +267,7 @@ CHANGES = (
     Route("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
     Route("POST", "/logout", "Log out.", body=_form(), status=(303,)),
 )
-"""What changes something, or may."""
+"""Routes that change something, or can."""
 
 PROTOCOLS = (
     Route("POST", "/mcp", "MCP for all servers at once.", _RPC, other=EVENTS, body={JSON: ANY}, status=(200, 202)),
@@ -247,6 +282,6 @@ PROTOCOLS = (
         status=(200, 202),
     ),
 )
-"""What is served before Flask sees it; MCP itself says what these take and answer."""
+"""Routes that are served in front of Flask; the MCP specification describes their messages."""
 
-WHOLE_TABLE = (*PAGES, *DATA, *CHANGES, *PROTOCOLS)
+ALL_ROUTES = (*PAGES, *DATA, *CHANGES, *PROTOCOLS)

@@ -1,8 +1,7 @@
-"""Pages that change what the hub serves: who may, in whose name, and the fields of the form that says so.
+"""Shared parts of pages that change the hub: the rights of the reader, the author of a change, the fields of forms.
 
-Rules: every change asks `sent` first, which asks the operator's one place; a page that shows a form says beforehand
-why it would be refused.
-Sources: THREATS 1.4; DESIGN section 11.
+Every change calls `read_change_form` first, which asks `Operators`. A page with a form shows beforehand why the hub
+would refuse the change.
 """
 
 from __future__ import annotations
@@ -10,59 +9,58 @@ from __future__ import annotations
 from flask import request
 
 from patchbay.errors import Refused
-from patchbay.web.operator.login import form_fields
+from patchbay.web.operator.login import read_form
 from patchbay.web.site import Site, wants_html
 from patchbay.wire.security import check_same_origin
 
-WHO = "operator"
-"""Who the history names for a change that was made on a page."""
+CHANGED_BY = "operator"
+"""The author in the history of changes that come from pages."""
 
-LONGEST_WHY = 500
-"""Characters of a reason that are kept."""
+MAX_REASON_CHARACTERS = 500
+"""Characters of a stored reason, at most."""
 
 
-def sent(site: Site) -> dict[str, str]:
-    """The fields of a form that may change something, line ends as LF.
+def read_change_form(site: Site) -> dict[str, str]:
+    """Read a form that changes something; check the rights of its sender. Line ends become LF.
 
-    Raises Refused (401, 403) or ReadOnly (405) for whoever may not, Unsupported (415) for what is no form.
+    Raises Refused (401, 403), ReadOnly (405), Unsupported (415).
     """
-    fields = form_fields(site.settings.body_limit)
+    fields = read_form(site.settings.body_limit)
     site.operators.check_change(fields)
-    return _with_lines(fields)
+    return _normalize_line_ends(fields)
 
 
-def typed(site: Site) -> tuple[dict[str, str], Refused | None]:
-    """The same for a form that somebody wrote a text into, and why they may change nothing now: a session that has
-    ended, or a page that is too old, must not cost them the text.
+def read_draft_form(site: Site) -> tuple[dict[str, str], Refused | None]:
+    """Read a form with a text that the user typed; also return the refusal, so that the page can show the text again.
 
-    Only where a browser proves that the form is one of the hub's own pages, for whoever reads this page may be
-    somebody who never wrote it; all else is raised as `sent` does.
+    A session may have ended, or the page may be too old. The refusal is returned only when the browser proves that the
+    form is a page of this hub, because another site could have sent it; otherwise it is raised.
     """
     check_same_origin(request.headers)
-    fields = form_fields(site.settings.body_limit)
+    fields = read_form(site.settings.body_limit)
     try:
         site.operators.check_change(fields)
     except Refused as problem:
         proven = {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}
         if not (proven and wants_html(request.headers.get("Accept", ""))):
             raise
-        return _with_lines(fields), problem
-    return _with_lines(fields), None
+        return _normalize_line_ends(fields), problem
+    return _normalize_line_ends(fields), None
 
 
-def _with_lines(fields: dict[str, str]) -> dict[str, str]:
+def _normalize_line_ends(fields: dict[str, str]) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n").replace("\r", "\n") for name, value in fields.items()}
 
 
-def why_not(site: Site) -> str | None:
-    """Why the reader of the present page could change nothing, as a sentence; None for one who could."""
+def explain_refusal(site: Site) -> str | None:
+    """The reason why the current reader cannot change anything, as a sentence; None when the reader can."""
     if site.catalogue.readonly:
-        return "This hub was booted read-only: nothing can be changed here."
-    if site.operators.shown().operator:
+        return "This hub was booted read-only: you cannot change anything."
+    if site.operators.lenient_proof().is_operator:
         return None
-    return "Only the operator can change something here. Log in first."
+    return "Only the operator can make changes. Log in first."
 
 
-def reason(given: str, otherwise: str) -> str:
-    """The reason that the history shows, on one line."""
-    return " ".join(given.split())[:LONGEST_WHY] or otherwise
+def format_reason(given: str, otherwise: str) -> str:
+    """The reason for the history, on one line."""
+    return " ".join(given.split())[:MAX_REASON_CHARACTERS] or otherwise

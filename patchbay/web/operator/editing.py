@@ -1,8 +1,7 @@
-"""Writing a server on a page: what it would list is shown while it is written; nothing runs until it is saved.
+"""The editor for servers: it shows a preview of the definition; the code runs only after it is saved.
 
-Rules: looking takes the same right as saving; a definition that is broken is saved only by somebody who says so, and
-never as a new server; what was typed is never lost to an error.
-Sources: CVE-2026-42271 (a preview that ran); DESIGN section 5; THREATS 1.4; VWR-22.
+A preview needs the same right as saving, because a preview that runs code is an attack (CVE-2026-42271). A broken
+definition is saved only on explicit request, and never as a new server. An error never loses the typed text.
 """
 
 from __future__ import annotations
@@ -19,39 +18,39 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind
-from patchbay.web.operator.changes import WHO, reason, typed, why_not
-from patchbay.web.operator.login import seen_elsewhere
+from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_draft_form
+from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.data import tool
+from patchbay.web.pages.data import describe_tool
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.server import definition_text, meaning
-from patchbay.web.rendering.highlighting import highlighted
+from patchbay.web.pages.server import definition_text, describe_impact
+from patchbay.web.rendering.highlighting import highlight_lines
 from patchbay.web.site import Site
 
-SAMPLE = '''"""What this server is for, in one sentence."""
+SAMPLE_DEFINITION = '''"""Describe the server in one sentence."""
 
 
 def greet(name: str, loudly: bool = False) -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: Who is greeted.
-        loudly: Whether to shout.
+        name: The person to greet.
+        loudly: Write the greeting in capital letters.
     """
     greeting = f"Hello {name}"
     return greeting.upper() if loudly else greeting
 '''
 
-LISTED = 50
-"""Tools of a preview that are shown with their arguments; of the rest, only the names."""
+MAX_DETAILED_TOOLS = 50
+"""Tools of a preview with their arguments; the other tools are listed by name."""
 
-AROUND = 2
-"""Lines that are shown before and after one that is wrong."""
+CONTEXT_LINES = 2
+"""Lines before and after a wrong line in an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionDraft:
-    """What somebody is writing: `base` is the definition it started from, None for a new server."""
+    """A definition in the editor. `base` is the CID of the original definition, None for a new server."""
 
     name: str
     kind: str
@@ -68,25 +67,25 @@ class _Views:
         self._saving = ServerEditor(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE))
+        return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE_DEFINITION))
 
     def edit(self, name: str) -> Response:
-        """Raises UnknownServer, Refused for a definition that is no text."""
+        """GET /servers/<name>/edit. Raises UnknownServer, and Refused for a definition that is not text."""
         return self._page(self._existing(name))
 
     def post_new(self) -> Response:
-        """POST /servers/new: `action` check or save."""
-        fields, refused = typed(self._site)
-        return self._act(_new(fields.get("name", "").strip(), fields), refused)
+        """POST /servers/new with `action` check or save."""
+        fields, refused = read_draft_form(self._site)
+        return self._act(_new_draft(fields.get("name", "").strip(), fields), refused)
 
     def post_edit(self, name: str) -> Response:
-        """POST /servers/<name>/edit: the same."""
-        fields, refused = typed(self._site)
+        """POST /servers/<name>/edit with `action` check or save."""
+        fields, refused = read_draft_form(self._site)
         try:
             found = self._existing(name)
         except UnknownServer as problem:
-            gone = f"{problem.message}. What you wrote is still here; to save it makes a new server"
-            return self._page(_new(name, fields), gone, problem.status, looked=False)
+            gone = f"{problem.message}. Your text is kept below; saving it makes a new server"
+            return self._page(_new_draft(name, fields), gone, problem.status, with_preview=False)
         base = fields.get("base") or found.base
         return self._act(
             DefinitionDraft(found.name, found.kind, fields.get("source", ""), base, found.current, fields), refused
@@ -96,34 +95,42 @@ class _Views:
         found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
         if text is None:
-            raise Refused(f"the definition of {name[:128]} is no text that could be changed on a page")
+            raise Refused(f"the definition of {name[:128]} is not text: a page cannot edit it")
         return DefinitionDraft(found.name, found.kind, text, found.definition, found)
 
     def _act(self, draft: DefinitionDraft, refused: Refused | None) -> Response:
         if refused is not None:
-            # Whoever may not save may not look either: the text comes back as it was.
-            kept = f"{refused.message}. What you wrote is still here"
-            again = "press the button again" if self._site.operators.shown().operator else "log in in another tab first"
-            return self._page(draft, f"{kept}: {again}", refused.status, looked=False)
+            # A sender without the right to save gets no preview.
+            kept = f"{refused.message}. Your text is kept below"
+            again = (
+                "press the button again"
+                if self._site.operators.lenient_proof().is_operator
+                else "log in in another tab first"
+            )
+            return self._page(draft, f"{kept}: {again}", refused.status, with_preview=False)
         if draft.fields.get("action") != "save":
             return self._page(draft)
         source = draft.text.encode("utf-8", "replace")
-        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
-        if not seen.is_valid and (draft.current is None or not draft.fields.get("anyway")):
-            return self._page(draft, problem="It was not saved: see what is wrong with it.", status=422)
-        why = reason(draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page")
+        found_preview = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
+        if not found_preview.is_valid and (draft.current is None or not draft.fields.get("anyway")):
+            return self._page(draft, problem="The definition was not saved. The preview shows the error.", status=422)
+        why = format_reason(
+            draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page"
+        )
         try:
-            self._saving.definition(draft.name, draft.kind, source, draft.base, WHO, why)
+            self._saving.definition(draft.name, draft.kind, source, draft.base, CHANGED_BY, why)
         except (StaleUpdate, InvalidParams, Refused) as problem:
             return self._page(draft, problem=problem.message, status=problem.status)
         self._site.catalogue.refresh()
-        return seen_elsewhere(f"/servers/{quote(draft.name, safe='')}")
+        return redirect_to(f"/servers/{quote(draft.name, safe='')}")
 
     def _page(
-        self, draft: DefinitionDraft, problem: str | None = None, status: int = 200, looked: bool = True
+        self, draft: DefinitionDraft, problem: str | None = None, status: int = 200, with_preview: bool = True
     ) -> Response:
         source = draft.text.encode("utf-8", "replace")
-        seen = preview(draft.name, draft.kind, source, self._store.blobs, draft.current) if looked else None
+        found_preview = (
+            preview(draft.name, draft.kind, source, self._store.blobs, draft.current) if with_preview else None
+        )
         response = render_answer(
             self._site,
             "edit.html",
@@ -132,33 +139,35 @@ class _Views:
             draft=draft,
             label=kind_named(draft.kind).title,
             largest=MAX_DEFINITION_BYTES,
-            seen=_told(draft, seen) if seen else None,
-            change=meaning(draft.current, seen.server) if seen and draft.current and seen.server else None,
-            sealed=why_not(self._site) if looked else None,
+            preview=_preview_values(draft, found_preview) if found_preview else None,
+            change=describe_impact(draft.current, found_preview.server)
+            if found_preview and draft.current and found_preview.server
+            else None,
+            refusal=explain_refusal(self._site) if with_preview else None,
             csrf=self._site.operators.csrf(),
         )
         response.status_code = status
         return response
 
 
-def _new(name: str, fields: dict[str, str]) -> DefinitionDraft:
+def _new_draft(name: str, fields: dict[str, str]) -> DefinitionDraft:
     text = fields.get("source", "")
     return DefinitionDraft(name, detect_kind(text.encode()), text, fields=fields)
 
 
-def _told(draft: DefinitionDraft, seen: Preview) -> dict[str, Any]:
-    """A preview as plain values; `excerpt` are the lines around the one that is wrong."""
-    server = seen.server
+def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str, Any]:
+    """A preview as plain values; `excerpt` holds the lines around the wrong line."""
+    server = found_preview.server
     tools = list(server.tools.values()) if server else []
-    line = seen.fault.line if seen.fault else None
+    line = found_preview.fault.line if found_preview.fault else None
     return {
-        # An empty name is not yet a mistake.
-        "naming": seen.naming if draft.name else None,
-        "fault": seen.fault,
+        # An empty name is not an error yet.
+        "naming": found_preview.naming if draft.name else None,
+        "fault": found_preview.fault,
         "excerpt": excerpt(draft.text, kind_named(draft.kind).language, line) if line else [],
         "kind": draft.kind,
-        "tools": [tool(server.name, one) for one in tools[:LISTED]] if server else [],
-        "more": [one.name for one in tools[LISTED:]],
+        "tools": [describe_tool(server.name, one) for one in tools[:MAX_DETAILED_TOOLS]] if server else [],
+        "more": [one.name for one in tools[MAX_DETAILED_TOOLS:]],
         "others": [*server.resources.values(), *server.templates.values(), *server.prompts.values()] if server else [],
         "problems": server.problems if server else (),
         "description": server.description if server else "",
@@ -166,17 +175,17 @@ def _told(draft: DefinitionDraft, seen: Preview) -> dict[str, Any]:
 
 
 def excerpt(text: str, language: str, line: int) -> list[dict[str, Any]]:
-    """The lines around one, coloured, each with its number and whether it is that one."""
-    lines = highlighted(text, language)
-    first = max(1, line - AROUND)
+    """The lines around `line`, coloured, each with its number; `wrong` marks the line itself."""
+    lines = highlight_lines(text, language)
+    first = max(1, line - CONTEXT_LINES)
     return [
         {"number": number, "pieces": lines[number - 1], "wrong": number == line}
-        for number in range(first, min(len(lines), line + AROUND) + 1)
+        for number in range(first, min(len(lines), line + CONTEXT_LINES) + 1)
     ]
 
 
 def editing_blueprint(site: Site) -> Blueprint:
-    """`/servers/new` and `/servers/<name>/edit`."""
+    """The routes `/servers/new` and `/servers/<name>/edit`."""
     views = _Views(site)
     pages = Blueprint("editing", __name__)
     pages.add_url_rule("/servers/new", "new", views.new)

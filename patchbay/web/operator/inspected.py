@@ -1,7 +1,6 @@
-"""A server that is being inspected: what it offers as plain values, and what becomes of it: a profile, a mount.
+"""An inspected server: its tools, resources and prompts as plain values, and saving it as a profile or a mount.
 
-What a stranger's server says stays text; how it is reached is shown as it was written, with variables by their names.
-Sources: issue 7 part 5; REQUIREMENTS JN-13, JN-51; docs/profiles.md, docs/mounting.md.
+Texts of the server stay text. The page shows the address as the operator wrote it, with variables by their names.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.boot.changes import NAMES_CHANGED
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.watching.mount_files import write_mount
@@ -25,32 +23,43 @@ from patchbay.errors import ConfigError, UnknownServer
 from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
-from patchbay.web.pages.data import detail
+from patchbay.topics import NAMES_CHANGED
+from patchbay.web.pages.data import describe_server
 
-TOO_MUCH = 64 * 1024
-"""Bytes of a form of these pages."""
+MAX_FORM_BYTES = 64 * 1024
+"""Bytes of a form of these pages, at most."""
 
-SERVED = 5.0
-"""Seconds that a new mount may take until the catalogue has it."""
+MOUNT_WAIT_SECONDS = 5.0
+"""Seconds to wait until the catalogue has a new mount."""
 
-SHOWN = ("title", "description", "instructions", "tools", "resources", "templates", "prompts", "problems", "counts")
-"""What a page says of an inspected server as it says it of its own."""
+COPIED_FIELDS = (
+    "title",
+    "description",
+    "instructions",
+    "tools",
+    "resources",
+    "templates",
+    "prompts",
+    "problems",
+    "counts",
+)
+"""Fields that an inspected server shares with the servers of the hub."""
 
 
-def offered(server: Server, settings: Settings) -> dict[str, Any]:
-    """Everything an inspected server offers, as a JSON object."""
+def describe_inspected(server: Server, settings: Settings) -> dict[str, Any]:
+    """Describe an inspected server as a JSON object."""
     assert server.upstream is not None
-    last, found = server.upstream.last(), detail(server, settings)
+    last, found = server.upstream.last(), describe_server(server, settings)
     info = dict(last.info) if last else {}
-    said = {
+    identity = {
         "name": _text(info.get("name")),
         "version": _text(info.get("version")),
         "info": info,
         "revision": last.revision if last else "",
         "capabilities": dict(server.offers),
     }
-    shown = said | {key: found[key] for key in SHOWN}
-    return shown | {"title": server.title or said["name"] or "A server without a name"}
+    shown = identity | {key: found[key] for key in COPIED_FIELDS}
+    return shown | {"title": server.title or identity["name"] or "A server without a name"}
 
 
 def _text(value: Any) -> str:
@@ -61,21 +70,23 @@ def _profiles() -> Profiles:
     return Profiles(find_homes(Path.cwd(), whole_environment()))
 
 
-def profile_place(name: str) -> str | None:
-    """The folder of a profile, None when there is none of this name."""
+def find_profile_folder(name: str) -> str | None:
+    """The folder of a profile; None when there is no profile with this name."""
     found = _profiles().find_directories().get(name)
     return str(found) if found else None
 
 
 def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: bool, blobs: Blobs) -> Path:
-    """Write the profile `name` of an inspected server into the user's directory, with its tools and its contract.
+    """Save an inspected server as the profile `name` in the user's directory, with its tools and its contract.
 
-    Raises ProfileError, AddressError, and ConfigError for a name that is taken unless it is to be replaced.
+    Raises ProfileError, AddressError, and ConfigError when the name is taken and `replace` is False.
     """
     check_name(name)
     profiles = _profiles()
     if name in profiles.find_directories() and not replace:
-        raise ConfigError(f"@{name}", "", "expected a name that no profile has yet, or that it is to be replaced")
+        raise ConfigError(
+            f"@{name}", "", "expected a new name: a profile with this name exists; tick the box to replace it"
+        )
     target = parse_address(wanted.address).target
     if not isinstance(target, NamedServer):
         launch = to_profile_fields(target)
@@ -89,31 +100,35 @@ def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: b
     return profiles.save(record_contract(made, tools), None)
 
 
-def mount_guest(catalogue: Catalogue, name: str, wanted: InspectionTarget, replace: bool) -> str:
-    """Serve the server as /mcp/NAME, as `patchbay mount` does; answers the path of its page. Raises ConfigError."""
+def mount_server(catalogue: Catalogue, name: str, wanted: InspectionTarget, replace: bool) -> str:
+    """Mount the server as /mcp/NAME, like `patchbay mount`; return the path of its page. Raises ConfigError."""
     folder = catalogue.settings.servers
     if not replace and name in {one.name for one in catalogue.all()}:
-        raise ConfigError("name", "", f"expected a name that no server of this hub has; there is {name}")
+        raise ConfigError("name", "", f"expected a new name: this hub has a server {name}")
     with catalogue.store.bus.subscribe([NAMES_CHANGED]) as mailbox:
-        write_mount(folder, name, wanted.fields, replace, "what is ticked for that")
-        end = time.monotonic() + SERVED
-        while (left := end - time.monotonic()) > 0 and not _settled(_served(catalogue, name, wanted)):
+        write_mount(folder, name, wanted.fields, replace, "the box on the page")
+        end = time.monotonic() + MOUNT_WAIT_SECONDS
+        while (left := end - time.monotonic()) > 0 and not _is_ready(_find_mount(catalogue, name, wanted)):
             mailbox.get(min(left, 0.1))
-    if _served(catalogue, name, wanted) is None:
-        raise ConfigError(str(folder / f"{name}.json"), "", "it was written, and this hub has not read it yet")
+    if _find_mount(catalogue, name, wanted) is None:
+        raise ConfigError(
+            str(folder / f"{name}.json"),
+            "",
+            "the file is written, but this hub has not read it yet: reload the list of servers",
+        )
     return f"/mcp/meta/{quote(name, safe='')}"
 
 
-def _served(catalogue: Catalogue, name: str, wanted: InspectionTarget) -> Server | None:
-    """The new mount, once the hub has read its file."""
+def _find_mount(catalogue: Catalogue, name: str, wanted: InspectionTarget) -> Server | None:
+    """Find the new mount; None until the hub has read its file."""
     try:
         found = catalogue.find(name)
     except UnknownServer:
         return None
-    mine = found.upstream is not None and found.upstream.mount.address == wanted.address
-    return found if mine else None
+    is_same = found.upstream is not None and found.upstream.mount.address == wanted.address
+    return found if is_same else None
 
 
-def _settled(found: Server | None) -> bool:
-    """Whether there is something to show: its lists, or that it does not answer."""
+def _is_ready(found: Server | None) -> bool:
+    """Whether the mount has its lists, or has failed to connect once."""
     return found is not None and found.upstream is not None and (bool(found.offers) or found.upstream.health.tries > 0)

@@ -1,10 +1,10 @@
-"""`/inspect`: any MCP server by its address. What it offers, calls of it, a profile of it, a mount of it.
+"""`/inspect`: inspect any MCP server by its address, call it, save it as a profile, mount it.
 
-Rules: nothing is reached because somebody followed a link. A link fills the form in; the operator presses the button,
-which needs the page's own proof, and from then on the page's address carries a seal of this hub. Programs that are no
-browser need no seal. What may be reached is in `protocol/inspection.py`. Calls go to `/inspect/mcp`, an endpoint like
-any other, for the operator only. An address holds no secret: those are `${VAR}`, put in when the server is reached.
-Sources: issue 7 part 5; THREATS 1.4 (CSRF), 1.7 (SSRF); CVE-2025-49596 (a link that started programs).
+A link alone never makes the hub contact a server (CVE-2025-49596: a link that started programs). A link fills in the
+form; the operator sends the form, which has a CSRF token; from then on the URL of the page carries a signature of this
+hub. Programs other than browsers need no signature. `protocol/inspection.py` decides which addresses are allowed. Calls
+go to `/inspect/mcp`, an MCP endpoint for the operator. An address holds no secret: `${VAR}` is replaced at connection
+time.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
-from patchbay.web.operator.changes import why_not
-from patchbay.web.operator.exposure import from_this_machine
-from patchbay.web.operator.inspected import TOO_MUCH, keep_profile, mount_guest, offered, profile_place
-from patchbay.web.operator.login import form_fields, seen_elsewhere
-from patchbay.web.pages.answers import number_in, render_answer
-from patchbay.web.pages.data import SHOWN
+from patchbay.web.operator.changes import explain_refusal
+from patchbay.web.operator.exposure import is_local_request
+from patchbay.web.operator.inspected import (
+    MAX_FORM_BYTES,
+    describe_inspected,
+    find_profile_folder,
+    keep_profile,
+    mount_server,
+)
+from patchbay.web.operator.login import read_form, redirect_to
+from patchbay.web.pages.answers import parse_number, render_answer
+from patchbay.web.pages.data import ITEMS_PER_PAGE
 from patchbay.web.site import Site, wants_html
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.responses import Reply
@@ -37,34 +43,36 @@ ERAS: tuple[str, ...] = get_args(Era)
 
 
 class _Views:
-    def __init__(self, site: Site, guests: InspectedServers, dispatcher: InspectionDispatcher, signer: Signer) -> None:
+    def __init__(
+        self, site: Site, inspected: InspectedServers, dispatcher: InspectionDispatcher, signer: Signer
+    ) -> None:
         self._site = site
-        self._guests = guests
+        self._inspected = inspected
         self._dispatcher = dispatcher
-        self._mcp = McpOverHttp(dispatcher, site.settings, _nothing)
+        self._mcp = McpOverHttp(dispatcher, site.settings, _reject_call)
         self._signer = signer
 
-    # the page
+    # The page.
 
     def page(self) -> Response:
-        """GET /inspect: the form; with `address` and `seal`, what the server there offers."""
+        """GET /inspect: the form; with `address` and `seal`, also the description of the server."""
         args = request.args
-        standing = self._site.operators.shown()
-        wanted = _wanted(args.get("address", "").strip(), args.get("era", ""))
-        sealed = bool(wanted.address) and self._sealed(wanted, args.get("seal", ""))
-        meant = sealed or (bool(wanted.address) and _is_program())
-        return self._shown(wanted, standing.operator and meant)
+        proof = self._site.operators.lenient_proof()
+        wanted = _requested_target(args.get("address", "").strip(), args.get("era", ""))
+        is_sealed = bool(wanted.address) and self._is_sealed(wanted, args.get("seal", ""))
+        is_intended = is_sealed or (bool(wanted.address) and _is_program())
+        return self._shown(wanted, proof.is_operator and is_intended)
 
     def begin(self) -> Response:
-        """POST /inspect: the operator wants to see the server at `address`."""
-        fields = form_fields(TOO_MUCH)
+        """POST /inspect: inspect the server at `address`."""
+        fields = read_form(MAX_FORM_BYTES)
         self._site.operators.check_use(fields)
-        wanted = _wanted(fields.get("address", "").strip(), fields.get("era", ""))
+        wanted = _requested_target(fields.get("address", "").strip(), fields.get("era", ""))
         try:
-            self._guests.reach(wanted)
+            self._inspected.reach(wanted)
         except PatchbayError as problem:
             return self._shown(wanted, False, problem.message, problem.status)
-        return seen_elsewhere(self._address(wanted))
+        return redirect_to(self._address(wanted))
 
     def _shown(
         self, wanted: InspectionTarget, reached: bool, problem: str = "", status: int = 200, **fields: str
@@ -73,14 +81,14 @@ class _Views:
         described = ""
         if wanted.address and not problem:
             try:
-                self._guests.reach(wanted)
-                described = self._guests.described(wanted)
+                self._inspected.reach(wanted)
+                described = self._inspected.described(wanted)
                 if reached:
-                    found = offered(self._guests.server(wanted), self._site.settings)
+                    found = describe_inspected(self._inspected.server(wanted), self._site.settings)
             except PatchbayError as failure:
                 problem = failure.message
         tools = found["tools"] if found else []
-        number, pages = _page_of(len(tools))
+        number, pages = _requested_page(len(tools))
         seal = {"seal": self._seal(wanted)} if reached else {}
         response = render_answer(
             self._site,
@@ -89,13 +97,13 @@ class _Views:
             {
                 "address": wanted.address,
                 "era": wanted.era,
-                "operator": self._site.operators.shown().operator,
+                "operator": self._site.operators.lenient_proof().is_operator,
                 "described": described,
                 "problem": problem or None,
                 "server": found,
             },
-            **self._view(wanted, reached, fields, urlencode(_query(wanted) | seal)),
-            tools=tools[(number - 1) * SHOWN : number * SHOWN],
+            **self._view(wanted, reached, fields, urlencode(_target_query(wanted) | seal)),
+            tools=tools[(number - 1) * ITEMS_PER_PAGE : number * ITEMS_PER_PAGE],
             number=number,
             pages=pages,
         )
@@ -111,99 +119,99 @@ class _Views:
             "path": f"{PAGE}/mcp?{query}",
             "query": query,
             "csrf": operators.csrf(),
-            "sealed": why_not(self._site),
+            "refusal": explain_refusal(self._site),
             "name": fields.get("name", ""),
             "failed": fields.get("failed", ""),
-            "saved": (saved, profile_place(saved)) if saved and reached else None,
+            "saved": (saved, find_profile_folder(saved)) if saved and reached else None,
             "programs": self._site.settings.inspect == "programs",
-            "off": self._site.settings.inspect == "off",
+            "is_off": self._site.settings.inspect == "off",
         }
 
-    # what is done with it
+    # Saving.
 
     def save(self) -> Response:
-        """POST /inspect/profile: keep the server as a profile `name` in the user's directory."""
+        """POST /inspect/profile: save the server as the profile `name` in the user's directory."""
 
         def keep(wanted: InspectionTarget, name: str, replace: bool) -> str:
-            keep_profile(name, self._guests.server(wanted), wanted, replace, self._site.catalogue.store.blobs)
+            keep_profile(name, self._inspected.server(wanted), wanted, replace, self._site.catalogue.store.blobs)
             return f"{self._address(wanted, saved=name)}#keep"
 
         return self._changed(keep)
 
     def mount(self) -> Response:
-        """POST /inspect/mount: serve it as /mcp/NAME."""
+        """POST /inspect/mount: mount the server as /mcp/NAME."""
 
         def mount(wanted: InspectionTarget, name: str, replace: bool) -> str:
-            self._guests.server(wanted)  # what this operator may not look at cannot be served either
-            return mount_guest(self._site.catalogue, name, wanted, replace)
+            self._inspected.server(wanted)  # an address that may not be inspected may not be mounted
+            return mount_server(self._site.catalogue, name, wanted, replace)
 
         return self._changed(mount)
 
     def _changed(self, change: Callable[[InspectionTarget, str, bool], str]) -> Response:
-        fields = form_fields(TOO_MUCH)
+        fields = read_form(MAX_FORM_BYTES)
         self._site.operators.check_change(fields)
-        wanted = _wanted(fields.get("address", "").strip(), fields.get("era", ""))
+        wanted = _requested_target(fields.get("address", "").strip(), fields.get("era", ""))
         name = fields.get("name", "").strip()
         try:
-            return seen_elsewhere(change(wanted, name, bool(fields.get("replace"))))
+            return redirect_to(change(wanted, name, bool(fields.get("replace"))))
         except PatchbayError as problem:
             failed = request.path.rpartition("/")[2]
             return self._shown(wanted, True, status=422, name=name, failed=f"{failed}: {problem.message}")
 
-    # calls
+    # Calls.
 
     def mcp(self) -> Response:
-        """POST, GET and DELETE /inspect/mcp: MCP with the server of `address`, for the page and the operator."""
+        """POST, GET and DELETE /inspect/mcp: MCP with the server at `address`, for the operator."""
         self._site.operators.check_use()
         args = request.args
-        wanted = _wanted(args.get("address", ""), args.get("era", ""))
-        if not wanted.address or not (self._sealed(wanted, args.get("seal", "")) or _is_program()):
+        wanted = _requested_target(args.get("address", ""), args.get("era", ""))
+        if not wanted.address or not (self._is_sealed(wanted, args.get("seal", "")) or _is_program()):
             raise Refused("open the server's page at /inspect first")
         reply = self._mcp.reply(request.environ, self._dispatcher.endpoint(wanted))
         return _response(reply)
 
-    # addresses and seals
+    # Signed URLs.
 
     def _address(self, wanted: InspectionTarget, **more: str) -> str:
-        return f"{PAGE}?{urlencode(_query(wanted) | {'seal': self._seal(wanted)} | more)}"
+        return f"{PAGE}?{urlencode(_target_query(wanted) | {'seal': self._seal(wanted)} | more)}"
 
     def _seal(self, wanted: InspectionTarget) -> str:
-        return self._signer.get_signature(_text(wanted)).decode()
+        return self._signer.get_signature(_signed_text(wanted)).decode()
 
-    def _sealed(self, wanted: InspectionTarget, seal: str) -> bool:
-        return self._signer.verify_signature(_text(wanted), seal.encode("ascii", "replace"))
+    def _is_sealed(self, wanted: InspectionTarget, seal: str) -> bool:
+        return self._signer.verify_signature(_signed_text(wanted), seal.encode("ascii", "replace"))
 
 
-def _wanted(address: str, era: str) -> InspectionTarget:
-    # Whoever sits at the machine may reach what the machine reaches; others are not let into what is behind it.
+def _requested_target(address: str, era: str) -> InspectionTarget:
+    # A reader on this machine may inspect private addresses; other readers only public ones.
     return InspectionTarget(
-        address, cast(Era, era) if era in ERAS else "auto", public=not from_this_machine(request.environ)
+        address, cast(Era, era) if era in ERAS else "auto", public=not is_local_request(request.environ)
     )
 
 
-def _query(wanted: InspectionTarget) -> dict[str, str]:
+def _target_query(wanted: InspectionTarget) -> dict[str, str]:
     return {"address": wanted.address} | ({} if wanted.era == "auto" else {"era": wanted.era})
 
 
-def _text(wanted: InspectionTarget) -> bytes:
+def _signed_text(wanted: InspectionTarget) -> bytes:
     return f"{wanted.era} {wanted.address}".encode("utf-8", "replace")
 
 
 def _is_program() -> bool:
-    """Whether the present request was sent by no browser: those say what they are, and where it comes from."""
-    said = {name for name, _ in request.headers}
-    browser = request.headers.get("User-Agent", "").startswith("Mozilla/") or {"Sec-Fetch-Site", "Origin"} & said
+    """Whether the current request comes from a program: no browser headers, no HTML in `Accept`."""
+    names = {name for name, _ in request.headers}
+    browser = request.headers.get("User-Agent", "").startswith("Mozilla/") or {"Sec-Fetch-Site", "Origin"} & names
     return not browser and not wants_html(request.headers.get("Accept", ""))
 
 
-def _page_of(count: int) -> tuple[int, int]:
-    """Which page of tools is wanted, and how many there are; the first one for what is no page."""
-    pages = max(1, -(-count // SHOWN))
-    return number_in(request.args.get("page", "1"), pages) or 1, pages
+def _requested_page(count: int) -> tuple[int, int]:
+    """The requested page of tools and the number of pages; page 1 when the request names no valid page."""
+    pages = max(1, -(-count // ITEMS_PER_PAGE))
+    return parse_number(request.args.get("page", "1"), pages) or 1, pages
 
 
 def _response(reply: Reply) -> Response:
-    """An answer of the MCP endpoint as one of Flask's; a stream goes on as it comes."""
+    """Convert a response of the MCP endpoint to a response of Flask; streams stay streams."""
     response = Response(reply.body, status=reply.status, headers=reply.headers, content_type=reply.kind)
     response.headers.setdefault("Cache-Control", "no-store")
     if reply.at_close is not None:
@@ -211,15 +219,15 @@ def _response(reply: Reply) -> Response:
     return response
 
 
-def _nothing(environ: Any, start_response: Any) -> list[bytes]:
-    raise AssertionError("only messages of MCP come here")
+def _reject_call(environ: Any, start_response: Any) -> list[bytes]:
+    raise AssertionError("only MCP messages are allowed")
 
 
-def inspecting_blueprint(site: Site, dispatcher: Dispatcher, guests: InspectedServers) -> Blueprint:
-    """`/inspect` and what is below it."""
+def inspecting_blueprint(site: Site, dispatcher: Dispatcher, inspected: InspectedServers) -> Blueprint:
+    """The routes of `/inspect` and below."""
     key = load_key(None if site.settings.store == "memory" else site.settings.data)
     signer = Signer(key, salt="inspect", key_derivation="hmac", digest_method=sha256)
-    views = _Views(site, guests, InspectionDispatcher(dispatcher, guests), signer)
+    views = _Views(site, inspected, InspectionDispatcher(dispatcher, inspected), signer)
     pages = Blueprint("inspecting", __name__)
     pages.add_url_rule(PAGE, "page", views.page)
     pages.add_url_rule(PAGE, "begin", views.begin, methods=["POST"])

@@ -1,8 +1,7 @@
 """`/login` and `/logout`: the operator's session in a browser.
 
-Rules: both change something only by a POST of the hub's own pages, or by a link that works once. After the login the
-browser goes on to a page of this hub and nowhere else. A token that was typed in is not shown again.
-Sources: ACCESS section 1; THREATS 1.4 (CSRF, open redirect after login); REQUIREMENTS VWR-6.
+Both need a POST from a page of the hub, or a login link that works once. After the login the browser goes only to a
+page of this hub. The hub never shows a typed token again.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from urllib.parse import parse_qsl
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
-from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyTries
-from patchbay.web.pages.answers import at_json_address, render_answer
+from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyWrongTokens
+from patchbay.web.pages.answers import is_json_address, render_answer
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 64 * 1024
-"""Bytes of a form here."""
+"""Bytes of the login form, at most."""
 
-_HERE = re.compile(r"/(?:[A-Za-z0-9_.~@=&?%+:-][A-Za-z0-9_.~@=&?%+:/-]*)?", re.ASCII)
+_LOCAL_PATH = re.compile(r"/(?:[A-Za-z0-9_.~@=&?%+:-][A-Za-z0-9_.~@=&?%+:/-]*)?", re.ASCII)
 
 
 class _Views:
@@ -33,77 +32,77 @@ class _Views:
         self._site = site
 
     def show(self) -> Response:
-        """GET /login: the page to log in and out. With `once`, which a login link carries, the login itself."""
+        """GET /login: the page to log in and out. With `once`, the token of a login link, log in."""
         once = request.args.get("once")
-        if once is None or request.method != "GET" or at_json_address():
+        if once is None or request.method != "GET" or is_json_address():
             return self._page("")
-        # A browser that is logged in may load its link again.
+        # A browser with a session may load its login link again.
         known = self._site.operators.is_operator(request.environ)
         then = request.args.get("next", "")
         return self._entered(lambda: self._site.operators.check_link(once, request.remote_addr or ""), then, known)
 
     def log_in(self) -> Response:
-        """POST /login: `token` and, where to go then, `next`."""
+        """POST /login with `token` and `next`, the page after the login."""
         check_same_origin(request.headers)
-        fields = form_fields(MAX_FORM_BYTES)
+        fields = read_form(MAX_FORM_BYTES)
         token = fields.get("token", "").strip()
         check = self._site.operators.check_token
         return self._entered(lambda: check(token, request.remote_addr or ""), fields.get("next", ""))
 
     def _entered(self, check: Callable[[], None], then: str, known: bool = False) -> Response:
-        """Go on to `then` with a session when `check` does not raise, or when the browser is `known` already."""
-        response = seen_elsewhere(local(then))
+        """Redirect to `then` with a session, unless `check` raises. A `known` browser is redirected in any case."""
+        response = redirect_to(local_path(then))
         try:
             check()
-        except (NotOperator, TooManyTries, TokenUnreadable) as problem:
+        except (NotOperator, TooManyWrongTokens, TokenUnreadable) as problem:
             return response if known else self._refused(problem, then)
         self._site.operators.log_in(response)
         return response
 
-    def _refused(self, problem: NotOperator | TooManyTries | TokenUnreadable, then: str) -> Response:
+    def _refused(self, problem: NotOperator | TooManyWrongTokens | TokenUnreadable, then: str) -> Response:
         response = self._page(problem.message, then)
         response.status_code = problem.status
         response.headers.extend(getattr(problem, "headers", {}))
         return response
 
     def log_out(self) -> Response:
-        """POST /logout: ends the session."""
+        """POST /logout: end the session."""
         check_same_origin(request.headers)
-        response = seen_elsewhere("/login")
+        response = redirect_to("/login")
         self._site.operators.log_out(response)
         return response
 
     def _page(self, problem: str, then: str = "") -> Response:
-        then = local(then or request.args.get("next", ""))
+        then = local_path(then or request.args.get("next", ""))
         return render_answer(self._site, "login.html", "login", self.values(), problem=problem, then=then)
 
     def values(self) -> dict[str, Any]:
-        standing = self._site.operators.shown()
-        return {"operator": standing.operator, "how": standing.how, "access": self._site.settings.access}
+        proof = self._site.operators.lenient_proof()
+        return {"operator": proof.is_operator, "how": proof.how, "access": self._site.settings.access}
 
 
-def form_fields(limit: int) -> dict[str, str]:
-    """The fields of an HTML form in the present request; of a repeated one the last.
+def read_form(limit: int) -> dict[str, str]:
+    """Read the fields of an HTML form in the current request; a repeated field has its last value.
 
     Raises Unsupported (415), TooLarge (413), InvalidParams.
     """
     kind = media_type(request.environ.get("CONTENT_TYPE") or "")
     if kind != FORM:
-        raise Unsupported(f"send this form as {FORM}; not as {kind or 'nothing said'}")
+        raise Unsupported(f"send this form as {FORM}; the content type is {kind or 'missing'}")
     body = read_body(request.environ, limit)
     try:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100))
     except ValueError as problem:
-        raise InvalidParams(f"this is no form in UTF-8: {problem}") from problem
+        raise InvalidParams(f"the form is not valid UTF-8 form data: {problem}") from problem
 
 
-def local(path: str) -> str:
-    """A path of this hub to go on to; `/` for everything else."""
-    return path if _HERE.fullmatch(path) and len(path) < 2000 else "/"
+def local_path(path: str) -> str:
+    """The path when it is a path of this hub, else `/`."""
+    return path if _LOCAL_PATH.fullmatch(path) and len(path) < 2000 else "/"
 
 
-def seen_elsewhere(path: str) -> Response:
-    """Go on to another page of this hub, by GET."""
+def redirect_to(path: str) -> Response:
+    """Redirect to another page of this hub (303)."""
     response = Response(status=303)
     response.headers["Location"] = path
     response.headers["Cache-Control"] = "no-store"
@@ -111,7 +110,7 @@ def seen_elsewhere(path: str) -> Response:
 
 
 def operator_blueprint(site: Site) -> Blueprint:
-    """`/login` and `/logout`."""
+    """The routes `/login` and `/logout`."""
     views = _Views(site)
     pages = Blueprint("operator", __name__)
     pages.add_url_rule("/login", "login", views.show)

@@ -1,7 +1,7 @@
 """Links that log a browser in as the operator, once each: `/login?once=...`.
 
-A link carries a random number and the time, signed with the hub's key. The first use is noted in the journal, which
-all workers share, so that a second use is refused. A new token ends the links that were made before it.
+A link holds a random number and the time, signed with the key of the hub. The journal, which all workers share, records
+the first use; a second use is refused. A new operator token ends all older links.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.access.operator_token import OperatorToken
 from patchbay.store import Journal
+from patchbay.topics import LOGIN_LINKS
 
 LINK_SECONDS = 3600
-"""Seconds that a link can be used."""
+"""Seconds that a link is valid."""
 
 MAX_LINK_CHARACTERS = 1024
 
-USED = "operator/links/"
-"""The journal topics of links that were used, one for each."""
 
 SIGNER: dict[str, Any] = {"digest_method": sha256, "key_derivation": "hmac"}
-"""How the hub signs what it hands out to its operator."""
+"""The signature options of links, sessions and forms."""
 
 
 class LoginLinks:
-    """The links of one hub, whose key is `key`."""
+    """The login links of one hub; `key` is its secret key."""
 
     def __init__(self, key: bytes, token: OperatorToken) -> None:
         self._signer = URLSafeTimedSerializer(key, salt="operator-link", signer_kwargs=SIGNER)
         self._token = token
 
     def make(self) -> str:
-        """The path of a new link. Raises ConfigError when the token's file is damaged."""
+        """Make the path of a new link. Raises ConfigError when the file of the token is damaged."""
         return "/login?once=" + self._signer.dumps([secrets.token_hex(16), self._token.generation()])
 
     def redeem(self, text: str, journal: Journal) -> bool:
-        """Whether this is the first use of a good link; the link is used up then."""
+        """Use a link; return whether the link is valid and this is its first use."""
         if len(text) > MAX_LINK_CHARACTERS:
             return False
         try:
@@ -49,6 +48,6 @@ class LoginLinks:
             return False
         if not hmac.compare_digest(str(generation), self._token.generation()):
             return False
-        topic = USED + str(nonce)
-        mine = journal.append(topic, b"used", LINK_SECONDS)
-        return journal.read(topic, limit=1)[0].seq == mine
+        topic = LOGIN_LINKS + str(nonce)
+        own_seq = journal.append(topic, b"used", LINK_SECONDS)
+        return journal.read(topic, limit=1)[0].seq == own_seq

@@ -1,10 +1,10 @@
-"""Who the operator is, and whether a request may change things: one place that everything asks.
+"""The operator: authentication of requests, and permission to change the hub. All checks of the hub use this module.
 
-Rules: the operator always proves it, on the hub's own machine too. A program sends the token as `Authorization:
-Bearer`; a browser logs in at `/login`, with the token or with a link that works once, and gets a signed session cookie.
-A change needs besides that no other site caused it, and a form of a page carries a signed value from that page. A token
-is never shown in an answer or logged. The right token is never throttled; wrong ones are counted by address.
-Sources: ACCESS section 1; THREATS 0.3 (no defaults), 1.4 (CSRF, DNS rebinding); RFC 6750; RFC 6265bis (`__Host-`).
+The operator always authenticates, also on the machine of the hub. A program sends the token as `Authorization: Bearer`.
+A browser logs in at `/login`, with the token or with a login link, and gets a signed session cookie. A change also
+needs proof that no other site caused the request; the form of a page carries a signed value (CSRF token). Responses and
+logs never hold a token. The right token is always accepted; wrong tokens are counted by client address and limited.
+Sources: RFC 6750; RFC 6265bis (`__Host-`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from patchbay.access.operator_token import OperatorToken
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
+from patchbay.topics import OPERATOR_SESSIONS
 from patchbay.web.operator.login_links import SIGNER, LoginLinks
 from patchbay.wire.security import check_same_origin
 
@@ -37,76 +38,76 @@ SESSION_SECONDS = 30 * 24 * 3600
 """Seconds that a session of the operator lasts."""
 
 FORM_SECONDS = 12 * 3600
-"""Seconds that a form of a page can be sent."""
+"""Seconds that the form of a page is valid."""
 
-TRIES, WINDOW = 10, 60.0
-"""Wrong tokens of one address in so many seconds that are answered with 401; more get 429."""
+MAX_WRONG_TOKENS, WRONG_TOKEN_SECONDS = 10, 60.0
+"""One address gets 401 for this number of wrong tokens in this number of seconds; then it gets 429."""
 
-ADDRESSES = 1024
-"""Addresses whose wrong tokens are remembered."""
+MAX_TRACKED_ADDRESSES = 1024
+"""Addresses with counted wrong tokens, at most."""
 
-ENDED = "operator/ended/"
-"""The journal topics of sessions that were logged out, one for each."""
 
 SESSION, TOKEN = "session", "token"
-"""How a request proves that the operator sent it: by the cookie of a session, or by the token."""
+"""The kinds of proof: the cookie of a session, or the token."""
 
-STANDING = "patchbay.standing"
-"""Name in the environ of what was found out about a request."""
+PROOF_KEY = "patchbay.operator_proof"
+"""The key in the WSGI environ that caches the proof of a request."""
 
 
 class NotOperator(Refused):
-    """The request needs the operator, and does not prove that the operator sent it."""
+    """The request needs the operator, but has no valid proof."""
 
     status = 401
     headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="patchbay"'}
 
 
 class WrongToken(NotOperator):
-    """A token was shown that is not the operator's. What was shown is not repeated."""
+    """The token of the request is wrong. The message does not repeat it."""
 
     def __init__(self) -> None:
-        super().__init__("that is not the operator's token; `patchbay token --show` prints the right one")
+        super().__init__("the operator's token is wrong; `patchbay token --show` prints the right one")
 
 
 class WrongLink(NotOperator):
-    """A login link was used before, is too old, or is not one of this hub."""
+    """The login link was used before, is too old, or comes from another hub."""
 
     def __init__(self) -> None:
-        super().__init__("this login link was used before, or is too old; `patchbay login` prints a new one")
+        super().__init__("this login link was used before or is too old; `patchbay login` prints a new one")
 
 
-class TooManyTries(Refused):
-    """An address has shown too many wrong tokens, and this is another wrong one."""
+class TooManyWrongTokens(Refused):
+    """The token is wrong, and the address has sent too many wrong tokens."""
 
     status = 429
-    headers: ClassVar = {"Retry-After": f"{WINDOW:.0f}"}
+    headers: ClassVar = {"Retry-After": f"{WRONG_TOKEN_SECONDS:.0f}"}
 
     def __init__(self) -> None:
-        super().__init__(f"too many wrong tokens came from your address; try again in {WINDOW:.0f} seconds")
+        super().__init__(
+            f"too many wrong tokens came from your address; try again in {WRONG_TOKEN_SECONDS:.0f} seconds"
+        )
 
 
 class TokenUnreadable(Refused):
-    """The file of the operator's token is damaged. Where it is and what it holds is said in the log only."""
+    """The file of the operator's token is damaged. Only the log has its path and the details."""
 
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("this hub cannot check who its operator is; its log says why")
+        super().__init__("this hub cannot check the operator's token; the log of the hub has the reason")
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorProof:
-    """How a request proves that the operator sent it (SESSION, TOKEN); empty where it does not.
+    """The proof that the operator sent a request. `how` is SESSION or TOKEN, empty without proof.
 
-    `nonce` names the session.
+    `nonce` identifies the session.
     """
 
     how: str = ""
     nonce: str = ""
 
     @property
-    def operator(self) -> bool:
+    def is_operator(self) -> bool:
         return bool(self.how)
 
 
@@ -118,7 +119,7 @@ class Operators:
         self._settings = settings
         self._journal = store.journal
         self._readonly = readonly
-        self._tries = Tries()
+        self._wrong_tokens = WrongTokenCounter()
         self.token = OperatorToken(folder)
         self.token.ensure()
         key = load_key(folder)
@@ -127,40 +128,39 @@ class Operators:
         self._forms = URLSafeTimedSerializer(key, salt="operator-form", signer_kwargs=SIGNER)
 
     def is_operator(self, environ: Mapping[str, Any]) -> bool:
-        """Whether a request proves that the operator sent it, by the token or by the cookie of a session.
+        """Whether a request has valid proof (token or session cookie) that the operator sent it.
 
-        Ask this wherever something is shown that is the operator's alone, with the WSGI environ of the request:
-        `request.environ` in Flask, the environ itself in the transports. It never raises: a wrong token, an ended
-        session and a damaged token file all answer False. The answer is found out once for each request. What
-        changes something asks `check_change` instead, which proves besides that no other site caused the request.
+        Use it wherever a response holds values for the operator only. `environ` is the WSGI environ of the request
+        (`request.environ` in Flask). It never raises: for a wrong token, an ended session or a damaged token file it
+        returns False. Each request is checked once. Changes use `check_change` instead, which also checks the origin.
         """
-        return isinstance(found := self._found(environ), OperatorProof) and found.operator
+        return isinstance(found := self._found(environ), OperatorProof) and found.is_operator
 
-    def standing(self) -> OperatorProof:
-        """How the present request proves the operator. Raises WrongToken, TooManyTries, TokenUnreadable."""
+    def proof(self) -> OperatorProof:
+        """The proof of the current request. Raises WrongToken, TooManyWrongTokens, TokenUnreadable."""
         found = self._found(request.environ)
         if isinstance(found, Refused):
             raise found
         return found
 
-    def shown(self) -> OperatorProof:
-        """The same for a page that everybody may see: a wrong token proves nothing there."""
+    def lenient_proof(self) -> OperatorProof:
+        """The proof of the current request for a public page; a wrong token counts as no proof."""
         found = self._found(request.environ)
         return found if isinstance(found, OperatorProof) else OperatorProof()
 
     def _found(self, environ: Mapping[str, Any]) -> OperatorProof | Refused:
-        found: OperatorProof | Refused | None = environ.get(STANDING)
+        found: OperatorProof | Refused | None = environ.get(PROOF_KEY)
         if found is None:
             try:
-                found = self._standing(Request(dict(environ)))
+                found = self._check_proof(Request(dict(environ)))
             except Refused as problem:
                 found = problem
             if isinstance(environ, dict):
-                environ[STANDING] = found
+                environ[PROOF_KEY] = found
         return found
 
-    def _standing(self, sent: Request) -> OperatorProof:
-        shown = _bearer(sent)
+    def _check_proof(self, sent: Request) -> OperatorProof:
+        shown = _bearer_token(sent)
         if shown is not None:
             self.check_token(shown, sent.remote_addr or "")
             return OperatorProof(TOKEN)
@@ -168,66 +168,66 @@ class Operators:
         return OperatorProof(SESSION, nonce) if nonce else OperatorProof()
 
     def check_operator(self) -> OperatorProof:
-        """The standing of the operator; raises NotOperator (401) for everybody else."""
-        standing = self.standing()
-        if not standing.operator:
-            raise NotOperator("only the operator of this hub may do this: log in at /login, or send the token")
-        return standing
+        """Return the proof of the operator. Raises NotOperator (401) without proof."""
+        proof = self.proof()
+        if not proof.is_operator:
+            raise NotOperator("only the operator of this hub can do this: log in at /login, or send the token")
+        return proof
 
     def check_change(self, form: Mapping[str, str] | None = None) -> OperatorProof:
-        """Let the present request change something, or raise. Call it before anything else is done.
+        """Check that the current request may change something. Call it before any other work.
 
-        `form` are the fields of a request that an HTML form sent: `csrf` among them has to be what `csrf()` gave.
-        Raises Refused (403) when another site may have caused it, NotOperator (401), ReadOnly (405).
+        `form` holds the fields of an HTML form; its field `csrf` must be the value of `csrf()`. Raises Refused (403)
+        when another site may have caused the request, NotOperator (401), ReadOnly (405).
         """
         return self._checked(form, changes=True)
 
     def check_use(self, form: Mapping[str, str] | None = None) -> OperatorProof:
-        """The same for what is the operator's alone but changes nothing here: a read-only hub allows it."""
+        """Like `check_change`, for actions of the operator that change nothing; a read-only hub allows them."""
         return self._checked(form, changes=False)
 
     def _checked(self, form: Mapping[str, str] | None, changes: bool) -> OperatorProof:
         check_same_origin(request.headers)
-        standing = self.check_operator()
+        proof = self.check_operator()
         if changes and self._readonly():
-            raise ReadOnly("this hub was booted read-only: nothing can be changed here")
-        if standing.how == SESSION and not {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}:
+            raise ReadOnly("this hub was booted read-only: you cannot change anything")
+        if proof.how == SESSION and not {"Sec-Fetch-Site", "Origin"} & {name for name, _ in request.headers}:
             raise Refused(
-                "a browser that sends its cookie has to say where the request comes from, and this one did not"
+                "a request with the session cookie needs the header Sec-Fetch-Site or Origin, and this one has neither"
             )
-        if form is not None and standing.how != TOKEN:
-            self._check_form(form.get("csrf", ""), standing)
-        return standing
+        if form is not None and proof.how != TOKEN:
+            self._check_form(form.get("csrf", ""), proof)
+        return proof
 
     def csrf(self) -> str:
-        """The value of the field `csrf` in a form of a page that is being shown; empty for who may change nothing."""
-        standing = self.shown()
-        return self._forms.dumps(standing.nonce or TOKEN) if standing.operator else ""
+        """The value for the field `csrf` in a form of the current page; empty when the reader is not the operator."""
+        proof = self.lenient_proof()
+        return self._forms.dumps(proof.nonce or TOKEN) if proof.is_operator else ""
 
     def check_token(self, token: str, address: str) -> None:
-        """Raises WrongToken (401), TooManyTries (429) after many wrong ones of this address, TokenUnreadable (503)."""
+        """Check a token. Raises WrongToken (401), TooManyWrongTokens (429), TokenUnreadable (503)."""
         try:
             right = self.token.fits(token)
         except ConfigError as problem:
             raise _unreadable(problem) from problem
         if not right:
-            self._tries.count(address)
+            self._wrong_tokens.count(address)
             raise WrongToken
 
     def check_link(self, once: str, address: str) -> None:
-        """Use a login link up. Raises WrongLink (401), TooManyTries (429), TokenUnreadable (503)."""
+        """Use a login link. Raises WrongLink (401), TooManyWrongTokens (429), TokenUnreadable (503)."""
         try:
             right = self.links.redeem(once, self._journal)
         except ConfigError as problem:
             raise _unreadable(problem) from problem
         if not right:
-            self._tries.count(address)
+            self._wrong_tokens.count(address)
             raise WrongLink
 
     def log_in(self, response: Response) -> None:
-        """Give the browser that gets this response a session; its token or its link has been checked."""
+        """Add a session cookie to the response. Check the token or the login link first."""
         session = self._sessions.dumps([secrets.token_hex(16), self.token.generation()])
-        over_tls = _over_tls(request)
+        over_tls = _is_over_tls(request)
         response.set_cookie(
             self._cookie(over_tls),
             session,
@@ -239,19 +239,19 @@ class Operators:
         )
 
     def log_out(self, response: Response) -> None:
-        """End the session of the present request, everywhere."""
-        nonce, over_tls = self._session(request), _over_tls(request)
+        """End the session of the current request in all workers."""
+        nonce, over_tls = self._session(request), _is_over_tls(request)
         if nonce:
-            self._journal.append(ENDED + nonce, b"ended", SESSION_SECONDS)
+            self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
         response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
     def _cookie(self, over_tls: bool) -> str:
-        # Cookies do not know ports: two hubs on one machine would log each other out.
+        # Cookies ignore ports: without the port in the name, two hubs on one machine would share a cookie.
         return "__Host-patchbay" if over_tls else f"patchbay-{self._settings.port}"
 
     def _session(self, sent: Request) -> str:
-        """The nonce of the session whose cookie came along, when it is still good. Raises TokenUnreadable."""
-        text = sent.cookies.get(self._cookie(_over_tls(sent)))
+        """The nonce of the valid session cookie of a request, or an empty text. Raises TokenUnreadable."""
+        text = sent.cookies.get(self._cookie(_is_over_tls(sent)))
         if not text or len(text) > 1024:
             return ""
         try:
@@ -262,19 +262,19 @@ class Operators:
             good = hmac.compare_digest(str(generation), self.token.generation())
         except ConfigError as problem:
             raise _unreadable(problem) from problem
-        return str(nonce) if good and not self._journal.last(ENDED + str(nonce)) else ""
+        return str(nonce) if good and not self._journal.last(OPERATOR_SESSIONS + str(nonce)) else ""
 
-    def _check_form(self, text: str, standing: OperatorProof) -> None:
+    def _check_form(self, text: str, proof: OperatorProof) -> None:
         try:
-            said = self._forms.loads(text[:1024], max_age=FORM_SECONDS)
+            owner = self._forms.loads(text[:1024], max_age=FORM_SECONDS)
         except BadData as problem:
-            raise Refused("this form is too old, or not one of this hub: load the page again and repeat") from problem
-        if not hmac.compare_digest(str(said), standing.nonce or TOKEN):
-            raise Refused("this form was made for another session: load the page again and repeat")
+            raise Refused("this form is too old or comes from another hub: reload the page and try again") from problem
+        if not hmac.compare_digest(str(owner), proof.nonce or TOKEN):
+            raise Refused("this form belongs to another session: reload the page and try again")
 
 
-class Tries:
-    """Wrong tokens by address, as many as matter. Safe to use from many threads."""
+class WrongTokenCounter:
+    """Counts wrong tokens by client address. Safe to use from many threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -282,29 +282,29 @@ class Tries:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def count(self, address: str) -> None:
-        """One more wrong token. Raises TooManyTries when the address has shown TRIES others within WINDOW."""
+        """Count one wrong token. Raises TooManyWrongTokens above MAX_WRONG_TOKENS within WRONG_TOKEN_SECONDS."""
         with self._lock:
-            times = self._wrong.setdefault(address, deque(maxlen=TRIES))
-            late = len(times) >= TRIES and self._clock() - times[0] < WINDOW
+            times = self._wrong.setdefault(address, deque(maxlen=MAX_WRONG_TOKENS))
+            late = len(times) >= MAX_WRONG_TOKENS and self._clock() - times[0] < WRONG_TOKEN_SECONDS
             if not late:
                 times.append(self._clock())
             self._wrong.move_to_end(address)
-            while len(self._wrong) > ADDRESSES:
+            while len(self._wrong) > MAX_TRACKED_ADDRESSES:
                 self._wrong.popitem(last=False)
         if late:
-            raise TooManyTries
+            raise TooManyWrongTokens
 
 
 def _unreadable(problem: ConfigError) -> TokenUnreadable:
-    log.error("the operator cannot prove who they are: %s", problem.message)
+    log.error("cannot check the operator's token: %s", problem.message)
     return TokenUnreadable()
 
 
-def _over_tls(sent: Request) -> bool:
-    """Whether the browser speaks TLS, to the hub or to what stands before it. Believing that wrongly does no harm."""
+def _is_over_tls(sent: Request) -> bool:
+    """Whether the browser uses TLS, to the hub or to its proxy. A forged header does no harm."""
     return sent.is_secure or sent.headers.get("X-Forwarded-Proto", "").lower() == "https"
 
 
-def _bearer(sent: Request) -> str | None:
+def _bearer_token(sent: Request) -> str | None:
     kind, _, token = sent.headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else None

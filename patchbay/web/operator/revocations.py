@@ -1,7 +1,6 @@
-"""`/history/revoke`: what is revoked and why, and the form that revokes a content or a server, or takes that back.
+"""`/history/revoke`: the list of revocations, and the form that revokes a content or a server, or undoes a revocation.
 
-Rules: everybody may read what is revoked; the operator alone changes it, with a reason that the history shows.
-Sources: DESIGN section 4; THREATS 1.4.
+Everyone can read the list. Only the operator can change it, and must give a reason, which the history shows.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import asdict
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
-from patchbay.web.operator.changes import WHO, reason, sent, why_not
-from patchbay.web.operator.login import seen_elsewhere
+from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
+from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
 
@@ -27,7 +26,7 @@ class _Views:
         self._revocations = site.catalogue.revocations
 
     def show(self) -> Response:
-        """What is revoked now, and the form; `target` fills it in."""
+        """GET: the current revocations and the form; `target` is the initial value of its field."""
         found = [asdict(each) for each in self._revocations.all()]
         return render_answer(
             self._site,
@@ -35,24 +34,24 @@ class _Views:
             "history",
             {"revocations": found},
             target=request.args.get("target", ""),
-            sealed=why_not(self._site),
+            refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
         )
 
     def change(self) -> Response:
-        """POST: revoke `target`, or lift its revocation where `do` says so. Raises Refused, ReadOnly, InvalidParams."""
-        fields = sent(self._site)
+        """POST: revoke `target`, or undo its revocation with `do=lift`. Raises Refused, ReadOnly, InvalidParams."""
+        fields = read_change_form(self._site)
         target, why, do = fields.get("target", "").strip(), fields.get("why", ""), fields.get("do", REVOKE)
         if do not in (REVOKE, LIFT):
-            raise InvalidParams(f"do has to be {REVOKE} or {LIFT}; it is {do!r:.60}")
+            raise InvalidParams(f"do must be {REVOKE} or {LIFT}; it is {do!r:.60}")
         change = self._revocations.revoke if do == REVOKE else self._revocations.lift
-        change(target, WHO, reason(why, ""))
+        change(target, CHANGED_BY, format_reason(why, ""))
         self._site.catalogue.refresh()
-        return seen_elsewhere(PAGE)
+        return redirect_to(PAGE)
 
 
 def revocation_blueprint(site: Site) -> Blueprint:
-    """`/history/revoke`."""
+    """The routes of `/history/revoke`."""
     views = _Views(site)
     pages = Blueprint("revocations", __name__)
     pages.add_url_rule(PAGE, "show", views.show)

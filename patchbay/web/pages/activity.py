@@ -1,8 +1,7 @@
-"""The pages about calls: `/activity` with its plots, `/activity/<id>` for one call, and the same for programs.
+"""The pages about calls: `/activity` with its charts, `/activity/<id>` for one call, and both as JSON.
 
-They only read; arguments, results and what callers wrote are the operator's to see. A page holds what all workers
-wrote; what runs at this moment, and which streams are open, is told of the worker that answers.
-Sources: DESIGN section 8; docs/operation.md, Watching.
+The pages only read. Only the operator sees arguments, results and other texts of callers. The records come from all
+workers; the running calls and the open streams are those of the worker that responds.
 """
 
 from __future__ import annotations
@@ -21,37 +20,46 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.web.api.activity_stream import watching
+from patchbay.topics import SERVED
+from patchbay.web.api.activity_stream import stream_activity
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.pages.activity_numbers import BARS, STEPS, by_tool, ended, most_called_tools, over_time, slowest
-from patchbay.web.pages.answers import number_in, render_answer
-from patchbay.web.rendering.plots import bars, format_duration, spread, with_shares
+from patchbay.web.pages.activity_numbers import (
+    MAX_BARS,
+    STEP_SECONDS,
+    classify_outcome,
+    count_over_time,
+    group_by_tool,
+    most_called_tools,
+    slowest_tools,
+)
+from patchbay.web.pages.answers import parse_number, render_answer
+from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration
 from patchbay.web.site import Site
 from patchbay.wire.responses import STREAM
 
 MAX_RECORDS = 1000
-"""Records of one answer."""
+"""Records of one response, at most."""
 
-SHOWN = 50
-"""Records of one page, unless more or fewer are asked for."""
+DEFAULT_RECORDS = 50
+"""Records of one page when the request has no `limit`."""
 
-PLOTTED = 5000
-"""Records that plots are made of: the newest that fit."""
+MAX_PLOTTED_RECORDS = 5000
+"""Charts show the newest records that match the filter, up to this number."""
 
-SHORTEST = 60.0
-"""Seconds that plots show, at least."""
+MIN_PLOT_SECONDS = 60.0
+"""The shortest time span of a chart, in seconds."""
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class UnknownRecord(PatchbayError):
-    """There is no record of this id; it may have been forgotten."""
+    """There is no record with this id; old records are deleted."""
 
     code, status = -32602, 404
 
 
-class TooManyWatch(PatchbayError):
-    """All places for streams that listen are taken."""
+class TooManyStreams(PatchbayError):
+    """The number of listening streams has reached the setting `listeners`."""
 
     status = 503
 
@@ -63,10 +71,10 @@ class _Views:
         self._activity = dispatcher.desk.activity
 
     def page(self) -> Response:
-        """Plots, filters, and a table. As JSON: `records` without arguments and answers, `next`, `running`."""
+        """GET /activity: charts, filters and a table; as JSON `records` (without contents), `next`, `running`."""
         wanted = self._asked()
         found = self._found(wanted)
-        given = {name: value for name, value in request.args.items() if value and name != "before"}
+        query_args = {name: value for name, value in request.args.items() if value and name != "before"}
         numbers = self._numbers(wanted)
         return render_answer(
             self._site,
@@ -77,73 +85,79 @@ class _Views:
                 "next": found.next,
                 "running": self._running(wanted),
             },
-            wanted=wanted,
-            given=given,
-            query=urlencode(given),
+            chosen=wanted,
+            query_args=query_args,
+            query=urlencode(query_args),
             numbers=numbers,
-            plots=_drawn(numbers),
+            plots=_draw_plots(numbers),
             first=not request.args.get("before"),
             servers=sorted(server.name for server in self._site.catalogue.all()),
             outcomes=OUTCOMES,
             days=self._site.settings.activity_days,
-            took=format_duration,
+            format_duration=format_duration,
         )
 
     def plots(self) -> Response:
-        """The numbers behind the plots, as JSON."""
+        """GET /activity/plots.json: the numbers of the charts."""
         return json_answer(self._numbers(self._asked()))
 
     def record(self, id: str) -> Response:
-        """One record with all that was kept. Raises InvalidParams, UnknownRecord."""
+        """GET /activity/<id>: one record with all its fields. Raises InvalidParams, UnknownRecord."""
         record = self._activity.find(id)
         if record is None:
-            raise UnknownRecord(f"there is no record {id} here; it may have been forgotten (setting activity_days)")
-        strangers = not self._site.operators.shown().operator
-        record = record.for_strangers() if strangers else record
+            raise UnknownRecord(f"there is no record {id}; the hub deletes old records (setting activity_days)")
+        hides_contents = not self._site.operators.lenient_proof().is_operator
+        record = record.for_strangers() if hides_contents else record
         story = self._story(record)
         return render_answer(
-            self._site, "call.html", "activity", record.shown(), **story, took=format_duration, strangers=strangers
+            self._site,
+            "call.html",
+            "activity",
+            record.shown(),
+            **story,
+            format_duration=format_duration,
+            hides_contents=hides_contents,
         )
 
     def events(self) -> Response:
-        """Calls as they end (activity_stream.py). Raises TooManyWatch (503)."""
+        """GET /activity/events: new calls as server-sent events. Raises TooManyStreams (503)."""
         wanted, places = self._asked(), self._dispatcher.places
         if not places.acquire():
-            raise TooManyWatch("too many streams are open; try again later (setting listeners)")
+            raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
-        frames = watching(store, self._site.settings, wanted, partial(self._running, wanted))
+        frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted))
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)
         return response
 
     def _asked(self) -> Filter:
-        """The filter of the present request, for who sent it. Raises InvalidParams."""
-        return replace(requested_filter(), for_strangers=not self._site.operators.shown().operator)
+        """The filter of the current request, with the rights of its sender. Raises InvalidParams."""
+        return replace(requested_filter(), for_strangers=not self._site.operators.lenient_proof().is_operator)
 
     def _found(self, wanted: Filter) -> Page:
         limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
         return self._activity.recent(wanted, limit, before)
 
     def _numbers(self, wanted: Filter) -> dict[str, Any]:
-        """What the plots show: of the newest `PLOTTED` calls that fit; `all` says whether there were no more."""
-        found = self._activity.recent(wanted, PLOTTED, contents=False)
+        """The numbers of the charts, from the newest matching calls. `all` is False when there are more calls."""
+        found = self._activity.recent(wanted, MAX_PLOTTED_RECORDS, contents=False)
         now = time.time()
         end = min(wanted.until, now)
         oldest = min((record.at for record in found.records), default=end)
         begin = oldest if found.next or not wanted.since else wanted.since
-        begin = max(min(begin, end - SHORTEST), end - STEPS[-1] * (BARS - 1))
-        tools = by_tool(found.records)
+        begin = max(min(begin, end - MIN_PLOT_SECONDS), end - STEP_SECONDS[-1] * (MAX_BARS - 1))
+        tools = group_by_tool(found.records)
         places = self._dispatcher.places
         return {
             "calls": len(found.records),
             "all": found.next is None,
-            "failed": sum(ended(record) == "failed" for record in found.records),
+            "failed": sum(classify_outcome(record) == "failed" for record in found.records),
             "begin": begin,
             "end": end,
-            "over_time": over_time(found.records, begin, end, places.past()),
+            "over_time": count_over_time(found.records, begin, end, places.past()),
             "busiest": most_called_tools(tools),
-            "slowest": slowest(tools),
+            "slowest": slowest_tools(tools),
             "open": {
                 "running": len(self._activity.running),
                 "streamed": len(self._dispatcher.streams),
@@ -153,29 +167,34 @@ class _Views:
         }
 
     def _running(self, wanted: Filter) -> list[dict[str, Any]]:
-        """What is being answered now; others than the operator see only names that a server lists."""
+        """The running calls. Readers other than the operator see only names that a server lists."""
         runs = sorted(self._activity.running.copy(), key=lambda run: run.at)
         return [
-            {"server": run.server.name, "method": run.method, "name": _name(run, wanted.for_strangers), "at": run.at}
+            {
+                "server": run.server.name,
+                "method": run.method,
+                "name": _run_name(run, wanted.for_strangers),
+                "at": run.at,
+            }
             for run in runs
         ]
 
     def _story(self, record: Record) -> dict[str, Any]:
-        """How one call is told: its events on a line, and how it can be made again."""
+        """The template values of one call: its events with their positions in percent, and the request to repeat it."""
         span = max(record.ms, 0.001)
-        line = [{"x": min(100.0, each.ms / span * 100), "moment": each} for each in record.moments]
-        served = self._site.catalogue.store.names.get(f"served/{record.server}")
+        positions = [{"x": min(100.0, each.ms / span * 100), "event": each} for each in record.moments]
+        served = self._site.catalogue.store.names.get(f"{SERVED}{record.server}")
         return {
             "record": record,
-            "line": line,
+            "positions": positions,
             "more": record.events - len(record.moments),
-            "replay": _replay(record),
+            "replay": _replay_request(record),
             "changed": bool(record.version) and served != record.version,
         }
 
 
-def _replay(record: Record) -> dict[str, Any] | None:
-    """The call again, as a method with its params; None where its arguments were not kept, or it cannot be repeated."""
+def _replay_request(record: Record) -> dict[str, Any] | None:
+    """The method and params that repeat a call; None when the record has no arguments, or its method cannot repeat."""
     if record.arguments is None:
         return None
     if record.method == "resources/read":
@@ -193,61 +212,61 @@ def _replay(record: Record) -> dict[str, Any] | None:
     }
 
 
-def _drawn(numbers: dict[str, Any]) -> dict[str, Any]:
+def _draw_plots(numbers: dict[str, Any]) -> dict[str, Any]:
     return {
-        "calls": bars(numbers["over_time"]),
-        "open": bars(numbers["over_time"], ("at_once",), "listening"),
-        "latency": spread(numbers["busiest"]),
-        "slowest": with_shares(numbers["slowest"], "p95"),
+        "calls": draw_bars(numbers["over_time"]),
+        "open": draw_bars(numbers["over_time"], ("at_once",), "listening"),
+        "latency": draw_spread(numbers["busiest"]),
+        "slowest": add_shares(numbers["slowest"], "p95"),
     }
 
 
-def _name(run: CallRecording, for_strangers: bool) -> str:
+def _run_name(run: CallRecording, for_strangers: bool) -> str:
     if run.named is not None:
         return run.named.name
     return "" if for_strangers else run.name[:128]
 
 
 def requested_filter() -> Filter:
-    """The filter that the present request asks for. Raises InvalidParams."""
+    """The filter in the query of the current request. Raises InvalidParams."""
     args, now = request.args, time.time()
     outcome = args.get("outcome", "")
     if outcome and outcome not in OUTCOMES:
-        raise InvalidParams(f"outcome has to be one of {', '.join(OUTCOMES)}; it is {outcome!r:.60}")
+        raise InvalidParams(f"outcome must be one of {', '.join(OUTCOMES)}; it is {outcome!r:.60}")
     begin, end = args.get("since", ""), args.get("until", "")
-    until = moment("until", end, now) if end else inf
-    return Filter(args.get("server", ""), args.get("tool", ""), outcome, moment("since", begin, now), until)
+    until = parse_time("until", end, now) if end else inf
+    return Filter(args.get("server", ""), args.get("tool", ""), outcome, parse_time("since", begin, now), until)
 
 
 def _limit(text: str) -> int:
     if not text:
-        return SHOWN
-    found = number_in(text, MAX_RECORDS)
+        return DEFAULT_RECORDS
+    found = parse_number(text, MAX_RECORDS)
     if found is None:
-        raise InvalidParams(f"limit has to be a number from 1 to {MAX_RECORDS}; it is {text!r:.60}")
+        raise InvalidParams(f"limit must be a number from 1 to {MAX_RECORDS}; it is {text!r:.60}")
     return found
 
 
-def moment(what: str, text: str, now: float) -> float:
-    """A moment as Unix time, from seconds, from ISO 8601 (UTC unless it says otherwise), or from how long ago it was.
+def parse_time(parameter: str, text: str, now: float) -> float:
+    """Parse a time in a query into Unix seconds; errors name the `parameter`.
 
-    That is a number and a unit: `90s`, `15m`, `2h`, `7d`; an empty text, or what lies before 1970, is 0. Raises
-    InvalidParams.
+    The text is a number of seconds since 1970, an ISO 8601 time (UTC when it has no offset), or an age: `90s`, `15m`,
+    `2h`, `7d`. An empty text and times before 1970 give 0. Raises InvalidParams.
     """
     if not text:
         return 0.0
     number, unit = text[:-1], text[-1]
-    if unit in UNITS and len(number) < 10 and number.isascii() and number.isdigit():
-        return max(0.0, now - int(number) * UNITS[unit])
+    if unit in UNIT_SECONDS and len(number) < 10 and number.isascii() and number.isdigit():
+        return max(0.0, now - int(number) * UNIT_SECONDS[unit])
     if len(text) < 20 and text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)
     try:
-        # A blank in a query is what a plus sign in it becomes.
+        # The query parser turns a plus sign into a space.
         found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
         return max(0.0, (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as problem:
         raise InvalidParams(
-            f"{what} has to be a time such as 15m, 2h, 7d or 2026-01-31T12:00:00; it is {text!r:.60}"
+            f"{parameter} must be a time such as 15m, 2h, 7d or 2026-01-31T12:00:00; it is {text!r:.60}"
         ) from problem
 
 

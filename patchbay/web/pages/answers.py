@@ -1,7 +1,7 @@
-"""A page for people, the same as JSON for programs.
+"""Responses of pages: HTML for people, JSON for programs.
 
-Rule: a client that names JSON and would not rather have HTML gets the data the page was made from, and so does
-everybody at the page's address with `.json` behind it; caches are told that it depends on `Accept`.
+A client gets JSON when its `Accept` header names JSON and does not prefer HTML, and at the URL of the page with `.json`
+at the end. The header `Vary: Accept` tells caches about it.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from patchbay.web.site import Site, wants_html
 
 
 def wants_json(accept: str) -> bool:
-    """Whether an `Accept` header names JSON, and HTML not at least as much."""
+    """Whether an `Accept` header names JSON and does not prefer HTML."""
     return "application/json" in accept and not wants_html(accept)
 
 
-def at_json_address() -> bool:
-    """Whether the present request came by an address that ends in `.json` by its rule, not by the name of a thing."""
+def is_json_address() -> bool:
+    """Whether the route of the current request ends with `.json`; a name that ends with `.json` does not count."""
     rule = request.url_rule
     return rule is not None and rule.rule.endswith(".json")
 
 
-def number_in(text: str, most: int) -> int | None:
-    """The whole number from 1 to `most` (below 10**8) that a query says; None for anything else."""
+def parse_number(text: str, most: int) -> int | None:
+    """Parse a whole number from 1 to `most` (below 10**8); None for any other text."""
     if not (text.isascii() and text.isdigit() and len(text) < 9):
         return None
     return int(text) if 1 <= int(text) <= most else None
 
 
 def render_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
-    """`data` as JSON, or as a page that is given `view` besides."""
-    return _told(data, lambda: site.html(template, here, **data, **view))
+    """Respond with `data` as JSON, or with a page whose template gets `data` and `view`."""
+    return _respond(data, lambda: site.html(template, here, **data, **view))
 
 
 def content_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:
-    """The same with a content-addressed template. Raises ConfigError when it cannot be used."""
-    return _told(data, lambda: site.content_html(template, here, **data, **view))
+    """Like `render_answer`, with a content-addressed template. Raises ConfigError when the template is invalid."""
+    return _respond(data, lambda: site.content_html(template, here, **data, **view))
 
 
 def list_answer(site: Site, template: str, here: str, rows: list[dict[str, Any]], **view: Any) -> Response:
-    """`rows` as a JSON array, or as a page that is given `view`."""
-    return _told(rows, lambda: site.html(template, here, **view))
+    """Respond with `rows` as a JSON array, or with a page whose template gets `view`."""
+    return _respond(rows, lambda: site.html(template, here, **view))
 
 
-def _told(data: Any, shown: Callable[[], Response]) -> Response:
-    json = at_json_address() or wants_json(request.headers.get("Accept", ""))
-    response = json_answer(data) if json else shown()
+def _respond(data: Any, render_page: Callable[[], Response]) -> Response:
+    json = is_json_address() or wants_json(request.headers.get("Accept", ""))
+    response = json_answer(data) if json else render_page()
     response.vary.add("Accept")
     return response

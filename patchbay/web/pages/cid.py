@@ -1,7 +1,6 @@
-"""The page of a content: what it says, shown by its kind, and its links in and out.
+"""The page of a content: the content itself, the references to it and the references in it.
 
-`/cid/<cid>` is the bytes for every program; whoever wants HTML gets this page, and the bytes under any extension.
-Source: DESIGN section 8; issue "Pages that people like to look at", part 4.
+`/cid/<cid>` returns the bytes to programs and this page to browsers; `/cid/<cid>.<extension>` always returns the bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from flask import Response, request
 from patchbay.catalogue.contents.links import IncomingLink, Links
 from patchbay.kind import kind_named
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.rendering.content_kinds import dump, image_type, kind_of, text_of
-from patchbay.web.rendering.highlighting import source
-from patchbay.web.rendering.markdown import MOST_RENDERED, markdown
+from patchbay.web.rendering.content_kinds import decode_text, detect_kind, hex_dump, image_type
+from patchbay.web.rendering.highlighting import highlight_source
+from patchbay.web.rendering.markdown import MAX_RENDERED_CHARACTERS, render_nodes
 from patchbay.web.site import Site
 
 EXTENSIONS = {"json": "json", "markdown": "md", "text": "txt", "binary": "bin"}
@@ -33,9 +32,9 @@ class ContentPages:
         self._links = Links(self._store)
 
     def page(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
-        """The page of a content: its canonical CID, its bytes, and prefixes of the names that may be told."""
-        kind = kind_of(data, self._known_as(cid))
-        text = text_of(data)
+        """Render the page of a content. `cid` is canonical; the page shows only names with one of the `prefixes`."""
+        kind = detect_kind(data, self._known_as(cid))
+        text = decode_text(data)
         shown = text is not None and kind not in ("image", "binary")
         return self._site.html(
             "cid.html",
@@ -45,19 +44,21 @@ class ContentPages:
             bytes=len(data),
             raw=f"/cid/{cid}.{self._extension(kind, data)}",
             key=request.args.get("key", ""),
-            code=source(text or "", kind) if shown else None,
-            nodes=markdown(text or "") if kind == "markdown" and len(text or "") <= MOST_RENDERED else None,
-            dump=dump(data) if kind == "binary" else None,
-            into=[_told(each) for each in self._links.incoming(cid, prefixes)],
+            code=highlight_source(text or "", kind) if shown else None,
+            nodes=render_nodes(text or "")
+            if kind == "markdown" and len(text or "") <= MAX_RENDERED_CHARACTERS
+            else None,
+            dump=hex_dump(data) if kind == "binary" else None,
+            into=[_link_values(each) for each in self._links.incoming(cid, prefixes)],
             out=self._links.outgoing(cid, data),
         )
 
     def links(self, cid: str, data: bytes, prefixes: Sequence[str]) -> Response:
-        """The same as JSON, without the content."""
+        """The references to and in a content, as JSON."""
         return json_answer(
             {
                 "cid": cid,
-                "kind": kind_of(data, self._known_as(cid)),
+                "kind": detect_kind(data, self._known_as(cid)),
                 "bytes": len(data),
                 "into": [asdict(each) for each in self._links.incoming(cid, prefixes)],
                 "out": [asdict(each) for each in self._links.outgoing(cid, data)],
@@ -71,7 +72,7 @@ class ContentPages:
         return EXTENSIONS.get(kind) or kind_named(kind).endings[0].removeprefix(".")
 
     def _known_as(self, cid: str) -> Iterator[str]:
-        """What the servers say it is: their definition, or a resource of some media type."""
+        """The kinds that servers declare for a content: their definition, or a Markdown resource."""
         for server in self._site.catalogue.all():
             if server.definition == cid:
                 yield server.kind
@@ -80,8 +81,8 @@ class ContentPages:
                     yield "markdown"
 
 
-def _told(link: IncomingLink) -> dict[str, Any]:
-    """A link in, with the page of what it comes from."""
+def _link_values(link: IncomingLink) -> dict[str, Any]:
+    """An incoming link as JSON, with the page of its source."""
     part, _, name = link.label.partition("/")
     page = f"/{part}/{quote(name, safe='')}" if part in ("servers", "variables") and name else None
     return asdict(link) | {"page": page}

@@ -1,8 +1,7 @@
-"""What pages show: servers and descriptors as plain values, ready for a template.
+"""Servers and descriptors as plain values for templates.
 
-Nothing here reads a request or a store; what a stranger wrote stays text, and characters that a reader does not see are
-shown by code point.
-Sources: REQUIREMENTS VWR-5, VWR-6; MCP specification, server/tools and JSON Schema 2020-12.
+These functions read no request and no store. Texts of servers stay text; hidden characters are replaced by their code
+points. Source: MCP specification, server/tools; JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.hidden_characters import show_hidden_characters
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.settings import Settings
+from patchbay.views.hidden_characters import show_hidden_characters
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),
@@ -26,7 +25,7 @@ HINTS = {
     "idempotentHint": ("safe to repeat", "not safe to repeat"),
     "openWorldHint": ("reaches outside", "stays inside"),
 }
-"""Tool annotations in words: said true, said false."""
+"""Tool annotations in words: (when true, when false)."""
 
 LIMITS = (
     ("minimum", "at least {}"),
@@ -38,32 +37,32 @@ LIMITS = (
     ("maxItems", "{} entries or fewer"),
 )
 
-SHOWN = 100
-"""Tools on one page of a server, and as many resources and prompts."""
+ITEMS_PER_PAGE = 100
+"""Tools, resources and prompts on one page of a server."""
 
 MAX_OBJECT_DEPTH = 4
-"""How many objects inside each other are shown as rows."""
+"""Nested objects are shown as rows up to this depth."""
 
-MOST_ROWS = 500
-"""Rows of one schema; definitions that name each other make millions of a few lines."""
+MAX_SCHEMA_ROWS = 500
+"""Rows of one schema; a short schema with references can expand to millions of rows."""
 
 PLURALS = {"string": "strings", "number": "numbers", "integer": "integers", "boolean": "booleans", "object": "objects"}
 
 
-def endpoint(name: str, version: str | None = None) -> str:
-    """The path of a server's endpoint, of exactly one version when it is given."""
+def endpoint_path(name: str, version: str | None = None) -> str:
+    """The path of a server's endpoint, or of the endpoint of one version."""
     return f"/mcp/{quote(name, safe='')}" + (f"@{version}" if version else "")
 
 
-def status(server: Server) -> str:
-    """`on`, `off` or `broken`."""
+def server_status(server: Server) -> str:
+    """The status of a server: `on`, `off` or `broken`."""
     if server.broken:
         return "broken"
     return "on" if server.enabled else "off"
 
 
-def summary(server: Server, settings: Settings) -> dict[str, Any]:
-    """A server as one card or row: a JSON object of plain values. `runs` says where its code runs."""
+def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
+    """A server as a JSON object for one card or row. `runs` describes the process that runs its code."""
     groups = (
         (len(server.tools), "tool"),
         (len(server.resources) + len(server.templates), "resource"),
@@ -71,76 +70,76 @@ def summary(server: Server, settings: Settings) -> dict[str, Any]:
     )
     return {
         "name": server.name,
-        "title": _shown(server.title or server.name),
-        "description": _shown(server.description),
+        "title": _show_hidden(server.title or server.name),
+        "description": _show_hidden(server.description),
         "kind": server.kind,
         "origin": server.origin,
-        "status": status(server),
+        "status": server_status(server),
         "broken": server.broken,
         "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
         "version": server.version,
-        "runs": asdict(runs(server, settings)),
+        "runs": asdict(describe_isolation(server, settings)),
         "tools": len(server.tools),
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
-        "endpoint": endpoint(server.name),
+        "endpoint": endpoint_path(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
         "page": f"/servers/{quote(server.name, safe='')}",
     }
 
 
-def runs(server: Server, settings: Settings) -> Confinement:
-    """Where the code of a server runs."""
+def describe_isolation(server: Server, settings: Settings) -> Confinement:
+    """Describe the process that runs the code of a server."""
     return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
 
 
-def detail(server: Server, settings: Settings) -> dict[str, Any]:
-    """Everything the meta page shows of a server."""
-    return summary(server, settings) | {
-        "instructions": _shown(server.instructions),
+def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
+    """All values of a server for its meta page."""
+    return summarize_server(server, settings) | {
+        "instructions": _show_hidden(server.instructions),
         "definition": server.definition,
         "config_cid": server.config_cid,
         "config": dict(server.config),
-        "pinned": endpoint(server.name, server.version),
-        "tools": [tool(server.name, each, place) for place, each in enumerate(server.tools.values(), 1)],
-        "resources": [listed(each) for each in server.resources.values()],
-        "templates": [listed(each) for each in server.templates.values()],
-        "prompts": [listed(each) for each in server.prompts.values()],
+        "pinned": endpoint_path(server.name, server.version),
+        "tools": [describe_tool(server.name, each, place) for place, each in enumerate(server.tools.values(), 1)],
+        "resources": [describe_descriptor(each) for each in server.resources.values()],
+        "templates": [describe_descriptor(each) for each in server.templates.values()],
+        "prompts": [describe_descriptor(each) for each in server.prompts.values()],
         "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
     }
 
 
-def listed(descriptor: Descriptor) -> dict[str, Any]:
-    """A resource, resource template or prompt."""
+def describe_descriptor(descriptor: Descriptor) -> dict[str, Any]:
+    """A resource, resource template or prompt as a JSON object."""
     wire = descriptor.wire
     return {
         "name": descriptor.name,
-        "title": _shown(wire.get("title") or wire.get("name") or descriptor.name),
-        "description": _shown(wire.get("description", "")),
-        "gist": _shown(first_line(wire.get("description") or "")),
+        "title": _show_hidden(wire.get("title") or wire.get("name") or descriptor.name),
+        "description": _show_hidden(wire.get("description", "")),
+        "gist": _show_hidden(first_line(wire.get("description") or "")),
         "uri": wire.get("uri") or wire.get("uriTemplate"),
-        "mime": _shown(wire.get("mimeType")),
-        "rows": [row(each["name"], each, bool(each.get("required"))) for each in wire.get("arguments") or []],
+        "mime": _show_hidden(wire.get("mimeType")),
+        "rows": [property_row(each["name"], each, bool(each.get("required"))) for each in wire.get("arguments") or []],
         "source": descriptor.source,
         "digest": descriptor.digest,
         "wire": dict(wire),
     }
 
 
-def tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[str, Any]:
-    """A tool, with its input as rows for a table and its schemas as JSON. `place` is its number on its server."""
+def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[str, Any]:
+    """A tool as a JSON object, with its arguments as rows. `place` is its number on its server, from 1."""
     wire = descriptor.wire
     plain = f"/{quote(server, safe='')}"
     if descriptor.name != server:
         plain += f"/{quote(descriptor.name, safe='')}"
-    return listed(descriptor) | {
+    return describe_descriptor(descriptor) | {
         "place": place,
-        "title": _shown(wire.get("title")),
+        "title": _show_hidden(wire.get("title")),
         "annotations": dict(wire.get("annotations") or {}),
-        "warning": warning(wire.get("annotations") or {}),
-        "hints": hints(wire.get("annotations") or {}),
-        "rows": rows(wire.get("inputSchema")),
+        "warning": describe_warning(wire.get("annotations") or {}),
+        "hints": describe_hints(wire.get("annotations") or {}),
+        "rows": schema_rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
@@ -148,13 +147,13 @@ def tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[str, Any]:
     }
 
 
-def hints(annotations: Mapping[str, Any]) -> list[str]:
+def describe_hints(annotations: Mapping[str, Any]) -> list[str]:
     """Tool annotations as words."""
     return [words[0] if annotations[key] else words[1] for key, words in HINTS.items() if key in annotations]
 
 
-def warning(annotations: Mapping[str, Any]) -> str:
-    """The one hint that matters before a tool is called: that it reads only, or that it may destroy; else empty."""
+def describe_warning(annotations: Mapping[str, Any]) -> str:
+    """The hint that matters before a call: `reads only` or `may destroy`; empty for other tools."""
     if annotations.get("readOnlyHint"):
         return HINTS["readOnlyHint"][0]
     return HINTS["destructiveHint"][0] if annotations.get("destructiveHint") else ""
@@ -165,33 +164,37 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def rows(schema: Any) -> list[dict[str, Any]]:
+def schema_rows(schema: Any) -> list[dict[str, Any]]:
     """The properties of an object schema as rows: name, type, required, description, default, limits.
 
-    Properties of objects and of lists of objects inside it follow theirs, as `address.city` and `points[].x`;
-    a `$ref` is followed where it names a definition of the same schema. At most MOST_ROWS.
+    Nested properties follow their parent, as `address.city` and `points[].x`. A `$ref` to a definition of the same
+    schema is resolved. At most MAX_SCHEMA_ROWS rows.
     """
-    return list(islice(_rows(schema, schema, "", MAX_OBJECT_DEPTH), MOST_ROWS)) if isinstance(schema, Mapping) else []
+    return (
+        list(islice(_rows(schema, schema, "", MAX_OBJECT_DEPTH), MAX_SCHEMA_ROWS))
+        if isinstance(schema, Mapping)
+        else []
+    )
 
 
 def _rows(schema: Mapping[str, Any], root: Mapping[str, Any], above: str, depth: int) -> Iterator[dict[str, Any]]:
     properties = schema.get("properties")
     if depth == 0 or not isinstance(properties, Mapping):
         return
-    said = schema.get("required")
-    required = said if isinstance(said, list) else []
+    listed = schema.get("required")
+    required = listed if isinstance(listed, list) else []
     for name, each in properties.items():
-        yield row(above + name, each, name in required)
-        inner = _followed(each, root)
+        yield property_row(above + name, each, name in required)
+        inner = _follow_reference(each, root)
         if "properties" in inner:
             yield from _rows(inner, root, f"{above}{name}.", depth - 1)
-        items = _followed(inner.get("items"), root)
+        items = _follow_reference(inner.get("items"), root)
         if "properties" in items:
             yield from _rows(items, root, f"{above}{name}[].", depth - 1)
 
 
-def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema, or the one that its `$ref` names; empty when there is none to look into."""
+def _follow_reference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Resolve the `$ref` of a schema; empty when it does not name a schema."""
     if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
         found: Any = root
         for step in schema["$ref"].removeprefix("#/").split("/"):
@@ -200,40 +203,40 @@ def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def row(name: str, schema: Any, required: bool) -> dict[str, Any]:
-    """One property. A schema may be `true` or `false`, which say nothing about the type."""
+def property_row(name: str, schema: Any, required: bool) -> dict[str, Any]:
+    """One property as a row. The schema may be `true` or `false`; then the type is `any`."""
     known: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
     return {
-        "name": _shown(name),
-        "type": _shown(type_of(known)),
+        "name": _show_hidden(name),
+        "type": _show_hidden(describe_type(known)),
         "required": required,
-        "description": _shown(known.get("description", "")),
+        "description": _show_hidden(known.get("description", "")),
         "has_default": "default" in known,
         "default": known.get("default"),
-        "limits": [_shown(words.format(known[key])) for key, words in LIMITS if key in known],
+        "limits": [_show_hidden(words.format(known[key])) for key, words in LIMITS if key in known],
     }
 
 
-def _shown(value: Any) -> Any:
-    """A text with its hidden characters shown; every other value as it is."""
+def _show_hidden(value: Any) -> Any:
+    """Replace hidden characters of a text by their code points; other values stay as they are."""
     return show_hidden_characters(value) if isinstance(value, str) else value
 
 
-def type_of(schema: Any, depth: int = 3) -> str:
-    """A schema's type in words: `list of strings`, `one of "a", "b"`, `integer or null`."""
+def describe_type(schema: Any, depth: int = 3) -> str:
+    """The type of a schema in words: `list of strings`, `one of "a", "b"`, `integer or null`."""
     if not isinstance(schema, Mapping) or depth == 0:
         return "any"
     if "enum" in schema and isinstance(schema["enum"], list):
         return "one of " + ", ".join(repr(each) if isinstance(each, str) else str(each) for each in schema["enum"])
     for key in ("anyOf", "oneOf"):
         if isinstance(schema.get(key), list):
-            return " or ".join(dict.fromkeys(type_of(each, depth - 1) for each in schema[key]))
+            return " or ".join(dict.fromkeys(describe_type(each, depth - 1) for each in schema[key]))
     if isinstance(schema.get("$ref"), str):
         return str(schema["$ref"]).rsplit("/", 1)[-1]
     kind = schema.get("type", "any")
     if isinstance(kind, list):
         return " or ".join(map(str, kind))
     if kind == "array":
-        inner = type_of(schema.get("items"), depth - 1)
+        inner = describe_type(schema.get("items"), depth - 1)
         return "list" if inner == "any" else f"list of {PLURALS.get(inner, inner)}"
     return f"{kind} ({schema['format']})" if "format" in schema else str(kind)

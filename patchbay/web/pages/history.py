@@ -1,8 +1,8 @@
-"""`/history`: roots and moves of names, any two states compared, and the way back.
+"""`/history`: roots, changes of names, comparisons and rollbacks.
 
-Rules: going back is a change like any other, with a reason and a root of its own; it is confirmed on a page that says
-what will differ, and goes only to what a name really was; a hub that changed meanwhile is not overwritten.
-Sources: DESIGN section 4; THREATS 1.4; issue "Pages that people like to look at", part 4.
+A rollback is a change with a reason and a root of its own. A page first shows the differences and asks for
+confirmation. A name can return only to a content that it had before. A hub that changed after the confirmation page is
+not overwritten.
 """
 
 from __future__ import annotations
@@ -21,25 +21,30 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
-from patchbay.web.operator.changes import WHO, reason, sent, why_not
-from patchbay.web.operator.login import seen_elsewhere
+from patchbay.topics import PAGE_TEMPLATES, ROOT
+from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
+from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.past_roots import changes, rows_of
-from patchbay.web.pages.server import compared
-from patchbay.web.rendering.differences import Difference, Rows, differences, is_image
-from patchbay.web.rendering.templates import short
+from patchbay.web.pages.past_roots import image_rows, list_root_changes
+from patchbay.web.pages.server import compare_contents
+from patchbay.web.rendering.differences import Difference, Rows, find_differences, is_boot_image
+from patchbay.web.rendering.templates import shorten_cid
 from patchbay.web.site import Site
 
-PAGE = 50
-"""Roots or moves on one page."""
+CHANGES_PER_PAGE = 50
+"""Roots, or changes of names, on one page."""
 
-READ = 500
-"""Moves that are read at once."""
+MOVES_PER_READ = 500
+"""Changes of a name that one query of the store reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where to go back to: a root, or what one name was. `wanted` are the names that move, `after` the rows then."""
+class RollbackTarget:
+    """The target of a rollback: a root, or an earlier content of one name.
+
+    `wanted` maps each name that changes to its CID; None removes the name. `after` holds the rows of the boot image
+    after the rollback.
+    """
 
     what: str
     fields: Mapping[str, str]
@@ -54,26 +59,26 @@ class _Views:
         self._saving = ServerEditor(self._store, site.settings.servers)
 
     def history(self) -> Response:
-        """Roots, newest first; `before` is the seq of the last one seen."""
-        found = changes(self._store, PAGE + 1, before := _before())
-        rows = [asdict(each) for each in found[:PAGE]]
-        older = rows[-1]["seq"] if len(found) > PAGE else None
-        sealed = why_not(self._site)
+        """GET /history: roots, newest first; `before` is the sequence number of the last root of the previous page."""
+        found = list_root_changes(self._store, CHANGES_PER_PAGE + 1, before := _requested_before())
+        rows = [asdict(each) for each in found[:CHANGES_PER_PAGE]]
+        older = rows[-1]["seq"] if len(found) > CHANGES_PER_PAGE else None
+        refusal = explain_refusal(self._site)
         return render_answer(
-            self._site, "history.html", "history", {"changes": rows, "older": older}, before=before, sealed=sealed
+            self._site, "history.html", "history", {"changes": rows, "older": older}, before=before, refusal=refusal
         )
 
     def names(self) -> Response:
-        """Moves of all names, or of the one that `name` says, newest first.
+        """GET /history/names: changes of all names, or of the query's `name`, newest first.
 
-        The operator sees every name; all others see the names that describe the hub.
+        The operator sees every name; other readers see the names that describe the hub.
         """
         name = request.args.get("name", "")
-        operator = self._site.operators.shown().operator
+        operator = self._site.operators.lenient_proof().is_operator
         prefixes = () if operator else CONFIGURATION_PREFIXES
-        found = self._store.names.past(name, PAGE + 1, before := _before(), prefixes)
-        rows = [asdict(move) for move in found[:PAGE]]
-        older = rows[-1]["seq"] if len(found) > PAGE else None
+        found = self._store.names.past(name, CHANGES_PER_PAGE + 1, before := _requested_before(), prefixes)
+        rows = [asdict(move) for move in found[:CHANGES_PER_PAGE]]
+        older = rows[-1]["seq"] if len(found) > CHANGES_PER_PAGE else None
         data = {"only": name, "moves": rows, "older": older}
         return render_answer(
             self._site,
@@ -82,17 +87,20 @@ class _Views:
             data,
             before=before,
             parts=[f"{part}/" for part in PARTS],
-            sealed=why_not(self._site),
+            refusal=explain_refusal(self._site),
             operator=operator,
         )
 
     def compare(self) -> Response:
-        """`old` and `new`: two roots name by name, or any two contents side by side. Raises BadCid, MissingBlob."""
-        old, new = canonical(_given("old")), canonical(_given("new"))
+        """GET /history/compare: compare `old` and `new`: roots by name, other contents line by line.
+
+        Raises BadCid, MissingBlob.
+        """
+        old, new = canonical(_required_argument("old")), canonical(_required_argument("new"))
         datas = [self._readable(cid) for cid in (old, new)]
-        whole = all(is_image(data) for data in datas)
-        found = differences(self._store, *(rows_of(data) for data in datas)) if whole else []
-        contents = None if whole else compared(self._store, old, new)
+        whole = all(is_boot_image(data) for data in datas)
+        found = find_differences(self._store, *(image_rows(data) for data in datas)) if whole else []
+        contents = None if whole else compare_contents(self._store, old, new)
         data = {
             "old": old,
             "new": new,
@@ -103,16 +111,19 @@ class _Views:
         return render_answer(self._site, "compare.html", "history", data, found=found, compared=contents)
 
     def _readable(self, cid: str) -> bytes:
-        """The bytes of a canonical CID. Raises MissingBlob for what is not the configuration's, but to the operator."""
-        if not (self._site.operators.shown().operator or self._site.catalogue.contents.is_public(cid)):
+        """Read the bytes of a canonical CID. Only the operator can read contents outside the configuration.
+
+        Raises MissingBlob.
+        """
+        if not (self._site.operators.lenient_proof().is_operator or self._site.catalogue.contents.is_public(cid)):
             raise MissingBlob([cid])
         return self._store.blobs.get(cid)
 
     def confirm(self) -> Response:
-        """What going back would change, and the button that does it."""
+        """GET /history/rollback: show the differences and the button that rolls back."""
         target = self._target(request.args)
         now = current_image(self._store)
-        found: list[Difference] = differences(self._store, rows_of(now), target.after)
+        found: list[Difference] = find_differences(self._store, image_rows(now), target.after)
         return render_answer(
             self._site,
             "rollback.html",
@@ -120,49 +131,49 @@ class _Views:
             {"what": target.what, "differences": found},
             fields=target.fields,
             found=found,
-            sealed=why_not(self._site),
+            refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
         )
 
     def roll_back(self) -> Response:
-        """POST: go back. Raises Refused, ReadOnly, StaleUpdate, InvalidParams."""
-        fields = sent(self._site)
+        """POST /history/rollback. Raises Refused, ReadOnly, StaleUpdate, InvalidParams."""
+        fields = read_change_form(self._site)
         target = self._target(fields)
         if not target.wanted:
-            raise InvalidParams(f"{target.what} is what is served already: nothing was changed")
-        why = reason(fields.get("why", ""), f"back to {target.what}")
-        self._saving.names(target.wanted, WHO, why, {"root": fields.get("seen") or None})
+            raise InvalidParams(f"{target.what} is already current: nothing was changed")
+        why = format_reason(fields.get("why", ""), f"roll back to {target.what}")
+        self._saving.names(target.wanted, CHANGED_BY, why, {"root": fields.get("seen") or None})
         self._site.catalogue.refresh()
-        return seen_elsewhere("/history")
+        return redirect_to("/history")
 
-    def _target(self, given: Mapping[str, str]) -> Target:
-        seen = {"seen": self._store.names.get("root") or ""}
+    def _target(self, given: Mapping[str, str]) -> RollbackTarget:
+        seen = {"seen": self._store.names.get(ROOT) or ""}
         if given.get("root"):
             cid = canonical(given["root"])
             return self._root(cid, seen)
         name, cid = given.get("name", ""), given.get("cid", "")
         if name.partition("/")[0] not in PARTS:
-            raise InvalidParams("expected root, or name and cid: where to go back to")
-        _check_had(self._store, name, cid or None)
+            raise InvalidParams("expected the query parameter root, or name and cid: the target of the rollback")
+        _check_was_named(self._store, name, cid or None)
         row = self._row(name, cid)
-        rows = rows_of(current_image(self._store))
+        rows = image_rows(current_image(self._store))
         after = {key: value for key, value in rows.items() if key != name} | ({name: row} if row else {})
         wanted = {} if self._store.names.get(name) == (cid or None) else {name: cid or None}
-        what = f"{name} as it was ({short(cid)})" if cid else f"a hub without {name}"
-        return Target(what, {"name": name, "cid": cid, **seen}, wanted, after)
+        what = f"{name} as it was ({shorten_cid(cid)})" if cid else f"a hub without {name}"
+        return RollbackTarget(what, {"name": name, "cid": cid, **seen}, wanted, after)
 
-    def _root(self, cid: str, seen: Mapping[str, str]) -> Target:
-        _check_had(self._store, "root", cid)
+    def _root(self, cid: str, seen: Mapping[str, str]) -> RollbackTarget:
+        _check_was_named(self._store, "root", cid)
         data = self._store.blobs.get(cid)
         image = parse_image(data, cid)
         then: dict[str, str] = {name: self._store.blobs.put(blob) for name, blob in image.blobs().items()}
-        then |= {f"templates/{name}": each for name, each in image.templates.items()}
+        then |= {f"{PAGE_TEMPLATES}{name}": each for name, each in image.templates.items()}
         now = {name: each for part in PARTS for name, each in self._store.names.all(f"{part}/").items()}
         wanted = {name: then.get(name) for name in sorted({*now, *then}) if now.get(name) != then.get(name)}
-        return Target(f"the root {short(cid)}", {"root": cid, **seen}, wanted, rows_of(data))
+        return RollbackTarget(f"the root {shorten_cid(cid)}", {"root": cid, **seen}, wanted, image_rows(data))
 
     def _row(self, name: str, cid: str) -> dict[str, Any]:
-        """What a boot image would say of a name that points to this CID."""
+        """The row of a boot image for a name that points to this CID."""
         part, _, rest = name.partition("/")
         if not cid:
             return {}
@@ -174,35 +185,35 @@ class _Views:
         return {"name": rest, **orjson.loads(data)}
 
 
-def _check_had(store: Store, name: str, cid: str | None) -> None:
-    """Only what a name was is a way back: knowing a CID is no permission. Raises InvalidParams."""
-    if not any(move.cid == cid for move in _moves(store, name)):
+def _check_was_named(store: Store, name: str, cid: str | None) -> None:
+    """Check that a name had this CID before. Knowing a CID gives no permission. Raises InvalidParams."""
+    if not any(move.cid == cid for move in _read_moves(store, name)):
         raise InvalidParams(f"{name[:200]} has never been {cid or 'absent'}")
 
 
-def _moves(store: Store, name: str) -> Iterator[NameChange]:
+def _read_moves(store: Store, name: str) -> Iterator[NameChange]:
     before = None
-    while moves := store.names.past(name, READ, before):
+    while moves := store.names.past(name, MOVES_PER_READ, before):
         yield from moves
         before = moves[-1].seq
 
 
-def _before() -> int | None:
+def _requested_before() -> int | None:
     text = request.args.get("before", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise InvalidParams(f"before has to be a whole number; it is {text!r:.60}")
+        raise InvalidParams(f"before must be a whole number; it is {text!r:.60}")
     return int(text) if text else None
 
 
-def _given(key: str) -> str:
+def _required_argument(key: str) -> str:
     text = request.args.get(key, "")
     if not text:
-        raise InvalidParams(f"expected old and new, two CIDs; {key} is not given")
+        raise InvalidParams(f"expected old and new, two CIDs; {key} is missing")
     return text
 
 
 def history_blueprint(site: Site) -> Blueprint:
-    """`/history` and what is below it."""
+    """The routes of `/history` and below."""
     views = _Views(site)
     pages = Blueprint("history", __name__)
     pages.add_url_rule("/history", "roots", views.history)

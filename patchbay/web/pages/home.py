@@ -1,15 +1,11 @@
-"""The app's own pages: home and the list of servers; and the same as JSON for programs.
-
-Everything here only reads. One server is in `server_pages.py`, what changes content in `content.py` and `editing.py`.
-Source: DESIGN section 8.
-"""
+"""The home page and the list of servers, as HTML and as JSON. Both pages only read."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response
 
 from patchbay.web.pages.answers import list_answer, render_answer
-from patchbay.web.pages.mcp import connections
+from patchbay.web.pages.mcp import list_snippets
 from patchbay.web.site import Site, base_url
 
 
@@ -21,7 +17,7 @@ class _Views:
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        data = {"snippets": connections(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
+        data = {"snippets": list_snippets(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
         return render_answer(self._site, "home.html", "home", data)
 
     def servers(self) -> Response:
@@ -30,7 +26,7 @@ class _Views:
 
 
 def pages_blueprint(site: Site) -> Blueprint:
-    """The app's own pages. Their style sheet and scripts are the app's static files, under /static."""
+    """The routes `/` and `/servers`."""
     views = _Views(site)
     pages = Blueprint("pages", __name__)
     pages.add_url_rule("/", "home", views.home)

@@ -1,8 +1,7 @@
-"""The pages below /mcp, from content-addressed templates: how to connect, and what one server offers.
+"""The pages below /mcp, from content-addressed templates: how to connect, and the offers of one server.
 
-`/mcp` and `/mcp/<server>` are endpoints too: whoever serves those paths asks `wants_html` and calls
-`instruction_page` or redirects to the meta page. Alone, the blueprint here serves the HTML of both.
-Sources: REQUIREMENTS VWR-5, VWR-6, VWR-35, X-5; DESIGN section 8.
+`/mcp` and `/mcp/<server>` are also MCP endpoints. The code that serves these paths checks `wants_html`, then calls
+`instruction_page` or redirects to the meta page.
 """
 
 from __future__ import annotations
@@ -13,56 +12,56 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, UnknownServer
-from patchbay.web.operator.exposure import PERSONAL, from_this_machine
-from patchbay.web.pages.answers import content_answer, number_in
-from patchbay.web.pages.data import SHOWN, endpoint, status
+from patchbay.web.operator.exposure import PERSONAL, is_local_request
+from patchbay.web.pages.answers import content_answer, parse_number
+from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, server_status
 from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
 from patchbay.web.site import Site, base_url
 from patchbay.wire.security import is_loopback
 
 AGGREGATE = "patchbay"
-"""The name under which snippets connect all servers at once."""
+"""The name of the endpoint of all servers in snippets."""
 
 
-def connections(site: Site, server: str, url: str) -> list[Snippet]:
-    """What to copy in order to connect to a server (`name`, `name@cid`, or "" for all) at its URL."""
+def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
+    """The snippets that connect clients to a server (`name`, `name@cid`, or "" for all servers) at its URL."""
     command = stdio_command(site.settings, server, _may_see_folders(site, url))
     return snippets(server.partition("@")[0] or AGGREGATE, url, command)
 
 
 def _may_see_folders(site: Site, url: str) -> bool:
-    """Whether the reader of the present page may see where the folders of this hub are.
+    """Whether the current reader may see the paths of the hub's folders.
 
-    That is the operator at an address of this machine, and in personal mode every reader on this machine.
+    The operator at a loopback URL may see them; in personal mode every reader on this machine may.
     """
     if not is_loopback(urlsplit(url).hostname or ""):
         return False
-    personal = site.settings.access == PERSONAL and from_this_machine(request.environ)
+    personal = site.settings.access == PERSONAL and is_local_request(request.environ)
     return personal or site.operators.is_operator(request.environ)
 
 
 def instruction_page(site: Site) -> Response:
-    """The page of GET /mcp: overview, documentation, servers, snippets for the aggregate endpoint."""
+    """The page of GET /mcp: overview, servers, and snippets for the endpoint of all servers."""
     url = f"{base_url()}/mcp"
-    data = {"url": url, "servers": site.summaries(), "snippets": connections(site, "", url)}
+    data = {"url": url, "servers": site.summaries(), "snippets": list_snippets(site, "", url)}
     return content_answer(site, "mcp/instruction.html", "mcp", data)
 
 
 def meta_page(site: Site, address: str) -> Response:
-    """The page of one server, or of one version of it (`name@cid`); also when it is broken or switched off.
+    """The page of one server, or of one version (`name@cid`). Broken and disabled servers have a page too.
 
-    Raises UnknownServer when there is none of that name or version, InvalidParams for a page that is none.
+    Raises UnknownServer for an unknown name or version, InvalidParams for an invalid page number.
     """
     server, pinned = find_shown_server(site, address)
     base = base_url()
-    exact = endpoint(server.name, server.version) if server.version else None
-    path = exact if pinned and exact else endpoint(server.name)
+    exact = endpoint_path(server.name, server.version) if server.version else None
+    path = exact if pinned and exact else endpoint_path(server.name)
     shown_server = site.detail(server)
     readable = shown_server["resources"] + shown_server["templates"]
     lists = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
-    pages = max(1, *(-(-len(each) // SHOWN) for each in lists.values()))
+    pages = max(1, *(-(-len(each) // ITEMS_PER_PAGE) for each in lists.values()))
     number = _page_number(pages)
-    first = (number - 1) * SHOWN
+    first = (number - 1) * ITEMS_PER_PAGE
     return content_answer(
         site,
         "mcp/meta.html",
@@ -72,10 +71,10 @@ def meta_page(site: Site, address: str) -> Response:
             "pages": pages,
             "number": number,
             "url": base + path,
-            "pinned_url": base + exact if exact and status(server) == "on" else None,
-            "snippets": connections(site, address if pinned else server.name, base + path),
+            "pinned_url": base + exact if exact and server_status(server) == "on" else None,
+            "snippets": list_snippets(site, address if pinned else server.name, base + path),
         },
-        **{name: each[first : first + SHOWN] for name, each in lists.items()},
+        **{name: each[first : first + ITEMS_PER_PAGE] for name, each in lists.items()},
         first=first,
         path=path,
     )
@@ -83,14 +82,14 @@ def meta_page(site: Site, address: str) -> Response:
 
 def _page_number(pages: int) -> int:
     text = request.args.get("page", "1")
-    found = number_in(text, pages)
+    found = parse_number(text, pages)
     if found is None:
-        raise InvalidParams(f"page has to be a number from 1 to {pages}; it is {text!r:.60}")
+        raise InvalidParams(f"page must be a number from 1 to {pages}; it is {text!r:.60}")
     return found
 
 
 def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
-    """The server behind a name or `name@cid`, and whether the address is pinned. Raises UnknownServer."""
+    """Find the server of `name` or `name@cid`; also return whether the address is pinned. Raises UnknownServer."""
     name, _, cid = address.partition("@")
     if cid:
         return site.catalogue.pinned(name, cid, site.operators.is_operator(request.environ)), True
@@ -101,7 +100,7 @@ def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
 
 
 def mcp_pages_blueprint(site: Site, instruction: bool = True) -> Blueprint:
-    """`/mcp/meta/<server>` and, unless another blueprint serves it, the HTML of `GET /mcp`."""
+    """The route `/mcp/meta/<server>` and, with `instruction`, the page of `GET /mcp`."""
     pages = Blueprint("mcp_pages", __name__)
     pages.add_url_rule("/mcp/meta/<address>", "meta", lambda address: meta_page(site, address))
     if instruction:

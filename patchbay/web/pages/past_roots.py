@@ -1,7 +1,4 @@
-"""What each root changed: neighbouring boot images compared, row by row.
-
-Source: DESIGN section 4 (every change makes a new root: history, diff).
-"""
+"""The changes that each root made: compare each boot image with the one before, row by row."""
 
 from __future__ import annotations
 
@@ -12,15 +9,16 @@ from typing import Any
 import orjson
 
 from patchbay.store import Store
+from patchbay.topics import ROOT
 
 PARTS = ("servers", "variables", "templates")
 MAX_NAMES_PER_CHANGE = 20
-"""Names of one change that are told; the rest is a number."""
+"""Names of one change in the list; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedName:
-    """One name that a root added, changed or removed; `cid` of its content where the image says it."""
+    """One name that a root added, changed or removed. `cid` is its content, when the boot image has the CID."""
 
     verb: str
     name: str
@@ -29,7 +27,7 @@ class ChangedName:
 
 @dataclass(frozen=True, slots=True)
 class RootChange:
-    """One root: its move's number, when it came (Unix seconds), who made it and why, and what it changed."""
+    """One root: sequence number, time (Unix seconds), author, reason and changes. `more` counts changes not listed."""
 
     seq: int
     at: float
@@ -40,13 +38,13 @@ class RootChange:
     more: int
 
 
-def changes(store: Store, limit: int, before: int | None = None) -> list[RootChange]:
-    """`limit` roots, newest first, each compared with the one that came before it; older ones than `before`, a seq."""
-    moves = store.names.past("root", limit + 1, before)
+def list_root_changes(store: Store, limit: int, before: int | None = None) -> list[RootChange]:
+    """The newest `limit` roots before sequence number `before`, newest first, each compared with its predecessor."""
+    moves = store.names.past(ROOT, limit + 1, before)
     found = []
     for index, move in enumerate(moves[:limit]):
         earlier = moves[index + 1].cid if index + 1 < len(moves) else None
-        every = difference(_rows(store, earlier), _rows(store, move.cid))
+        every = compare_rows(_rows(store, earlier), _rows(store, move.cid))
         found.append(
             RootChange(
                 move.seq,
@@ -61,23 +59,23 @@ def changes(store: Store, limit: int, before: int | None = None) -> list[RootCha
     return found
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ChangedName]:
-    """What differs between two maps of name to image row, sorted by name."""
-    told = []
+def compare_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[ChangedName]:
+    """The differences between two maps from name to boot image row, sorted by name."""
+    differences = []
     for name in sorted({*before, *after}):
         if name not in after:
-            told.append(ChangedName("removed", name, None))
+            differences.append(ChangedName("removed", name, None))
         elif before.get(name) != after[name]:
             cid = after[name].get("definition_cid") or after[name].get("cid")
-            told.append(ChangedName("changed" if name in before else "added", name, cid))
-    return told
+            differences.append(ChangedName("changed" if name in before else "added", name, cid))
+    return differences
 
 
 def _rows(store: Store, cid: str | None) -> Mapping[str, Any]:
-    return {} if cid is None else rows_of(store.blobs.get(cid))
+    return {} if cid is None else image_rows(store.blobs.get(cid))
 
 
-def rows_of(image: bytes) -> Mapping[str, Any]:
+def image_rows(image: bytes) -> Mapping[str, Any]:
     """The rows of a boot image by full name (`servers/echo`)."""
     document = orjson.loads(image)
     return {f"{part}/{row['name']}": row for part in PARTS for row in document.get(part, [])}

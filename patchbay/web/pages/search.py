@@ -1,7 +1,6 @@
-"""`/search`: everything that the hub offers, found by its words; the same as JSON at `/search.json`.
+"""`/search`: full-text search in everything that the hub offers; as JSON at `/search.json`.
 
-A form that is sent by GET, so that it works without scripts and a search has an address.
-Source: REQUIREMENTS VWR-5; patchbay/catalogue/directory.py.
+The form uses GET: it works without scripts, and each search has a URL.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from flask import Blueprint, Response, request
 from patchbay.catalogue.directory import KINDS, DirectoryEntry, without_marks
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
-from patchbay.web.pages.data import SHOWN
+from patchbay.web.pages.data import ITEMS_PER_PAGE
 from patchbay.web.site import Site
 
 MAX_HITS = 100
-"""Things that one search shows."""
+"""Results of one search, at most."""
 
 
 class _Views:
@@ -26,16 +25,16 @@ class _Views:
         self._site = site
 
     def page(self) -> Response:
-        """A form and what was found. Raises InvalidParams for an unknown kind."""
+        """GET /search: the form and the results. Raises InvalidParams for an unknown kind."""
         query, kind, found = self._found()
         self._site.directory.prepare(self._site.catalogue.all())
-        rows = [row(entry) for entry in found]
-        plainly = [row(entry) | {"snippet": without_marks(entry.snippet)} for entry in found]
+        rows = [hit_row(entry) for entry in found]
+        plain_rows = [hit_row(entry) | {"snippet": without_marks(entry.snippet)} for entry in found]
         return list_answer(
             self._site,
             "search.html",
             "search",
-            plainly,
+            plain_rows,
             query=query,
             kind=kind,
             kinds=KINDS,
@@ -46,15 +45,15 @@ class _Views:
     def _found(self) -> tuple[str, str, list[DirectoryEntry]]:
         query, kind = request.args.get("q", ""), request.args.get("kind", "")
         if kind and kind not in KINDS:
-            raise InvalidParams(f"kind has to be one of {', '.join(KINDS)}; it is {kind!r:.60}")
+            raise InvalidParams(f"kind must be one of {', '.join(KINDS)}; it is {kind!r:.60}")
         return query, kind, self._site.directory.find(self._site.catalogue.all(), query, kind, MAX_HITS)
 
 
-def row(entry: DirectoryEntry) -> dict[str, Any]:
-    """One find as plain values, with the address of the page that shows it."""
+def hit_row(entry: DirectoryEntry) -> dict[str, Any]:
+    """One result as plain values, with the URL of its page."""
     place = f"#{entry.kind}-{entry.place}" if entry.place else ""
-    if entry.place > SHOWN:
-        place = f"?page={(entry.place - 1) // SHOWN + 1}{place}"
+    if entry.place > ITEMS_PER_PAGE:
+        place = f"?page={(entry.place - 1) // ITEMS_PER_PAGE + 1}{place}"
     return {
         "kind": entry.kind,
         "server": entry.server,
@@ -65,9 +64,9 @@ def row(entry: DirectoryEntry) -> dict[str, Any]:
     }
 
 
-def finding_blueprint(site: Site) -> Blueprint:
-    """`/search`; as JSON an array of what was found, best first."""
+def search_blueprint(site: Site) -> Blueprint:
+    """The route `/search`; its JSON is an array of results, best first."""
     views = _Views(site)
-    finding = Blueprint("finding", __name__)
-    finding.add_url_rule("/search", "page", views.page)
-    return finding
+    blueprint = Blueprint("search", __name__)
+    blueprint.add_url_rule("/search", "page", views.page)
+    return blueprint

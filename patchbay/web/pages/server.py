@@ -1,7 +1,6 @@
-"""`/servers/<name>`: what one server is made of, its versions, and any two of them compared.
+"""`/servers/<name>`: the definition, the configuration and the versions of one server, and comparisons of versions.
 
-Rules: everything here only reads; a version that is broken can be looked at like any other.
-Sources: DESIGN sections 4 and 8; JN-45 (what a change means for callers).
+The pages only read. They show broken versions too.
 """
 
 from __future__ import annotations
@@ -20,17 +19,18 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.store import Store
-from patchbay.web.operator.changes import why_not
+from patchbay.topics import SERVED, SERVERS
+from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.rendering.content_kinds import text_of
-from patchbay.web.rendering.highlighting import readable, source
-from patchbay.web.rendering.templates import pretty
+from patchbay.web.rendering.content_kinds import decode_text
+from patchbay.web.rendering.highlighting import format_readable, highlight_source
+from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
 from patchbay.web.site import Site
 
-PAST = 50
-"""How many moves a page shows."""
+MAX_MOVES = 50
+"""Changes of a name on one page, at most."""
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
@@ -41,10 +41,10 @@ class _Views:
         self._store = site.catalogue.store
 
     def server(self, name: str) -> Response:
-        """A server with its source, configuration and versions. Raises UnknownServer."""
+        """GET /servers/<name>: source, configuration and versions. Raises UnknownServer."""
         found, _ = find_shown_server(self._site, name)
         text = definition_text(self._store, found)
-        versions = past(self._store, f"served/{found.name}")
+        versions = list_moves(self._store, f"{SERVED}{found.name}")
         return render_answer(
             self._site,
             "server.html",
@@ -53,17 +53,17 @@ class _Views:
                 "server": self._site.detail(found),
                 "source": text,
                 "versions": versions,
-                "past": past(self._store, f"servers/{found.name}"),
+                "past": list_moves(self._store, f"{SERVERS}{found.name}"),
             },
-            code=source(text, kind_named(found.kind).language) if text is not None else None,
-            wrong=wrong_lines(found),
-            config=source(pretty(found.config), "json") if found.config else None,
-            sealed=why_not(self._site),
+            code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
+            wrong=find_wrong_lines(found),
+            config=highlight_source(format_json(found.config), "json") if found.config else None,
+            refusal=explain_refusal(self._site),
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
 
     def compare(self, name: str) -> Response:
-        """Two versions side by side: `old` and `new` are versions or definitions that the name has had.
+        """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.
 
         Raises UnknownServer, InvalidParams.
         """
@@ -76,9 +76,9 @@ class _Views:
             "servers",
             {
                 "server": name,
-                "old": _told(old),
-                "new": _told(new),
-                "meaning": meaning(old, new),
+                "old": _version_values(old),
+                "new": _version_values(new),
+                "meaning": describe_impact(old, new),
                 "definition": asdict(definitions),
                 "configuration": asdict(configs),
             },
@@ -90,20 +90,24 @@ class _Views:
     def _version(self, name: str, key: str) -> Server:
         cid = request.args.get(key, "")
         if not cid:
-            raise InvalidParams(f"expected old and new, two versions of {name[:128]!r}; {key} is not given")
+            raise InvalidParams(f"expected old and new, two versions of {name[:128]!r}; {key} is missing")
         return self._site.catalogue.version(name, cid)
 
     def _compared(self, old: str | None, new: str | None) -> Comparison:
-        return compared(self._store, old, new)
+        return compare_contents(self._store, old, new)
 
 
-def meaning(old: Server, new: Server) -> dict[str, Any]:
-    """What a change from one version to another means for callers: tools by what breaks, the rest by what differs."""
-    # Tools that are the same on both sides are most of them, and their digests say so.
+def describe_impact(old: Server, new: Server) -> dict[str, Any]:
+    """The effect of a change of version on callers.
+
+    `tools` holds the changes of tools, graded by what breaks; `rest` holds the changes of resources, templates and
+    prompts.
+    """
+    # Most tools are the same in both versions; equal digests show it quickly.
     same = {name for name, one in old.tools.items() if name in new.tools and new.tools[name].digest == one.digest}
     before, after = ([dict(one.wire) for name, one in each.tools.items() if name not in same] for each in (old, new))
     tools = detect_schema_changes(before, after)
-    pairs = [(kind, _listed(old, group), _listed(new, group)) for kind, group in GROUPS]
+    pairs = [(kind, _descriptors(old, group), _descriptors(new, group)) for kind, group in GROUPS]
     rest = [row for kind, before, after in pairs for row in listing_changes(kind, before, after)]
     return {"worst": find_gravest_kind(tools), "tools": [one.to_json() for one in tools], "rest": rest}
 
@@ -111,7 +115,7 @@ def meaning(old: Server, new: Server) -> dict[str, Any]:
 def listing_changes(
     kind: str, before: Mapping[str, Descriptor], after: Mapping[str, Descriptor]
 ) -> list[dict[str, str]]:
-    """What was added, removed or changed among descriptors of one kind, by name."""
+    """The descriptors of one kind that were added, removed or changed, by name."""
     rows = []
     for name in sorted({*before, *after}):
         if name not in after or name not in before:
@@ -123,31 +127,31 @@ def listing_changes(
     return rows
 
 
-def compared(store: Store, old: str | None, new: str | None) -> Comparison:
-    """Two contents side by side; JSON by its indented form, None is empty."""
+def compare_contents(store: Store, old: str | None, new: str | None) -> Comparison:
+    """Compare two contents line by line. JSON is indented first; None is an empty text."""
     texts = []
     for cid in (old, new):
-        text = text_of(store.blobs.get(cid)) if cid else ""
+        text = decode_text(store.blobs.get(cid)) if cid else ""
         if text is None:
-            return Comparison(problem="one of them is no text") if old != new else Comparison()
-        texts.append(readable(text))
+            return Comparison(problem="one of the contents is not text") if old != new else Comparison()
+        texts.append(format_readable(text))
     return compare(texts[0], texts[1])
 
 
-def past(store: Store, name: str) -> list[dict[str, Any]]:
-    """The newest moves of a name, newest first."""
-    return [asdict(move) for move in store.names.past(name, PAST)]
+def list_moves(store: Store, name: str) -> list[dict[str, Any]]:
+    """The newest changes of a name, newest first."""
+    return [asdict(move) for move in store.names.past(name, MAX_MOVES)]
 
 
 def definition_text(store: Store, server: Server) -> str | None:
-    """A server's definition as text; None where it is not in the store or no text."""
+    """The definition of a server as text; None when it is not in the store or is not text."""
     if server.definition is None or store.blobs.missing([server.definition]):
         return None
-    return text_of(store.blobs.get(server.definition))
+    return decode_text(store.blobs.get(server.definition))
 
 
-def wrong_lines(server: Server) -> dict[int, str]:
-    """Lines of a definition that something is wrong with, each with a sentence."""
+def find_wrong_lines(server: Server) -> dict[int, str]:
+    """The lines of a definition that have a problem, each with its message."""
     found = {each.line: f"{each.where}: {each.reason}" for each in reversed(server.problems) if each.line}
     line = find_line(server.broken) if server.broken else None
     if server.broken and line:
@@ -159,12 +163,12 @@ def _own_config(server: Server) -> str | None:
     return None if kind_named(server.kind).is_configuration else server.config_cid
 
 
-def _listed(server: Server, group: str) -> Mapping[str, Descriptor]:
+def _descriptors(server: Server, group: str) -> Mapping[str, Descriptor]:
     found: Mapping[str, Descriptor] = getattr(server, group)
     return found
 
 
-def _told(server: Server) -> dict[str, Any]:
+def _version_values(server: Server) -> dict[str, Any]:
     return {
         "version": server.version,
         "definition": server.definition,

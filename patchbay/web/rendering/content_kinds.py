@@ -1,7 +1,6 @@
-"""What kind of content some bytes are, told from the bytes and from what points at them, and how each kind is shown.
+"""Detect the kind of a content from its bytes and from the servers that refer to it.
 
-Rules: nothing here decides how bytes are served to a browser (that is `content.media_type`); a guess that is wrong
-shows a text with other colours, never anything that runs.
+The kind selects colours and layout only. `media_type` in `web/api/content.py` decides how a browser gets the bytes.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ IMAGES = (
     (b"GIF89a", "image/gif"),
 )
 
-MOST_PARSED = 200_000
-"""Characters of a text that is read to know its language."""
+MAX_PARSED_CHARACTERS = 200_000
+"""Characters of a text that language detection reads, at most."""
 
 _MARKDOWN = re.compile(
     r"^(#{1,6} \S|```|[-*] \S.*\n[-*] \S|---\n[\s\S]*?\n---\n)|\]\([a-z/#][^()\[\]\s]*\)", re.MULTILINE
@@ -33,14 +32,14 @@ _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of an image that browsers draw without running anything; None for all else, SVG too."""
+    """The media type of a bitmap image; None for other content. SVG does not count, because it can hold scripts."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for head, kind in IMAGES if data.startswith(head)), None)
 
 
-def text_of(data: bytes) -> str | None:
-    """Bytes as text, None when they are none."""
+def decode_text(data: bytes) -> str | None:
+    """Decode bytes as UTF-8 text; None when they are not text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -48,25 +47,25 @@ def text_of(data: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def kind_of(data: bytes, known_as: Iterable[str] = ()) -> str:
-    """`image`, `binary`, `json`, `markdown`, `text` or a kind of definition; `known_as` is what others call it."""
+def detect_kind(data: bytes, known_as: Iterable[str] = ()) -> str:
+    """Detect `image`, `binary`, `json`, `markdown`, `text` or a kind of definition; `known_as` lists declared kinds."""
     if image_type(data):
         return "image"
-    text = text_of(data)
+    text = decode_text(data)
     if text is None:
         return "binary"
     named = {"markdown", *(kind.name for kind in known_kinds() if not kind.is_configuration)}
-    said = [kind for kind in known_as if kind in named]
-    if said:
-        return said[0]
+    declared = [kind for kind in known_as if kind in named]
+    if declared:
+        return declared[0]
     if is_json(text):
         return "json"
     recognized = recognized_kind(data)
     if recognized is not None:
         return recognized.name
-    if len(text) <= MOST_PARSED and _is_python(text):
+    if len(text) <= MAX_PARSED_CHARACTERS and _is_python(text):
         return "python"
-    return "markdown" if _MARKDOWN.search(text[:MOST_PARSED]) else "text"
+    return "markdown" if _MARKDOWN.search(text[:MAX_PARSED_CHARACTERS]) else "text"
 
 
 def is_json(text: str) -> bool:
@@ -80,8 +79,8 @@ def is_json(text: str) -> bool:
     return True
 
 
-def dump(data: bytes, most: int = 512) -> list[dict[str, Any]]:
-    """The first bytes as rows of sixteen: where, as hexadecimal, as characters."""
+def hex_dump(data: bytes, most: int = 512) -> list[dict[str, Any]]:
+    """The first bytes as rows of sixteen: offset, hexadecimal, characters."""
     rows = []
     for start in range(0, min(len(data), most), 16):
         part = data[start : start + 16]

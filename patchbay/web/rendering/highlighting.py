@@ -1,8 +1,7 @@
-"""Text as lines of coloured pieces: Pygments reads, a template writes.
+"""Syntax highlighting: split a text into lines of coloured pieces. Pygments reads the text; templates write the markup.
 
-Rules: nothing here makes markup; a piece is a class name of a few fixed ones and the text as it was; what cannot be
-coloured in reasonable time is shown without colours, and nothing is left out in silence.
-Source: issue "Pages that people like to look at", part 4; THREATS 1.4.
+A piece is one of a fixed set of class names, and its text. A text that takes too long is shown without colours. A text
+that is cut is marked as cut.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from pygments.util import ClassNotFound
 
 from patchbay.cid import is_cid
 from patchbay.kind import known_kinds
-from patchbay.web.rendering.templates import MOST_INDENTED, pretty
-from patchbay.web.rendering.time_limits import TookTooLong, within
+from patchbay.web.rendering.templates import MAX_INDENTED_BYTES, format_json
+from patchbay.web.rendering.time_limits import TookTooLong, run_within
 
 Piece = tuple[str, str]
-"""A class and its text; the class is empty for plain text and `cid` for a CID, which is a link."""
+"""A class name and a text. The class is empty for plain text and `cid` for a CID, which becomes a link."""
 
 LINK = "cid"
-MOST_COLOURED = 60_000
-"""Characters of the longest text that is coloured."""
+MAX_COLOURED_CHARACTERS = 60_000
+"""Longer texts have no colours."""
 
-MOST_SECONDS = 1.0
-"""How long the colouring of one text may take; then it is shown without colours."""
+MAX_COLOURING_SECONDS = 1.0
+"""Seconds to colour one text, at most; then the text has no colours."""
 
-MOST_SHOWN = 400_000
-"""Characters that a page shows of a text; the rest is behind the link to its bytes."""
+MAX_SHOWN_CHARACTERS = 400_000
+"""Characters of a text on a page, at most; a link leads to all its bytes."""
 
 _CIDS = re.compile(r"(bafkrei[a-z2-7]{52})")
 
@@ -69,52 +68,57 @@ _CLASSES: tuple[tuple[_TokenType, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text ready to be shown. `cut` says that only its beginning is there."""
+    """A highlighted text. `cut` means that it holds only the beginning."""
 
     language: str
     lines: tuple[tuple[Piece, ...], ...]
     cut: bool
 
 
-def source(text: str, language: str) -> Source:
-    """A text in a language (`json`, `markdown`, a kind of server; any other is plain). JSON is indented first."""
-    shown = indented(text) if language == "json" else text
-    cut = len(shown) > MOST_SHOWN
-    return Source(language, highlighted(shown[:MOST_SHOWN], language), cut)
+def highlight_source(text: str, language: str) -> Source:
+    """Highlight a text in a language: `json`, `markdown` or a kind of server; other names give plain text.
+
+    JSON is indented first.
+    """
+    shown = indent_json(text) if language == "json" else text
+    cut = len(shown) > MAX_SHOWN_CHARACTERS
+    return Source(language, highlight_lines(shown[:MAX_SHOWN_CHARACTERS], language), cut)
 
 
 @lru_cache(maxsize=64)
-def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
-    """A text as lines of pieces, which together are the text without its line ends."""
-    return tuple(tuple(_linked(line)) for line in _lines(_pieces(text, language)))
+def highlight_lines(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
+    """Split a text into lines of pieces. Together the pieces hold the whole text without its line ends."""
+    return tuple(tuple(_link_cids(line)) for line in _split_lines(_colour(text, language)))
 
 
-def indented(text: str) -> str:
-    """JSON with line breaks; what is no JSON, too long or too deep for them stays as it is."""
+def indent_json(text: str) -> str:
+    """Indent JSON. A text that is not JSON, too long or too deep stays as it is."""
     try:
-        return text if len(text) > MOST_INDENTED else pretty(orjson.loads(text))
+        return text if len(text) > MAX_INDENTED_BYTES else format_json(orjson.loads(text))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text
 
 
-def readable(text: str) -> str:
-    """A text as people read it: what looks like JSON is indented."""
-    return indented(text) if text.lstrip()[:1] in ("{", "[") else text
+def format_readable(text: str) -> str:
+    """Format a text for people: indent it when it is JSON."""
+    return indent_json(text) if text.lstrip()[:1] in ("{", "[") else text
 
 
-def _pieces(text: str, language: str) -> list[Piece]:
-    lexer = _lexer(language)
-    if lexer is None or len(text) > MOST_COLOURED:
+def _colour(text: str, language: str) -> list[Piece]:
+    lexer = _find_lexer(language)
+    if lexer is None or len(text) > MAX_COLOURED_CHARACTERS:
         return [("", text)]
     tokens = lexer(stripnl=False, ensurenl=False).get_tokens_unprocessed
     try:
-        return within(MOST_SECONDS, lambda: [(_class_of(kind), value) for _, kind, value in tokens(text)], "the text")
+        return run_within(
+            MAX_COLOURING_SECONDS, lambda: [(_class_of(kind), value) for _, kind, value in tokens(text)], "the text"
+        )
     except TookTooLong:
         return [("", text)]
 
 
-def _lexer(language: str) -> type[Lexer] | None:
-    """The lexer of a language of the pages, or of a kind of server and its language; None for any other."""
+def _find_lexer(language: str) -> type[Lexer] | None:
+    """The lexer of a language or of a kind of server; None for unknown names."""
     found = _LEXERS.get(language)
     named = next((kind.language for kind in known_kinds() if language in (kind.name, kind.language)), None)
     if found is not None or named is None:
@@ -127,11 +131,11 @@ def _lexer(language: str) -> type[Lexer] | None:
 
 @cache
 def _class_of(kind: _TokenType) -> str:
-    """The class of a kind of token, of which there are a few dozen."""
+    """The class name of a type of token."""
     return next((name for among, name in _CLASSES if kind in among), "")
 
 
-def _lines(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _split_lines(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     line: list[Piece] = []
     for kind, value in pieces:
         for number, part in enumerate(value.split("\n")):
@@ -146,7 +150,7 @@ def _lines(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield line
 
 
-def _linked(line: list[Piece]) -> Iterator[Piece]:
+def _link_cids(line: list[Piece]) -> Iterator[Piece]:
     for kind, value in line:
         for place, part in enumerate(_CIDS.split(value)):
             if part:

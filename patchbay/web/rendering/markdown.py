@@ -1,9 +1,9 @@
-"""`POST /render/markdown`: Markdown as a tree of harmless elements, from which a page builds what it shows.
+"""`POST /render/markdown`: convert Markdown to a tree of safe elements, from which a page builds its content.
 
-Rules: raw HTML in the source is text; nh3 cleans what is left; the answer is JSON, never HTML, so that no page
-has to put a string from elsewhere into itself as markup. Images are left out: a page loads nothing from elsewhere.
-A node is a string, or an array of an element's name, its attributes and its nodes: `["a", {"href": "..."}, ["x"]]`.
-Sources: DESIGN sections 9 and 11; THREATS 1.4; CommonMark 0.31.
+HTML in the source becomes text; nh3 cleans the rest. The response is JSON, never HTML: a page inserts no foreign
+markup. Images are left out, because a page loads nothing from other sites. A node is a string, or an array of element
+name, attributes and child nodes: `["a", {"href": "..."}, ["x"]]`.
+Source: CommonMark 0.31.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 from patchbay.errors import InvalidParams, TooLarge
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.rendering.time_limits import within
+from patchbay.web.rendering.time_limits import run_within
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import read_body
 from patchbay.wire.security import check_same_origin
@@ -31,26 +31,26 @@ ELEMENTS = frozenset(
 SCHEMES = frozenset(("http", "https", "mailto"))
 VOID = frozenset(("br", "hr"))
 
-MOST_RENDERED = 100_000
-"""Characters of the longest Markdown that is rendered, which may take a second already."""
+MAX_RENDERED_CHARACTERS = 100_000
+"""Characters of a rendered text, at most; a text of this length can take a second."""
 
-MOST_SECONDS = 2.0
-"""How long the rendering of one text may take."""
+MAX_RENDERING_SECONDS = 2.0
+"""Seconds to render one text, at most."""
 
 MAX_ELEMENT_DEPTH = 100
-"""Elements inside each other; what is deeper stands where they end: neither JSON nor a template goes on for ever."""
+"""Depth of nested elements, at most; deeper content is added to the deepest element."""
 
 _READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-def markdown(text: str) -> list[Any]:
-    """Markdown as nodes."""
+def render_nodes(text: str) -> list[Any]:
+    """Convert Markdown to nodes."""
     html = nh3.clean(
         _READER.render(text),
         tags=set(ELEMENTS),
         attributes={"a": {"href"}},
         url_schemes=set(SCHEMES),
-        attribute_filter=_kept,
+        attribute_filter=_filter_attribute,
         link_rel="noreferrer noopener",
     )
     tree = _Tree()
@@ -59,13 +59,13 @@ def markdown(text: str) -> list[Any]:
     return tree.nodes
 
 
-def _kept(_element: str, _name: str, value: str) -> str | None:
-    """An address that says where it leads; one that depends on the page it stands on leads nowhere here."""
+def _filter_attribute(_element: str, _name: str, value: str) -> str | None:
+    """Keep an absolute URL with an allowed scheme; remove relative URLs."""
     return value if value.partition(":")[0].lower() in SCHEMES else None
 
 
 class _Tree(HTMLParser):
-    """Reads clean HTML into nodes."""
+    """Parses clean HTML into nodes."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -89,7 +89,7 @@ class _Tree(HTMLParser):
 
 
 def rendering_blueprint(site: Site) -> Blueprint:
-    """`POST /render/markdown`: text in UTF-8, answered as `{"nodes": [...]}`."""
+    """The route `POST /render/markdown`: text in UTF-8 in, `{"nodes": [...]}` out."""
 
     def show() -> Response:
         check_same_origin(request.headers)
@@ -97,10 +97,10 @@ def rendering_blueprint(site: Site) -> Blueprint:
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError as problem:
-            raise InvalidParams(f"Markdown has to be text in UTF-8; byte {problem.start} is not") from problem
-        if len(text) > MOST_RENDERED:
-            raise TooLarge(f"the Markdown has {len(text)} characters; {MOST_RENDERED} are the most that is rendered")
-        return json_answer({"nodes": within(MOST_SECONDS, lambda: markdown(text), "the Markdown")})
+            raise InvalidParams(f"Markdown must be text in UTF-8; byte {problem.start} is not") from problem
+        if len(text) > MAX_RENDERED_CHARACTERS:
+            raise TooLarge(f"the Markdown has {len(text)} characters; at most {MAX_RENDERED_CHARACTERS} are rendered")
+        return json_answer({"nodes": run_within(MAX_RENDERING_SECONDS, lambda: render_nodes(text), "the Markdown")})
 
     rendering = Blueprint("rendering", __name__)
     rendering.add_url_rule("/render/markdown", "markdown", show, methods=["POST"])

@@ -1,7 +1,8 @@
-"""Plots as shapes: numbers become places in percent of a width and pixels of a height, for templates to draw as SVG.
+"""Charts as shapes: convert numbers to positions in percent of the width and pixels of the height, for SVG in
+templates.
 
-A drawing without a view box, whose places are percentages, fits every width with letters of the page's own size. It
-needs no script and no style of its own. Every number that a plot shows stands in a table beside or behind it.
+An SVG with percentages and without a view box fits every width, with text in the size of the page. It needs no script
+and no style of its own. A table on the page holds every number of a chart.
 """
 
 from __future__ import annotations
@@ -11,47 +12,55 @@ from datetime import UTC, datetime
 from math import ceil, floor, log10
 from typing import Any
 
-HEIGHT = 150
-"""Pixels from the ground of a plot of bars to its top."""
+PLOT_HEIGHT = 150
+"""Pixels from the base line of a bar chart to its highest line."""
 
-TOP = 18
-"""Pixels above it, for the label of the highest line."""
+TOP_MARGIN = 18
+"""Pixels above the highest line, for its label."""
 
-LABELS = 4
-"""Times under a plot, about."""
+TIME_LABELS = 4
+"""Approximate number of times below a chart."""
 
 KINDS = ("worked", "cancelled", "failed")
-"""What bars are made of, from the ground up."""
+"""The parts of a bar, from bottom to top."""
 
 
-def bars(time: Mapping[str, Any], kinds: Sequence[str] = KINDS, line: str = "") -> dict[str, Any]:
-    """Bars over time, with the values of `kinds` on top of each other; `line` names a value that is drawn as a line."""
+def draw_bars(time: Mapping[str, Any], kinds: Sequence[str] = KINDS, line: str = "") -> dict[str, Any]:
+    """Stacked bars over time, with one part for each of `kinds`; `line` names a value that is drawn as a line."""
     rows, step = time["bars"], time["step"]
     highest = max([sum(row[kind] for kind in kinds) for row in rows] + [row[line] or 0 for row in rows if line] + [1])
-    top = _round(highest)
+    top = _round_up(highest)
     width = 100 / len(rows)
     shapes, level = [], []
     for place, row in enumerate(rows):
-        ground = TOP + HEIGHT
+        ground = TOP_MARGIN + PLOT_HEIGHT
         for kind in kinds:
-            tall = row[kind] / top * HEIGHT
+            tall = row[kind] / top * PLOT_HEIGHT
             if tall:
-                # What is there can be seen, however little it is.
+                # A bar for a small value has at least two pixels.
                 tall = max(tall, 2.0)
                 ground -= tall
                 shapes.append({"x": place * width, "y": ground, "width": width * 0.84, "height": tall, "kind": kind})
         if line and row[line] is not None:
-            level.append({"x": place * width, "width": width, "y": TOP + HEIGHT - row[line] / top * HEIGHT})
+            level.append(
+                {"x": place * width, "width": width, "y": TOP_MARGIN + PLOT_HEIGHT - row[line] / top * PLOT_HEIGHT}
+            )
     lines = [
-        {"y": TOP + HEIGHT - share * HEIGHT, "label": _short(top * share)}
+        {"y": TOP_MARGIN + PLOT_HEIGHT - share * PLOT_HEIGHT, "label": _format_count(top * share)}
         for share in (0.5, 1.0)
         if top * share % 1 == 0
     ]
-    return {"shapes": shapes, "level": level, "lines": lines, "ground": TOP + HEIGHT, "times": _times(rows, step)}
+    return {
+        "shapes": shapes,
+        "level": level,
+        "lines": lines,
+        "ground": TOP_MARGIN + PLOT_HEIGHT,
+        "times": _time_labels(rows, step),
+    }
 
 
-def spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Durations of each row on one logarithmic scale: a line from p5 to p95, a box from p25 to p75, a mark at p50."""
+def draw_spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Box plots of durations on one logarithmic scale: a line from p5 to p95, a box from p25 to p75, a mark at p50."""
     if not rows:
         return {"rows": [], "ticks": []}
     low = floor(log10(max(0.01, min(row["p5"] for row in rows))))
@@ -69,8 +78,8 @@ def spread(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def with_shares(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Rows with the share in percent that one of their values has of the largest."""
+def add_shares(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Rows with the width of a bar: the value `key` in percent of the largest value."""
     most = max([row[key] for row in rows], default=0) or 1
     return [{"row": row, "width": row[key] / most * 100} for row in rows]
 
@@ -84,11 +93,11 @@ def format_duration(ms: float) -> str:
     return f"{ms / 1000:.3g} s" if ms < 120_000 else f"{ms / 60_000:.0f} min"
 
 
-def _times(rows: Sequence[Mapping[str, Any]], step: float) -> list[dict[str, Any]]:
+def _time_labels(rows: Sequence[Mapping[str, Any]], step: float) -> list[dict[str, Any]]:
     many = len(rows)
-    every = max(1, ceil(many / LABELS))
+    every = max(1, ceil(many / TIME_LABELS))
     form = "%H:%M:%S" if step < 15 else "%H:%M" if step < 43200 else "%d %b"
-    # The last one would run out of the drawing.
+    # A label at the right end would leave the drawing.
     places = [place for place in range(0, many, every) if place < many * 0.8]
     return [
         {"x": place / many * 100, "label": datetime.fromtimestamp(rows[place]["at"], UTC).strftime(form)}
@@ -96,11 +105,11 @@ def _times(rows: Sequence[Mapping[str, Any]], step: float) -> list[dict[str, Any
     ]
 
 
-def _round(number: float) -> float:
-    """The next number that is easy to read: 1, 2, 4, 6, 10 and these times ten."""
+def _round_up(number: float) -> float:
+    """Round up to 1, 2, 4, 6 or 10 times a power of ten."""
     size = 10.0 ** floor(log10(number))
     return next(each * size for each in (1, 2, 4, 6, 10) if each * size >= number - 1e-9)
 
 
-def _short(number: float) -> str:
+def _format_count(number: float) -> str:
     return f"{number / 1000:g}k" if number >= 10_000 else f"{number:g}"

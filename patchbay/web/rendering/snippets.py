@@ -1,7 +1,7 @@
-"""How to connect each client to one endpoint: text to copy, with the right URL in it.
+"""Snippets that connect each client to one endpoint: text to copy, with the URL of the endpoint.
 
-Rule: names and URLs are quoted by the language they stand in, never pasted.
-Source: REQUIREMENTS VWR-6; the clients' own documentation.
+Names and URLs are quoted by the rules of the language of the snippet.
+Source: the documentation of the clients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIST_TOOLS = {
         }
     },
 }
-"""A request that needs no session, at `/mcp` neither."""
+"""A stateless request for the example with curl."""
 
 TERMINAL = "In a terminal"
 SETTINGS_FILE = "In its settings file"
@@ -40,9 +40,9 @@ PROGRAM = "In a program"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One thing to copy: which client, where it goes, the text, and a single line that does as much where there is one.
+    """One snippet: the client, the place of the text, the text, and a line that does the same.
 
-    `how` says where the line goes. `link` opens the client with the server filled in, where it has such links.
+    `how` is the place of the line. `link` opens the client with the server filled in, for clients that have such links.
     """
 
     client: str
@@ -54,15 +54,15 @@ class Snippet:
 
 
 def claude_code(name: str, url: str) -> str:
-    """The one line that connects Claude Code."""
+    """The command that connects Claude Code."""
     return f"claude mcp add --transport http {shlex.quote(name)} {shlex.quote(url)}"
 
 
 def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
-    """The command that serves a server ("" for all) on standard input and output.
+    """The command that serves a server (all servers for an empty name) over standard input and output.
 
-    With `local` it names the program and the folders of this hub by their paths, and the shipped servers that this hub
-    switches on. Set it only for a reader who may see them; for other readers it names the program alone.
+    With `local` the command has the paths of the program and of the hub's folders, and the shipped servers that this
+    hub switches on. Set `local` only for a reader who may see paths.
     """
     beside = Path(sys.executable).with_name("patchbay")
     program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "patchbay"]
@@ -73,9 +73,9 @@ def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
 
 
 def snippets(name: str, url: str, command: Sequence[str] = ("patchbay", "stdio")) -> list[Snippet]:
-    """What to copy for each client, given the name to use there and the endpoint's absolute URL.
+    """The snippets of all clients, for the name of the server in the client and the absolute URL of the endpoint.
 
-    `command` serves the same over standard input and output.
+    `command` serves the same server over standard input and output.
     """
     return [*_applications(name, url, command), *_editors(name, url), *_programs(name, url)]
 
@@ -134,7 +134,7 @@ def _vscode(entry: object) -> str:
 
 
 def _file(client: str, where: str, value: object) -> Snippet:
-    """A client that is connected by its settings file alone."""
+    """A snippet for a client with a settings file only."""
     return Snippet(client, where, _pretty(value), SETTINGS_FILE, _line(value))
 
 
@@ -147,7 +147,7 @@ def _base64(value: object) -> str:
 
 
 def _toml(name: str) -> str:
-    """A name as a key of TOML."""
+    """Quote a name as a TOML key."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_string(name)
 
 

@@ -1,10 +1,9 @@
-"""Templates: text in, HTML out. Jinja environments in which everything is escaped.
+"""Jinja templates, with autoescape on.
 
-Two kinds: the app's own pages (`templates/`), and the content-addressed pages below `/mcp`, which are
-looked up by name in the store, compiled once for each CID, run in a sandbox, and may extend the app's base page.
-Rules: data is never used as a template; a template sees plain values only, never the store or a server; a template is
-compiled once in a process, whichever hub shows it, because neither a file of the app nor a CID changes.
-Sources: DESIGN sections 2, 4 and 11; REQUIREMENTS VWR-5, VWR-6, VWR-35; THREATS 1.4.
+There are two kinds: the app's own pages (`templates/`), and content-addressed pages below `/mcp`, which come from the
+store by name, run in a sandbox, and may extend the base page of the app. Data never becomes a template. A template gets
+plain values only, never the store or a server. Each template is compiled once per process, because files and CIDs do
+not change.
 """
 
 from __future__ import annotations
@@ -23,17 +22,18 @@ from patchbay.assets import REFERENCE_TEMPLATES, TEMPLATES
 from patchbay.catalogue.contents.links import format_time
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.fulltext.index import BEGIN, END
-from patchbay.hidden_characters import escape_hidden_characters, show_hidden_characters
 from patchbay.store import Store
+from patchbay.topics import PAGE_TEMPLATES
+from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
-"""Where the content-addressed templates come from, and what is used where the store has none."""
+"""The shipped content-addressed templates; the hub uses them when the store has no template of a name."""
 
-MOST_INDENTED = 100_000
-"""Bytes of the longest JSON that is indented: what nests deeply becomes hundreds of times as long by that."""
+MAX_INDENTED_BYTES = 100_000
+"""Bytes of JSON to indent, at most; indenting can make deeply nested JSON hundreds of times longer."""
 
 FRAME = ("base.html", "macros.html")
-"""What content-addressed templates take from the app's own."""
+"""Templates of the app that content-addressed templates may extend or import."""
 
 
 class Pages:
@@ -43,57 +43,56 @@ class Pages:
         self._store = store
 
     def page(self, name: str, /, **values: Any) -> str:
-        """The HTML of one of the app's own pages (`servers.html`)."""
-        return _own().get_template(name).render(values)
+        """Render one of the app's own pages, such as `servers.html`."""
+        return _page_environment().get_template(name).render(values)
 
     def prepare(self) -> None:
-        """Compile every template, so that nobody who looks at a page waits for that."""
-        for name in _own().list_templates():
-            _own().get_template(name)
+        """Compile all templates, so that the first page is fast."""
+        for name in _page_environment().list_templates():
+            _page_environment().get_template(name)
         for path in sorted(SHIPPED.rglob("*.html")):
             name = path.relative_to(SHIPPED).as_posix()
-            with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # whoever opens that page is told
-                self._content(name, self._store.names.get(f"templates/{name}"))
+            with suppress(PatchbayError, TemplateError, UnicodeDecodeError):  # the page itself reports the error
+                self._content(name, self._store.names.get(f"{PAGE_TEMPLATES}{name}"))
         for name in FRAME:
-            _contained().get_template(name)
+            _sandbox_environment().get_template(name)
 
     def content_page(self, name: str, /, **values: Any) -> str:
-        """The HTML of a content-addressed page (`mcp/meta.html`): the store's version, else the shipped one.
+        """Render a content-addressed page, such as `mcp/meta.html`, from the store or from the shipped template.
 
-        Raises ConfigError naming the template, its CID and the line when it cannot be used.
+        Raises ConfigError with the template, its CID and the line when the template is invalid.
         """
-        cid = self._store.names.get(f"templates/{name}")
+        cid = self._store.names.get(f"{PAGE_TEMPLATES}{name}")
         where = f"template {name} ({cid or 'as shipped'})"
         try:
             return self._content(name, cid).render(values)
         except TemplateSyntaxError as problem:
-            raise ConfigError(where, f"line {problem.lineno}", problem.message or "is no template") from problem
+            raise ConfigError(where, f"line {problem.lineno}", problem.message or "invalid template") from problem
         except (TemplateError, UnicodeDecodeError) as problem:
             raise ConfigError(where, "", str(problem)) from problem
 
     def _content(self, name: str, cid: str | None) -> Template:
-        return _compiled(self._store.blobs.get(cid) if cid else (SHIPPED / name).read_bytes())
+        return _compile_template(self._store.blobs.get(cid) if cid else (SHIPPED / name).read_bytes())
 
 
 @lru_cache(maxsize=32)
-def _compiled(text: bytes) -> Template:
-    return _contained().from_string(text.decode("utf-8"))
+def _compile_template(text: bytes) -> Template:
+    return _sandbox_environment().from_string(text.decode("utf-8"))
 
 
 @cache
-def _own() -> Environment:
-    """For the app's own pages, which nobody can change from outside: attributes are simply read, which is twice as
-    quick."""
-    return _with_filters(Environment(**_options()))
+def _page_environment() -> Environment:
+    """The environment of the app's own pages. It has no sandbox, which makes it twice as fast."""
+    return _add_filters(Environment(**_environment_options()))
 
 
 @cache
-def _contained() -> Environment:
-    """For content-addressed pages, which an operator may write: they reach nothing but the values they are given."""
-    return _with_filters(ImmutableSandboxedEnvironment(**_options()))
+def _sandbox_environment() -> Environment:
+    """The environment of content-addressed pages: a sandbox that gives access to the values of the page only."""
+    return _add_filters(ImmutableSandboxedEnvironment(**_environment_options()))
 
 
-def _options() -> dict[str, Any]:
+def _environment_options() -> dict[str, Any]:
     return {
         "loader": FileSystemLoader(TEMPLATES),
         "autoescape": True,
@@ -104,21 +103,21 @@ def _options() -> dict[str, Any]:
     }
 
 
-def _with_filters(env: Environment) -> Environment:
-    """With the filters that templates use."""
-    env.filters["pretty"] = pretty
+def _add_filters(env: Environment) -> Environment:
+    """Add the filters that templates use."""
+    env.filters["pretty"] = format_json
     env.filters["when"] = format_time
-    env.filters["ago"] = ago
-    env.filters["marked"] = marked
-    env.filters["short"] = short
-    env.filters["sentence"] = sentence
+    env.filters["ago"] = format_age
+    env.filters["marked"] = mark_matches
+    env.filters["short"] = shorten_cid
+    env.filters["sentence"] = as_sentence
     return env
 
 
-def pretty(value: Any) -> str:
-    """A JSON value as text for people, indented unless it is too long for that; hidden characters are JSON escapes."""
+def format_json(value: Any) -> str:
+    """Format a JSON value for people: indented unless it is too long, hidden characters as JSON escapes."""
     flat = orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
-    if len(flat) <= MOST_INDENTED:
+    if len(flat) <= MAX_INDENTED_BYTES:
         flat = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     return escape_hidden_characters(flat.decode())
 
@@ -127,8 +126,8 @@ def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
 
 
-def ago(at: float, now: float | None = None) -> str:
-    """How long ago a Unix time was, in words: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
+def format_age(at: float, now: float | None = None) -> str:
+    """Format the age of a Unix time: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
     seconds = max(0.0, (time.time() if now is None else now) - at)
     for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -137,16 +136,16 @@ def ago(at: float, now: float | None = None) -> str:
     return "just now"
 
 
-def marked(text: str) -> Markup:
-    """Text from an index with `<mark>` around what matched; everything else is escaped."""
+def mark_matches(text: str) -> Markup:
+    """Put `<mark>` around the matches in a text of the search index; escape everything else."""
     return Markup(show_hidden_characters(str(escape(text)).replace(BEGIN, "<mark>").replace(END, "</mark>")))
 
 
-def sentence(text: str) -> str:
-    """A message as a sentence: it begins with a capital letter and ends with a full stop."""
+def as_sentence(text: str) -> str:
+    """Format a message as a sentence: with a capital letter at the start and a full stop at the end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def short(cid: str) -> str:
-    """A CID short enough to read: its first and last characters."""
+def shorten_cid(cid: str) -> str:
+    """Shorten a CID to its first and last characters."""
     return cid if len(cid) <= 20 else f"{cid[:10]}…{cid[-6:]}"

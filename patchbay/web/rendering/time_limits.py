@@ -1,8 +1,8 @@
-"""Work of a page that may take long for some texts: it runs on a thread, and is interrupted when its time is over.
+"""Time limits for work of a page, such as highlighting: the work runs on a thread, which is stopped after its time.
 
-The time is processor time of that thread where the system measures it, so that a busy machine refuses no text that a
-quiet one renders. Python code is interrupted between two steps; a step in a library ends by itself, so texts are
-bounded too. At most `MAX_CONCURRENT_JOBS` pieces of such work run at the same time; more are refused at once.
+The limit is processor time of the thread where the system measures it, so that a busy machine renders the same texts. A
+thread stops between two steps of Python code; a step inside a library cannot be stopped, so texts have length limits
+too. At most `MAX_CONCURRENT_JOBS` jobs run at the same time; more are refused at once.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ T = TypeVar("T")
 MAX_CONCURRENT_JOBS = 8
 
 MAX_WAIT_FACTOR = 10
-"""How many times its processor time a piece of work may take by the clock, on a machine that has other work."""
+"""Work may take this multiple of its processor time by the clock, on a busy machine."""
 
 RECHECK_SECONDS = 0.1
-"""Seconds between two looks at the processor time of work that is over its time by the clock."""
+"""Seconds between two checks of the processor time of work that exceeds its time by the clock."""
 
 _POOL = Pool("pages", MAX_CONCURRENT_JOBS)
 
 
 class TookTooLong(PatchbayError):
-    """The work was interrupted, or no thread was free for it."""
+    """The work took too long, or too many jobs are running."""
 
     code, status = -32600, 413
 
 
-def within(seconds: float, work: Callable[[], T], what: str) -> T:
+def run_within(seconds: float, work: Callable[[], T], what: str) -> T:
     """Return the result of the work, which may take `seconds` of processor time.
 
     Raises its errors, and TookTooLong, which names `what`.
@@ -50,7 +50,9 @@ def within(seconds: float, work: Callable[[], T], what: str) -> T:
     try:
         job = _POOL.start(lambda _: [Data(measured())])
     except ToolFailed as problem:
-        raise TookTooLong(f"{what}: {MAX_CONCURRENT_JOBS} others are being rendered; try again later") from problem
+        raise TookTooLong(
+            f"{what} cannot be rendered now: {MAX_CONCURRENT_JOBS} other texts are being rendered; try again later"
+        ) from problem
     wait, until = seconds, time.monotonic() + seconds * MAX_WAIT_FACTOR
     while True:
         try:

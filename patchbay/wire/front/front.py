@@ -58,7 +58,7 @@ class Front:
             log.exception("a request could not be taken")
 
     def drain(self) -> None:
-        """End what waits: the hub is stopping. From any thread."""
+        """End the waiting streams and WebSockets, because the hub stops; from any thread."""
         self.websockets.drain()
 
     def finish(self) -> None:

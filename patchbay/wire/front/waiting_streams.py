@@ -54,7 +54,7 @@ class WaitingStreams:
     def send(
         self, protocol: HttpProtocol, client: str, start: StartedAnswer, steps: Steps, at_end: Callable[[], None]
     ) -> None:
-        """Answer a request of `client` (`address:port`) with steps; `at_end` is called when they are over or it left."""
+        """Answer a request of `client` (`address:port`) with steps; call `at_end` when they end or it disconnects."""
         sent = protocol.response_stream(start.status, start.headers)
         stream = WaitingStream(self, steps, sent, at_end, client)
         stream.watch(protocol.client_disconnect())

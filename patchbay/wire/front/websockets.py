@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
             if data:
                 transport.write(data)
             elif transport.can_write_eof():
-                # What still comes in is read and dropped: closing beside unread bytes would lose the close frame.
+                # Read and drop further input: closing a socket with unread bytes would lose the close frame.
                 transport.write_eof()
         if self._goodbye is None and self._framing.close_expected():
             self._goodbye = asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)

@@ -1,13 +1,13 @@
-"""Arbor: conversation trees. Each node holds a text or points to something outside; branches share what came before.
+"""Arbor: conversation trees. A node has a text or a handle to external content; branches share the nodes before them.
 
-Everything is kept under keys of `context.state`, so that two calls at once never lose anything:
+All data is under keys of `context.state`, so that concurrent calls never lose changes:
 
-    tree/<tree>                                  its root, owners, dates and metadata; changed by compare-and-set
+    tree/<tree>                                  root, owners, dates and metadata; changed by compare-and-set
     node/<tree>/<node>                           one node; written once, never changed
-    child/<tree>/<parent>/<time>.<kind>.<node>   that it is a child; what a tree looks like is read from these alone
+    child/<tree>/<parent>/<time>.<kind>.<node>   the link from a parent to a child; only these give the shape of a tree
 
-A tree is active while somebody holds a reference to it. When the last one is released it is scheduled for
-deletion; a week later it counts as archived, which can be read but no longer be changed. Nothing is destroyed.
+A tree is active while a caller holds a reference to it. When the last reference is released, the tree is scheduled for
+deletion; a week later it is archived: it can be read but not changed. Trees are never destroyed.
 """
 
 import time
@@ -254,7 +254,7 @@ def tree_release(context, tree_id: UUID, owner_id: Owner, count: Count = 1) -> T
 
 
 def tree_list_scheduled(context) -> TreeList:
-    """List the trees that nobody holds on to any more, oldest first; tree_claim saves one."""
+    """List the trees without references, oldest first; tree_claim makes one active again."""
     return {"type": "trees_scheduled", "tree_ids": _in_state(context, "scheduled_delete")}
 
 
@@ -264,7 +264,7 @@ def tree_list_archived(context) -> TreeList:
 
 
 def tree_render(context, tree_id: UUID) -> str:
-    """Draw a tree as text, one line a node; a branch is indented, what follows in line is not.
+    """Draw a tree as text, one line for each node; branches are indented, single children are not.
 
     Args:
         tree_id: The tree.

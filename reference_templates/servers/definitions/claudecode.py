@@ -34,7 +34,7 @@ FAREWELL = 2.0
 """Seconds in which `claude` has to end after it has given its result."""
 
 GRACE = 0.25
-"""Seconds that `claude` has to end when a chat is broken off: it needs few, and what is left is for our own end."""
+"""Seconds that `claude` has to end after a cancellation; the rest of the time is for the end of the tool itself."""
 
 LARGEST = 256 * 1024
 """Characters of events that are kept together, and of one event that is kept whole."""
@@ -60,7 +60,7 @@ def create(
         name: What to call it: up to 100 letters, digits, dots, dashes or underscores.
         working_dir: The folder that claude works in: an absolute path.
         model: Which model answers.
-        system_prompt: What claude is told to be, in place of its own prompt.
+        system_prompt: A system prompt that replaces the prompt of claude.
         loopback_enabled: Whether claude may use the tools of this hub.
     """
     _check_name(name)
@@ -281,8 +281,8 @@ def _exchange(
 def _ended(context, name: str, turn: dict, heard: "_Heard", ephemeral: bool) -> dict:
     """The last event of an exchange.
 
-    What claude did to its end is remembered, and so is a limit that it ran into; what broke off is not, and neither is
-    a refusal: that nobody is logged in (claude calls that a success), that it does not know the conversation.
+    A finished turn is stored, and so is a turn that reached a limit. A cancelled turn is not stored, and neither is a
+    refusal: without a login (claude reports it as a success), or for an unknown conversation.
     """
     result = heard.result
     if result is None:
@@ -303,7 +303,7 @@ def _ended(context, name: str, turn: dict, heard: "_Heard", ephemeral: bool) -> 
 
 
 def _wrong(result: dict) -> str | None:
-    """Why a result of claude is none, as a sentence."""
+    """The error of a result of claude, as a sentence."""
     if not result.get("is_error") and result.get("subtype", "success") == "success":
         return None
     said = result.get("result") or ", ".join(map(str, result.get("errors") or ())) or "it did not say why"
@@ -455,7 +455,7 @@ def _options(session: dict, max_turns: int | None, ephemeral: bool) -> Any:
     if session["loopback_enabled"]:
         hub = {"type": "http", "url": os.environ.get("CLAUDE_LOOPBACK", "http://127.0.0.1:8000/mcp")}
         options.append(f"--mcp-config={json.dumps({'mcpServers': {LOOPBACK: hub}})}")
-        options.append(f"--allowedTools=mcp__{LOOPBACK}")  # there is nobody whom claude could ask
+        options.append(f"--allowedTools=mcp__{LOOPBACK}")  # no person can answer a permission prompt
     return options
 
 

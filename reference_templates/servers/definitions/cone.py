@@ -58,7 +58,7 @@ def create(
     Args:
         name: What to call it: up to 100 letters, digits, dots, dashes or underscores.
         model_id: Which model answers; `registry` lists them.
-        system_prompt: What the model is told to be.
+        system_prompt: The system prompt of the model.
         metadata: What to remember of it.
     """
     if not NAME.fullmatch(name) or _is_uuid(name):
@@ -81,7 +81,7 @@ def create(
     }
     if not context.state.swap({f"cone/{cone['id']}": cone, f"name/{name}": cone["id"]}, {f"name/{name}": None}):
         _arbor(context, "tree_release", tree_id=tree["tree_id"], owner_id=OWNER)
-        raise _taken(name)  # also when whoever was faster is gone again
+        raise _taken(name)  # also when the other cone was deleted again
     if system_prompt:
         context.changed("prompts")
     return {"type": "cone_created", "cone_id": cone["id"], "name": name, "head": cone["head"]}
@@ -367,7 +367,7 @@ def _asked(context, path: str, body: dict | None = None) -> HTTPResponse:
 
 
 def _refusal(problem: HTTPError) -> str:
-    """What an answer that is no success says."""
+    """The message of an error response."""
     data = _guarded(problem.read, FAULT)
     try:
         said = _fault(json.loads(data))
@@ -408,7 +408,7 @@ def _json(data: bytes, what: str) -> dict:
 
 
 def _base() -> str | None:
-    """The endpoint's base address without a slash at its end; None where there is none. Raises ToolFailed."""
+    """The base address of the endpoint without a slash at its end; None when it is not set. Raises ToolFailed."""
     url = os.environ.get("CONE_URL", "").rstrip("/")
     if url and not url.startswith(("http://", "https://")):
         raise ToolFailed("CONE_URL: expected an address that begins with http:// or https://")

@@ -13,7 +13,7 @@ from patchbay import ProtocolError, Question
 _PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 _WAV = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")
 
-# Results: what a function returns is what the caller gets.
+# Results: the caller gets the return value of the function.
 
 
 def test_simple_text() -> str:

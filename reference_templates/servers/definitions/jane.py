@@ -1,7 +1,7 @@
 """Jane: a library of documents. Standard libraries by language and specifications by project, in Markdown.
 
-The documents are files in a folder (`JANE_DIR`), which may be edited by other means too; what they are, how they are
-searched and kept is the affair of `patchbay.jane`. Here is what Jane's tools take and answer.
+The documents are files in a folder (`JANE_DIR`), which other programs can edit too. `patchbay.jane` stores and searches
+them; this file has the tools.
 """
 
 from difflib import get_close_matches
@@ -327,7 +327,7 @@ def _paths(context, collection, group: str | None) -> list[str]:
 
 
 def _where(type: str | None, language: str | None, project: str | None) -> dict[str, str] | None:
-    """What a search is limited to; None when nothing can be of both kinds."""
+    """The filter of a search; None when the filter excludes all documents."""
     if (language and project) or (type == "spec" and language) or (type == "stdlib" and project):
         return None
     if language:

@@ -1,4 +1,4 @@
-"""The hub itself as an MCP server: what is plugged in, what each server offers, how it is configured."""
+"""The hub as an MCP server: its servers, their tools, resources and prompts, and the configuration."""
 
 import json
 from typing import Any

@@ -10,7 +10,7 @@ import pytest
 from patchbay.catalogue.reading.resources import read_resource
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, ResourceNotFound, ToolFailed
-from tests.hubs import BOUND
+from tests.waiting import BOUND
 
 CODE = '''
 def add(a: int, b: int = 1) -> int:

@@ -64,7 +64,8 @@ def main() -> int:
     bring_loopback_up()
     threading.Thread(target=relay, args=(int(port), path), daemon=True).start()
     with subprocess.Popen(command) as process:
-        print(f"pid {process.pid}", flush=True)
+        sys.stdout.write(f"pid {process.pid}\n")
+        sys.stdout.flush()
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         return process.wait()
 

@@ -1,4 +1,4 @@
-"""A laptop behind a closed network that shares a server in a room: `patchbay room announce`, as a process of its own."""
+"""A laptop in a closed network that shares a server in a room: `patchbay room announce` as a process of its own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,14 @@ class Laptop:
         outer: Sequence[str] = ()
         if namespace_command():
             program = str(ROOT / "tests/cli/rooms/closed_network.py")
-            outer = [*namespace_command(), sys.executable, program, str(self._hub.port), str(self.folder / "gate"), "--"]
+            outer = [
+                *namespace_command(),
+                sys.executable,
+                program,
+                str(self._hub.port),
+                str(self.folder / "gate"),
+                "--",
+            ]
         process = self._process = subprocess.Popen(
             [*outer, *inner],
             cwd=ROOT,
@@ -161,7 +168,7 @@ def _sockets(pid: int) -> list[str]:
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            target = os.readlink(link)
+            target = str(link.readlink())
         except OSError:
             continue  # closed in the meantime
         if target.startswith("socket:["):

@@ -186,7 +186,9 @@ def test_the_owner_is_asked_before_each_call(hub: Hub, tmp_path: Path) -> None:
 
 def test_several_servers_go_to_several_rooms(hub: Hub, tmp_path: Path) -> None:
     """ENS-2, ENS-7: a file of tools and a program, in two rooms, by one command."""
-    (tmp_path / "tools.py").write_text('def double(number: int) -> int:\n    """Double a number."""\n    return 2 * number\n')
+    (tmp_path / "tools.py").write_text(
+        'def double(number: int) -> int:\n    """Double a number."""\n    return 2 * number\n'
+    )
     assert run_room("create", f"{hub.url}/rooms/second").exit_code == 0
     with laptop(tmp_path, hub.url) as made:
         options = ["--server", f"program={made.server}", "--room", f"{hub.url}/rooms/second"]

@@ -111,7 +111,7 @@ def test_the_parts_of_a_naked_uri_as_jn_has_them() -> None:
         parse_naked_mcp_uri("@biomcp")
 
 
-def test_what_is_no_control_key_is_an_argument() -> None:
+def test_other_keys_are_arguments() -> None:
     """JN-29, JN-C10: `command` is a word of uvx and an argument everywhere else; `arg.` forces an argument."""
     found = parse_address("@desktop-commander/execute?command=ls&arg.tool=a&arg.list=b&arg.arg.x=c&arg.header.y=d")
     assert found.arguments == {"command": "ls", "tool": "a", "list": "b", "arg.x": "c", "header.y": "d"}
@@ -216,7 +216,7 @@ def test_a_url_is_an_address() -> None:
         parse_address("https://h/mcp?tool=t")
 
 
-def test_a_preset_is_named_or_says_it_all_itself() -> None:
+def test_a_preset_is_named_or_complete() -> None:
     """JN-69: `mcp://preset`, and the form with launcher and package in the query."""
     assert parse_address("mcp://biomcp?tool=search&package=x").target == NamedServer("preset", "biomcp")
     found = parse_address("mcp://biomcp?launcher=uvx&package=biomcp-python&command=run&tool=search&gene=BRAF")
@@ -291,7 +291,7 @@ def test_a_contract_may_be_named() -> None:
         ("/mcp/a?env.X=1", "belongs into the hub's own configuration"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(address: str, words: str) -> None:
+def test_an_error_in_an_address_names_its_place(address: str, words: str) -> None:
     with pytest.raises(AddressError, match=words):
         parse_address(address)
 

@@ -75,13 +75,13 @@ def test_the_layouts_of_the_profile_page_are_one_profile() -> None:
 
 
 def rows(page: str) -> list[tuple[Any, Any, str]]:
-    table = page.partition("| Before | After | Verdict |\n| --- | --- | --- |\n")[2].partition("\n\n")[0]
+    table = page.partition("| Before | After | Grade |\n| --- | --- | --- |\n")[2].partition("\n\n")[0]
     cells = [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
     return [(json.loads(old), json.loads(new), verdict.strip(" |")) for old, new, verdict in cells]
 
 
 @pytest.mark.parametrize(("old", "new", "verdict"), rows(PROFILES))
-def test_each_row_of_the_verdict_table_is_so(
+def test_each_row_of_the_verdict_table_is_true(
     old: dict[str, Any] | None, new: dict[str, Any] | None, verdict: str
 ) -> None:
     """JN-45: the table of docs/profiles.md."""

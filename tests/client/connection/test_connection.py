@@ -25,8 +25,8 @@ from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
-from tests.hubs import until
 from tests.interaction.programs import Hub, free_port, running, running_hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -152,7 +152,7 @@ def test_a_request_that_takes_too_long_is_cancelled(reached: Connection) -> None
     assert text(reached.call_tool("test_simple_text"))
 
 
-def test_silence_is_told_where_that_is_wanted(reached: Connection) -> None:
+def test_pauses_report_silence_on_request(reached: Connection) -> None:
     params = {"name": "slow_compute", "arguments": {"seconds": 20, "label": "x"}}
     running = reached.request("tools/call", params, pauses=iter([0.01, 0.01]), timeout=math.inf)
     while not isinstance(next(running), Pause):
@@ -161,7 +161,7 @@ def test_silence_is_told_where_that_is_wanted(reached: Connection) -> None:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_changes_are_told_to_the_listener(hub: Hub, era: Era) -> None:
+def test_changes_are_delivered_to_the_listener(hub: Hub, era: Era) -> None:
     heard: list[str] = []
     told = threading.Event()
 
@@ -182,7 +182,7 @@ def test_changes_are_told_to_the_listener(hub: Hub, era: Era) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_official_python_server_is_used(era: Era, tmp_path: Path) -> None:
-    """JN-6, JN-70: a server that nobody here wrote, in both eras."""
+    """JN-6, JN-70: a server of another project, in both eras."""
     port = free_port()
     command = [sys.executable, str(ROOT / "tests/interaction/sdk_server.py"), str(port)]
     url = f"http://127.0.0.1:{port}/mcp"
@@ -197,13 +197,13 @@ def test_the_official_python_server_is_used(era: Era, tmp_path: Path) -> None:
         assert len(connection.list_prompts()) == 2
 
 
-def test_a_refused_listening_is_raised() -> None:
+def test_a_refused_subscription_is_raised() -> None:
     with opened() as connection, pytest.raises(McpFailure), connection.listen(uris=["x://y"]):
         pass
 
 
 def test_a_local_server_needs_a_hub() -> None:
-    with pytest.raises(Unreachable, match="there is no hub in this process"):
+    with pytest.raises(Unreachable, match="this process runs no hub"):
         Connection.open(Local("echo"))
 
 
@@ -233,15 +233,15 @@ def test_one_connection_serves_all_records_of_a_batch() -> None:
 
 
 def test_pages_that_never_end_are_a_failure() -> None:
-    """X-15: a hostile server cannot keep a client busy for ever."""
+    """X-15: a hostile server cannot keep a client busy without end."""
     with opened("circle") as connection, pytest.raises(McpFailure, match="the cursor '0' came twice"):
         connection.list_tools()
     with opened("endless") as connection, pytest.raises(McpFailure, match="tools/list has more than 1000 pages"):
         connection.list_tools()
 
 
-def test_what_nobody_takes_is_bounded() -> None:
-    """X-15: progress gives way to progress; of the rest, what is too much is dropped and told."""
+def test_undelivered_notifications_are_bounded() -> None:
+    """X-15: new progress replaces old progress; of other items, those beyond the limit are dropped and counted."""
     with opened() as connection:
         running = connection.request("tools/call", {"name": "progress", "arguments": {"times": 5000}})
         first = next(running)
@@ -252,13 +252,13 @@ def test_what_nobody_takes_is_bounded() -> None:
         assert rest[-1] == Progress(4999, 5000)
 
 
-def test_what_is_taken_is_complete_and_in_order() -> None:
+def test_delivered_items_are_complete_and_in_order() -> None:
     with opened() as connection:
         running = connection.request("tools/call", {"name": "flood", "arguments": {"times": 3000}})
         assert [item.data for item in running if isinstance(item, Log)] == list(range(3000))
 
 
-def test_cancelling_is_told_to_the_server() -> None:
+def test_the_server_is_notified_of_a_cancelled_call() -> None:
     heard = threading.Event()
     said: list[Any] = []
 
@@ -274,7 +274,7 @@ def test_cancelling_is_told_to_the_server() -> None:
     assert said == [{"heard": "notifications/cancelled", "same": True}]
 
 
-def test_what_a_server_may_ask_for_is_declared() -> None:
+def test_the_client_declares_the_questions_that_it_answers() -> None:
     with opened() as silent, opened(ask=ask) as talking, opened(questions=["sampling"]) as model:
         assert silent.info["title"] == "{}"
         assert '"elicitation"' in talking.info["title"]
@@ -282,13 +282,13 @@ def test_what_a_server_may_ask_for_is_declared() -> None:
         assert model.info["title"] == '{"sampling": {}}'
 
 
-def test_a_question_that_nobody_answers_is_refused() -> None:
+def test_an_unanswered_question_is_refused() -> None:
     with opened() as connection:
         refused = text(connection.call_tool("ask"))
     assert "this client does not answer elicitation/create" in refused
 
 
-def test_the_time_in_which_somebody_is_asked_does_not_count() -> None:
+def test_the_time_of_an_open_question_does_not_count() -> None:
     with opened() as connection:
         running = connection.request("tools/call", {"name": "ask"}, timeout=0.5)
         item = next(running)
@@ -306,7 +306,7 @@ def test_a_closed_connection_refuses_at_once() -> None:
         connection.call_tool("echo")
 
 
-def test_what_a_server_does_not_offer_is_an_empty_list() -> None:
+def test_a_list_that_the_server_lacks_is_empty() -> None:
     """JN-4: a server without prompts has none; one that declares resources and refuses to list them fails."""
     with opened() as connection:
         assert connection.list_prompts() == []
@@ -315,7 +315,7 @@ def test_what_a_server_does_not_offer_is_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()], ids=["nan", "surrogate", "object"])
-def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
+def test_params_that_are_not_json_disturb_no_other_request(value: Any) -> None:
     with opened() as connection:
         with pytest.raises(InvalidParams, match="the parameters of tools/call cannot be sent as JSON"):
             connection.call_tool("echo", {"x": value})
@@ -323,7 +323,7 @@ def test_what_cannot_be_sent_harms_nobody_else(value: Any) -> None:
 
 
 def test_a_question_whose_caller_has_left_is_refused() -> None:
-    """So that a server is not owed answers for ever, beyond which it is not heard any more."""
+    """A question of an abandoned request is refused, so that it does not stay open."""
     with opened(ask=lambda method, params: {}) as connection:
         running = connection.request("tools/call", {"name": "ask", "arguments": {}})
         assert isinstance(next(running), Question)
@@ -332,8 +332,8 @@ def test_a_question_whose_caller_has_left_is_refused() -> None:
 
 
 @pytest.mark.parametrize("method", ["ping", "elicitation/create"])
-def test_a_server_that_asks_without_end_is_owed_only_so_many_answers(method: str) -> None:
-    """DESIGN 6: every queue has a bound. What it asks beyond that is dropped, and it can ask again later."""
+def test_the_open_requests_of_a_server_are_limited(method: str) -> None:
+    """DESIGN 6: every queue has a bound. Requests beyond it are dropped; the server can ask again later."""
     owed: list[tuple[Any, ...]] = []
 
     async def asked(traffic: MessageRouter, count: int) -> None:

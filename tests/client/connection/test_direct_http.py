@@ -1,4 +1,4 @@
-"""The short way of plain calls over HTTP: what is said on it, what is handed over, and that nothing is sent twice.
+"""Direct HTTP calls: the requests, the handover to the official client, and that no request is sent twice.
 
 The peers are this hub, FastMCP and the official Python SDK's server, in both eras, and one that misbehaves.
 Issue 5 part 7 (mount overhead); REQUIREMENTS JN-1.
@@ -26,8 +26,8 @@ from patchbay.events import Progress
 from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
 from tests.client.reaching import text
-from tests.hubs import until
 from tests.interaction.programs import free_port, running, running_hub
+from tests.waiting import until
 
 ERAS = ("legacy", "modern")
 DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"
@@ -85,7 +85,7 @@ CALLS = {
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("peer", CALLS)
-def test_calls_are_answered_whatever_form_the_answer_has(peers: Mapping[str, str], peer: str, era: str) -> None:
+def test_calls_accept_every_form_of_answer(peers: Mapping[str, str], peer: str, era: str) -> None:
     name, arguments, expected = CALLS[peer]
     with opened(peers[peer], era) as connection, ThreadPoolExecutor(8) as crowd:
         assert text(connection.call_tool(name, arguments)) == expected
@@ -159,9 +159,7 @@ def test_errors_are_those_that_the_server_gave(peers: Mapping[str, str], peer: s
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
-def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
-    peers: Mapping[str, str], tmp_path: Path, era: str
-) -> None:
+def test_a_direct_call_that_is_abandoned_early_is_cancelled(peers: Mapping[str, str], tmp_path: Path, era: str) -> None:
     mark, gate = tmp_path / "mark", threading.Event()
     with opened(peers["hub"], era) as connection:
         connection._loop.call_soon(gate.wait, 30)
@@ -179,14 +177,14 @@ def test_a_call_that_is_left_before_the_session_knows_of_it_is_cancelled_too(
 
 def _error(connection: Connection) -> Any:
     try:
-        result = connection.call_tool("nobody")
+        result = connection.call_tool("missing")
     except McpFailure as failure:
         return failure.code, failure.message, failure.data
     return result["isError"], result["content"]
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_request_is_worded_as_the_official_client_does(era: str) -> None:
+def test_a_request_equals_that_of_the_official_client(era: str) -> None:
     """JN-1, JN-70: headers, `_meta` and body; only the id is another."""
     said: list[tuple[dict[str, str], Json]] = []
 
@@ -218,7 +216,7 @@ def test_a_request_is_worded_as_the_official_client_does(era: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["error", "away", "login", "slow", "stream", "odd", "big"])
-def test_nothing_is_sent_twice_but_what_was_refused(way: str) -> None:
+def test_only_refused_requests_are_sent_twice(way: str) -> None:
     calls: list[str] = []
 
     def tool(handler: Handler, body: Json) -> None:
@@ -251,7 +249,7 @@ def test_nothing_is_sent_twice_but_what_was_refused(way: str) -> None:
     assert len(calls) == 1
 
 
-def test_whatever_the_official_client_can_say_goes_this_way_too() -> None:
+def test_any_json_that_the_official_client_sends_can_be_sent_directly() -> None:
     said: list[Any] = []
 
     def tool(handler: Handler, body: Json) -> None:

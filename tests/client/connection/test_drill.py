@@ -23,8 +23,8 @@ from patchbay.protocol.callers import TransportInfo
 from tests import hubs
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import children, descendants, opened
-from tests.hubs import until
 from tests.interaction.programs import Hub, free_port, running_hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -73,7 +73,7 @@ def over_pipes() -> list[Drop]:
 
 def over_http(hub: Hub) -> list[Drop]:
     """Every way in which a URL and its connection may part."""
-    nobody = f"http://127.0.0.1:{free_port()}/mcp"
+    unused = f"http://127.0.0.1:{free_port()}/mcp"
 
     def reached(era: Any = "modern", place: str | None = None, **options: Any) -> Connection:
         return Connection.open(Http(place or hub.endpoint("echo")), era=era, start_timeout=30, **options)
@@ -100,7 +100,7 @@ def over_http(hub: Hub) -> list[Drop]:
 
     def refused() -> None:
         with pytest.raises(Unreachable):
-            reached(place=nobody)
+            reached(place=unused)
 
     return [closed, of_the_old_era, listening, overdue, unknown, refused]
 
@@ -166,7 +166,7 @@ def more(before: dict[str, Counter[str]], own: Path, hubs: set[int]) -> dict[str
     return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
 
 
-def test_two_thousand_connections_leave_nothing(
+def test_two_thousand_connections_leave_nothing_behind(
     hub: Hub, own: hubs.Hub, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JN-1: no child process, descriptor, thread or temporary file, whichever way the connections ended."""

@@ -1,4 +1,4 @@
-"""Servers at URLs that misbehave: what they send is bounded, where they lead is looked at, nothing of them is left."""
+"""Misbehaving servers at URLs: their answers are bounded, their redirects checked, and their connections closed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import InvalidParams
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
-from tests.client.peers import means_in
+from tests.client.peers import open_context
 from tests.client.reaching import held, text
-from tests.hubs import until
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_header_that_cannot_be_sent_is_named_and_its_value_is_not_shown(value:
 
 
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-def test_what_went_wrong_is_told_without_the_secrets_of_the_url(
+def test_errors_do_not_show_secrets_of_the_url(
     serve: Callable[..., Bad], transport: Literal["streamable-http", "sse"]
 ) -> None:
     """THREATS X20."""
@@ -98,7 +98,7 @@ def test_a_session_that_the_server_has_ended_ends_the_connection_and_a_new_one_i
     assert begun == ["s0", "s1"]
 
 
-def test_a_404_for_what_a_server_does_not_have_ends_no_session(serve: Callable[..., Bad]) -> None:
+def test_a_404_for_a_missing_resource_does_not_end_the_session(serve: Callable[..., Bad]) -> None:
     """Where the answer says that it is the resource which is not there, the session is."""
 
     def first(handler: Handler, message: Json) -> bool:
@@ -117,7 +117,7 @@ def test_a_404_for_what_a_server_does_not_have_ends_no_session(serve: Callable[.
         assert text(connection.call_tool("x")) == "hello"
 
 
-def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serve: Callable[..., Bad]) -> None:
+def test_a_refusal_during_a_sign_in_is_not_a_refusal_of_the_request(serve: Callable[..., Bad]) -> None:
     """It looks for metadata at places that need not be there; a 404 of those says nothing of the session."""
 
     class Looking(httpx2.Auth):
@@ -138,8 +138,8 @@ def test_what_a_sign_in_was_refused_on_its_way_is_no_refusal_of_the_request(serv
     assert [method for method, _, _ in server.got] == ["GET", "POST"]
 
 
-def test_a_server_of_resources_need_not_know_templates(serve: Callable[..., Bad]) -> None:
-    """JN-33: many servers have no such method; what else they offer is shown."""
+def test_a_server_with_resources_may_lack_templates(serve: Callable[..., Bad]) -> None:
+    """JN-33: many servers lack this method; their other lists are shown."""
 
     def first(handler: Handler, message: Json) -> bool:
         if message["method"] == "initialize":
@@ -157,7 +157,7 @@ def test_a_server_of_resources_need_not_know_templates(serve: Callable[..., Bad]
             connection.get_result("resources/templates/list")
 
 
-def test_a_list_with_what_is_no_object_is_a_failure_that_says_so(serve: Callable[..., Bad], tmp_path: Path) -> None:
+def test_a_list_with_an_item_that_is_not_an_object_is_an_error(serve: Callable[..., Bad], tmp_path: Path) -> None:
     def first(handler: Handler, message: Json) -> bool:
         listed: bool = message["method"] == "resources/list"
         if listed:
@@ -166,13 +166,13 @@ def test_a_list_with_what_is_no_object_is_a_failure_that_says_so(serve: Callable
 
     address = f"mcp+{serve(first=first).url}?list=resources"
     with (
-        means_in(tmp_path) as context,
-        pytest.raises(McpFailure, match="the server's list of resources has what is no object"),
+        open_context(tmp_path) as context,
+        pytest.raises(McpFailure, match="the server's list of resources has an item that is not an object"),
     ):
         list(McpSource().reads(address, context))
 
 
-def test_nobody_there_is_told() -> None:
+def test_an_address_without_a_server_is_an_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
@@ -180,7 +180,7 @@ def test_nobody_there_is_told() -> None:
             Connection.open(Http(url))
 
 
-def test_a_page_that_is_no_mcp_is_told(serve: Callable[..., Bad]) -> None:
+def test_a_web_page_is_not_an_mcp_server(serve: Callable[..., Bad]) -> None:
     def page(handler: Handler, body: Json) -> bool:
         handler.send_bytes(b"<h1>Hello</h1>", Content_Type="text/html")
         return True
@@ -189,7 +189,7 @@ def test_a_page_that_is_no_mcp_is_told(serve: Callable[..., Bad]) -> None:
         opened(serve(first=page))
 
 
-def test_an_address_that_is_not_there_names_the_status(serve: Callable[..., Bad]) -> None:
+def test_a_missing_page_is_an_error_with_its_status(serve: Callable[..., Bad]) -> None:
     def missing(handler: Handler, body: Json) -> bool:
         handler.send_json(None, 404)
         return True
@@ -200,7 +200,7 @@ def test_an_address_that_is_not_there_names_the_status(serve: Callable[..., Bad]
     assert "GET" in {method for method, _, _ in server.got}
 
 
-def test_a_server_that_wants_a_sign_in_is_told(serve: Callable[..., Bad]) -> None:
+def test_a_server_that_requires_a_sign_in_is_an_error(serve: Callable[..., Bad]) -> None:
     def closed(handler: Handler, body: Json) -> bool:
         handler.send_json(None, 401)
         return True
@@ -224,7 +224,7 @@ def test_a_stream_that_breaks_off_ends_the_request_and_not_the_connection(serve:
 
 
 @pytest.mark.parametrize("kind", ["json", "stream"])
-def test_a_body_without_end_is_given_up(serve: Callable[..., Bad], kind: str) -> None:
+def test_an_endless_body_is_refused_at_the_limit(serve: Callable[..., Bad], kind: str) -> None:
     """X-15: bodies and events are bounded."""
 
     def endless(handler: Handler, body: Json) -> None:
@@ -264,7 +264,7 @@ def test_no_header_follows_a_redirect_to_another_host(serve: Callable[..., Bad])
     assert other.got == []
 
 
-def test_a_server_that_is_silent_is_given_up(serve: Callable[..., Bad]) -> None:
+def test_a_silent_server_times_out(serve: Callable[..., Bad]) -> None:
     def silent(handler: Handler, body: Json) -> bool:
         handler.server.over.wait(30)
         return True
@@ -275,7 +275,7 @@ def test_a_server_that_is_silent_is_given_up(serve: Callable[..., Bad]) -> None:
     server.over.set()
 
 
-def test_connections_to_urls_that_are_dropped_in_every_way_leave_nothing(serve: Callable[..., Bad]) -> None:
+def test_dropped_connections_to_urls_leave_nothing_behind(serve: Callable[..., Bad]) -> None:
     """JN-1: no descriptor or thread is left; here some hundred, the drill runs more."""
     drop(serve(some), 30)
 

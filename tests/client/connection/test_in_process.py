@@ -1,4 +1,4 @@
-"""A server of this very process: what is under way at the same time does not harm what else is."""
+"""A server of this process: concurrent requests do not disturb each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchbay.client.connection.in_process import open_exchange_streams
 from patchbay.jsonrpc import Message, Notification, Request, Result
 
 
-def test_notifications_at_the_same_time_end_nothing() -> None:
+def test_concurrent_notifications_do_not_end_the_connection() -> None:
     """Two calls that are left together are cancelled together."""
     both = threading.Barrier(2)
 

@@ -20,7 +20,7 @@ from patchbay.client.errors import McpFailure, ServerTimeout
 from patchbay.events import Progress
 from tests.client.bad import Bad, Handler, Json, echo, serving
 from tests.client.reaching import text
-from tests.hubs import until
+from tests.waiting import until
 
 ERAS = ("legacy", "modern")
 DISCOVERED = {
@@ -98,7 +98,7 @@ def test_the_revisions_are_those_of_the_official_client() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_progress_in_a_stream_is_heard_before_the_answer(start: Start, era: str) -> None:
+def test_progress_in_a_stream_arrives_before_the_answer(start: Start, era: str) -> None:
     heard, gate = [], threading.Event()
 
     def tool(handler: Handler, body: Json) -> None:
@@ -119,7 +119,7 @@ def test_progress_in_a_stream_is_heard_before_the_answer(start: Start, era: str)
 
 
 def asking(handler: Handler, body: Json) -> None:
-    """A tool of the older revisions that tells its progress, asks, and answers what it was answered."""
+    """A tool of the older revisions that reports progress, asks a question, and returns the answer to it."""
     server: Any = handler.server
     token = body["params"]["_meta"]["progressToken"]
     handler.begin_stream()
@@ -169,7 +169,7 @@ def test_a_question_is_handed_over_and_the_call_is_not_sent_again(
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_an_error_is_told_as_the_server_words_it(start: Start, era: str) -> None:
+def test_an_error_keeps_the_words_of_the_server(start: Start, era: str) -> None:
     def tool(handler: Handler, body: Json) -> None:
         error = {"code": -32602, "message": "no such tool", "data": [1]}
         handler.send_json({"jsonrpc": "2.0", "id": body["id"], "error": error})
@@ -181,7 +181,7 @@ def test_an_error_is_told_as_the_server_words_it(start: Start, era: str) -> None
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_silence_ends_with_the_time_of_the_request_and_a_cancelled_call(start: Start, era: str) -> None:
+def test_a_silent_call_times_out_and_is_cancelled(start: Start, era: str) -> None:
     def tool(handler: Handler, body: Json) -> None:
         assert handler.server.over.wait(60)
 

@@ -69,7 +69,7 @@ def test_without_a_schema_everything_stays_as_it_is() -> None:
     assert coerce_arguments({"x": "5"}, {"additionalProperties": {"type": "integer"}}) == {"x": 5}
 
 
-def test_a_schema_of_circles_costs_nothing() -> None:
+def test_a_cyclic_schema_is_read_in_time() -> None:
     levels = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(90)}
     levels["a90"] = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "integer"}]}
     assert coerce_arguments({"x": "5"}, {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/a0"}}}) == {"x": 5}
@@ -94,6 +94,6 @@ JSON = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(JSON, st.text(max_size=5) | st.sampled_from(["5", "[1]", "{}", "null", "true"]))
-def test_no_schema_makes_it_fail(schema: Any, text: str) -> None:
+def test_coercion_accepts_every_schema(schema: Any, text: str) -> None:
     assert set(coerce_arguments({"x": text}, {"properties": {"x": schema}})) == {"x"}
     assert set(coerce_arguments({"x": text}, schema)) == {"x"}

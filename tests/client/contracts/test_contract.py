@@ -81,7 +81,7 @@ def test_descriptions_are_not_in_the_hash(algorithm: Any) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
-def test_a_projected_hash_is_blind_to_optional_additions(algorithm: Any) -> None:
+def test_a_projected_hash_ignores_optional_additions(algorithm: Any) -> None:
     """JN-C1: recorded tools and parameters plus the full list of required ones."""
     recorded = {"search": SEARCH}
     before = compute_schema_hash([SEARCH], recorded, algorithm)
@@ -173,13 +173,13 @@ def test_a_contract_that_changed_says_how(old: str) -> None:
     assert found.to_json()["changes"][0]["kind"] == "breaking"
 
 
-def test_without_a_hash_nothing_is_known() -> None:
+def test_a_profile_without_a_hash_is_unknown() -> None:
     """JN-44, JN-51: a minimal profile is unknown, with the present hash to write down."""
     found = validate(Profile("x", "mcp", {"command": "a"}), [SEARCH])
     assert found == ValidationResult("unknown", "Profile has no schema hash", (), compute_schema_hash([SEARCH]), None)
 
 
-def test_what_cannot_be_told_is_an_error() -> None:
+def test_a_failed_comparison_is_an_error() -> None:
     """JN-44: never an exception."""
     assert "32 (MD5) or 64 (SHA-256)" in validate(with_hash("a3f5b8c2..."), [SEARCH]).message
     assert validate(PROFILE, [{}]).status == "error"
@@ -225,7 +225,7 @@ def test_a_snapshot_is_kept_under_its_cid_and_finds_every_change() -> None:
         load_snapshot(compute_contract_cid([]), blobs)
 
 
-def test_a_pin_holds_to_the_letter() -> None:
+def test_a_pin_requires_an_exact_match() -> None:
     """X-21: a call with `schema=<cid>`; one tool or all of them."""
     blobs = MemoryStore().blobs
     cid = store_snapshot([SEARCH, OTHER], blobs)
@@ -256,7 +256,7 @@ def test_a_pin_holds_to_the_letter() -> None:
         ("error", "error", False, "refuse"),
     ],
 )
-def test_the_profile_and_the_flag_decide(status: Any, validation: str, ignored: bool, expected: str) -> None:
+def test_profile_and_option_decide_the_verdict(status: Any, validation: str, ignored: bool, expected: str) -> None:
     """JN-47, JN-48: warn, error or ignore; `--ignore-schema` wins."""
     assert choose_verdict(ValidationResult(status, ""), validation, ignored) == expected
 
@@ -291,7 +291,7 @@ Options:
     )
 
 
-def test_another_output_format_is_said() -> None:
+def test_a_different_output_format_is_a_warning() -> None:
     """JN-50: the MIME type of results against the profile's `output_format`."""
     assert check_output_format("search", "text/plain", ["text/plain; charset=utf-8"]) is None
     assert check_output_format("search", None, ["text/plain"]) is None

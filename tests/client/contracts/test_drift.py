@@ -189,11 +189,11 @@ def test_each_change_has_its_verdict(old: dict[str, Any], new: dict[str, Any], e
     ],
 )
 def test_changes_of_the_output_are_behaviour(old: Any, new: Any, expected: list[tuple[str, str]]) -> None:
-    """JN-45: output changes break no call; whoever reads the output has to look."""
+    """JN-45: changes of the output break no call; they are for review."""
     assert changes(tool({}, outputSchema=old), tool({}, outputSchema=new)) == expected
 
 
-def test_an_optional_parameter_that_nobody_uses_breaks_nothing() -> None:
+def test_an_unused_optional_parameter_breaks_nothing() -> None:
     """JN-45: removed optional parameters are non-breaking when the profile does not use them."""
     old, new = tool({"a": S}), tool({})
     assert changes(old, new) == [("breaking", "Optional parameter 'a' removed")]
@@ -226,14 +226,14 @@ def test_a_tool_of_another_input_is_not_taken_for_a_renamed_one() -> None:
     ]
 
 
-def test_lists_that_are_none_are_refused() -> None:
+def test_values_that_are_not_lists_of_tools_are_refused() -> None:
     lists: list[Any] = [[{}], [1], [SEARCH, SEARCH]]
     for bad in lists:
         with pytest.raises(ContractError):
             detect_schema_changes(bad, [])
 
 
-def test_schemas_of_circles_are_compared_in_time() -> None:
+def test_cyclic_schemas_are_compared_in_time() -> None:
     levels: dict[str, Any] = {
         f"a{n}": {"properties": {key: {"$ref": f"#/$defs/a{n + 1}"} for key in "xy"}} for n in range(60)
     }

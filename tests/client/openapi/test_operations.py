@@ -126,7 +126,7 @@ def test_two_arguments_of_one_name_have_two_names() -> None:
     assert (call.url, call.content) == ("https://h/1?id=2", b'{"id":3}')
 
 
-def test_yaml_is_read_as_far_as_json_could_say_it() -> None:
+def test_yaml_is_read_only_as_far_as_json_can_express_it() -> None:
     document = b"openapi: 3.1.0\ninfo: {title: T, version: 2020-01-01}\npaths:\n  /a: {get: {operationId: a}}\n"
     found = parse_api(document, "y")
     assert (found.title, list(found.list_operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
@@ -161,7 +161,7 @@ def test_yaml_is_that_of_version_1_2() -> None:
         (b"<html>", "expected"),
     ],
 )
-def test_what_is_no_description_of_an_api_says_what_was_expected(document: bytes, words: str) -> None:
+def test_a_document_that_is_not_an_api_description_is_refused(document: bytes, words: str) -> None:
     with pytest.raises(DocumentError, match=words):
         parse_api(document, "d")
 
@@ -177,7 +177,7 @@ def test_what_is_no_description_of_an_api_says_what_was_expected(document: bytes
         ("https://h/data.json", False),
     ],
 )
-def test_a_plain_url_is_that_of_a_description_by_its_name_only(path: str, named: bool) -> None:
+def test_a_plain_url_names_an_api_document_by_its_file_name(path: str, named: bool) -> None:
     """JN-66."""
     assert bool(API_DOCUMENT_PATH.search(path)) is named
 
@@ -208,7 +208,7 @@ def test_a_host_that_resolves_inside_is_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "0x7f.1"])
-def test_the_document_of_a_public_server_may_not_lead_inside(host: str) -> None:
+def test_a_public_document_may_not_name_a_private_server(host: str) -> None:
     """THREATS 1.7: refused before anything is sent."""
     words = r"the document leads to .*, which is not a public address"
     with (
@@ -218,8 +218,8 @@ def test_the_document_of_a_public_server_may_not_lead_inside(host: str) -> None:
         client.send(HttpRequest("GET", f"http://{host}:9/x"))
 
 
-def test_what_the_caller_names_himself_may_be_anywhere() -> None:
-    """THREATS 1.7: nobody answers at this port, and that is all that is wrong with it."""
+def test_a_server_that_the_caller_names_may_be_private() -> None:
+    """THREATS 1.7: the only failure is that no server answers at this port."""
     with (
         ApiClient(("http://127.0.0.1:9/openapi.json",), {}, 5, 1000) as client,
         pytest.raises(Unreachable, match="cannot be reached"),

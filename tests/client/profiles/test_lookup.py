@@ -61,7 +61,7 @@ def biomcp(places: ProfileHomes) -> Path:
     return put(places.bundled, "biomcp", _meta=LAUNCH, search=SEARCH, trial_search={"tool": "trial_search"})
 
 
-def test_variables_are_put_in() -> None:
+def test_variables_are_replaced() -> None:
     """J-F14 (1), JN-15: `${VAR}` in a text; the form with a default too."""
     assert substitute_env_vars("Bearer ${TEST_VAR}", {"TEST_VAR": "test-value"}) == "Bearer test-value"
     assert substitute_env_vars("${A:-x}${B:-}$C", {"A": ""}) == "x$C"
@@ -73,7 +73,7 @@ def test_a_missing_variable_is_an_error() -> None:
         substitute_env_vars("Value: ${MISSING_VAR}", {})
 
 
-def test_variables_are_put_in_everywhere() -> None:
+def test_variables_are_replaced_in_nested_values() -> None:
     """J-F14 (3), JN-15: through objects and lists; an error names the place."""
     data = {"url": "${URL}/v1", "headers": {"Authorization": "Bearer ${KEY}"}, "list": ["${URL}", "static", 1]}
     found = substitute_env_vars_recursive(data, {"URL": "https://a", "KEY": "secret"})
@@ -237,7 +237,7 @@ def test_the_documents_own_profiles_load() -> None:
         ({"command": "a", "tools": {"t": {"examples": 1}}}, r"at tools\.t\.examples: expected a list"),
     ],
 )
-def test_what_is_wrong_in_a_profile_is_said_with_its_place(meta: Any, words: str) -> None:
+def test_an_error_in_a_profile_names_its_place(meta: Any, words: str) -> None:
     with pytest.raises(ProfileError, match=words):
         parse_profile("x", meta, {}, "")
 
@@ -254,8 +254,8 @@ def test_files_are_strict_json(places: ProfileHomes, profiles: Profiles) -> None
     assert "strict JSON" in rows["bad"].problem and rows["good"].minimal and not rows["good"].problem
 
 
-def test_what_is_saved_is_canonical_and_loads_the_same(places: ProfileHomes, profiles: Profiles) -> None:
-    """JN-58, JN-C5: `_meta.json` plus one file per tool, under the user's directory, whatever the tools are called."""
+def test_a_saved_profile_is_canonical_and_loads_the_same(places: ProfileHomes, profiles: Profiles) -> None:
+    """JN-58, JN-C5: `_meta.json` plus one file per tool, under the user's directory, for any names of tools."""
     fields = {"description": "d", "schema_hash": "0" * 32, "x-own": {"kept": True}}
     tools = {name: {"inputSchema": SCHEMA} for name in ("search", "a/b", "_meta", ".hidden", "Ünï", "..")}
     profile = Profile("biomcp", "mcp", LAUNCH, fields, tools)
@@ -268,7 +268,7 @@ def test_what_is_saved_is_canonical_and_loads_the_same(places: ProfileHomes, pro
     assert profiles.list_server_tools("biomcp") == sorted(tools)
 
 
-def test_the_version_before_is_kept(profiles: Profiles) -> None:
+def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     """JN-59: nothing is lost by saving or deleting; a tool that goes away goes with its file."""
     first = Profile("x", "mcp", {"command": "a"}, {}, {"t": {"notes": "1"}})
     profiles.save(first)

@@ -21,7 +21,7 @@ from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
 from patchbay.stores.memory import MemoryStore
-from tests.client.peers import api_served, empty_server, means_in
+from tests.client.peers import api_served, empty_server, open_context
 
 Record = dict[str, Any]
 SOURCES = make_sources()
@@ -41,7 +41,7 @@ def trials() -> Iterator[str]:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[SourceContext]:
-    with means_in(tmp_path, {"TOKEN": "Bearer 123"}) as found:
+    with open_context(tmp_path, {"TOKEN": "Bearer 123"}) as found:
         yield found
 
 
@@ -94,7 +94,7 @@ def test_swagger_2_documents_are_called_the_same_way(trials: str, context: Sourc
 
 
 def test_every_kind_of_pagination_gives_every_record_once(library: str, context: SourceContext) -> None:
-    """JN-64, JN-66: cursor, page, offset-free link; lazily, so that what is not read is not asked for."""
+    """JN-64, JN-66: cursor, page and link; a page is requested only when it is read."""
     everything = list(range(1, 8))
     cursor = called(
         library, context, "byCursor", "page.type=cursor&page.field=pagination.next_cursor&page.param=cursor"
@@ -114,7 +114,7 @@ def test_pages_that_never_end_are_an_error(library: str, context: SourceContext)
         called(library, context, "byPage", "page.type=pages")
 
 
-def test_what_an_api_refuses_is_told_with_its_status_and_words(library: str, context: SourceContext) -> None:
+def test_a_refusal_of_an_api_is_an_error_with_its_status_and_message(library: str, context: SourceContext) -> None:
     with pytest.raises(ApiFailure, match=r"GET .*/genes/none: HTTP 404: no gene none") as caught:
         called(library, context, "getGene", "name=none")
     assert caught.value.data == {"status": 404, "body": {"detail": "no gene none"}}
@@ -176,7 +176,7 @@ def test_explore_gives_endpoints_schemas_and_a_hash_of_the_operations(library: s
     assert len(found["version_hash"]) == 64
 
 
-def test_a_server_without_a_description_says_where_it_was_looked_for(context: SourceContext, tmp_path: Path) -> None:
+def test_an_error_for_a_missing_document_names_the_urls_that_were_tried(context: SourceContext, tmp_path: Path) -> None:
     """JN-66: the usual places, below the URL and at its root."""
     words = "found no OpenAPI document; tried .*/nowhere, .*/nowhere/openapi.json.*/v3/api-docs"
     with empty_server(tmp_path) as url, pytest.raises(DocumentError, match=words):
@@ -193,10 +193,8 @@ def test_inspect_shows_operations_as_tools(library: str, context: SourceContext)
     assert set(add["inputSchema"]["$defs"]) == {"Place"}
 
 
-def test_headers_come_from_the_environment_and_go_nowhere_but_to_their_origin(
-    library: str, context: SourceContext
-) -> None:
-    """JN-15: `${VAR}`; THREATS: no credential for whoever a document names."""
+def test_headers_come_from_the_environment_and_go_only_to_their_origin(library: str, context: SourceContext) -> None:
+    """JN-15: `${VAR}`; THREATS: a server that only the document names gets no credential."""
     assert called(library, context, "whoAmI", "header.Authorization=${TOKEN}")[0]["authorization"] == "Bearer 123"
     with pytest.raises(Unreachable, match=r"redirects to http://localhost:.*which is not followed"):
         called(library, context, "goAway", f"to={quote(library.replace('127.0.0.1', 'localhost'))}")
@@ -207,14 +205,14 @@ def test_a_document_may_not_lead_credentials_elsewhere(library: str, context: So
     paths = {"/who": {"get": {"operationId": "whoAmI"}}}
     path.write_text(json.dumps({"openapi": "3.0.3", "servers": [{"url": library}], "paths": paths}))
     address = f"openapi+file:{path}?operation=whoAmI&header.Authorization=x"
-    with pytest.raises(Unreachable, match=r"no headers are sent unless it is named; expected launch.base_url="):
+    with pytest.raises(Unreachable, match=r"headers go only to a server that you name; expected launch.base_url="):
         read(address, context)
     assert read(f"{address}&launch.base_url={library}", context)[0]["authorization"] == "x"
     assert read(f"openapi+file:{path}?operation=whoAmI", context)[0]["authorization"] is None
 
 
 def test_an_answer_beyond_the_limit_is_refused(library: str, tmp_path: Path) -> None:
-    with means_in(tmp_path, limit=100_000) as context:
+    with open_context(tmp_path, limit=100_000) as context:
         assert len(called(library, context, "large", "size=1000")[0]["blob"]) > 1000
         with pytest.raises(Unreachable, match="sent more than 100000 bytes"):
             called(library, context, "large", "size=200000")
@@ -254,7 +252,7 @@ def test_a_profile_alone_describes_its_endpoints(library: str, context: SourceCo
 def test_a_profile_warns_when_an_answer_has_another_type_than_it_says(library: str, tmp_path: Path) -> None:
     """JN-50."""
     heard: list[object] = []
-    with means_in(tmp_path, on_event=heard.append) as context:
+    with open_context(tmp_path, on_event=heard.append) as context:
         row = {"path": "/table", "output_format": "application/json"}
         name = profile(context, "table", connection={"base_url": library}, endpoints={"rows": row})
         assert len(read(f"{name}/rows", context)) == 2
@@ -265,7 +263,7 @@ def test_a_profile_warns_when_an_answer_has_another_type_than_it_says(library: s
 def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(
     library: str, context: SourceContext, tmp_path: Path
 ) -> None:
-    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated, refuses when told to, and says why."""
+    """JN-44, JN-45, JN-48, JN-56: a profile with a document is validated; `schema_validation: error` refuses calls."""
     path = tmp_path / "openapi.json"
     parameter = {"name": "kind", "in": "query", "schema": {"type": "string"}}
     get = {"operationId": "listGenes", "parameters": [parameter]}
@@ -297,7 +295,7 @@ def test_the_contract_of_an_api_drifts_as_that_of_a_server_does(
 def test_a_call_can_pin_the_contract_of_an_api(library: str, tmp_path: Path) -> None:
     """X-21: `schema=CID`."""
     store = MemoryStore()
-    with means_in(tmp_path, blobs=store.blobs) as context:
+    with open_context(tmp_path, blobs=store.blobs) as context:
         tools = SOURCES.get("http").inspects(f"openapi+{library}/openapi.json", context)["tools"]
         good, other = store_snapshot(tools, store.blobs), store_snapshot(tools[:1], store.blobs)
         assert called(library, context, "listGenes", f"schema={good}")

@@ -64,7 +64,7 @@ def written(desk: Desk) -> dict[str, Any]:
     return found
 
 
-def test_an_update_follows_the_api_and_keeps_what_the_author_said(desk: Desk) -> None:
+def test_an_update_follows_the_api_and_keeps_the_authors_words(desk: Desk) -> None:
     """JN-45, JN-59, JN-60, JN-64, JN-66: a parameter renamed; two endpoints of one operation, by name and by path."""
     pinned(desk)
     before = written(desk)
@@ -115,10 +115,10 @@ def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_l
     ("document", "words"),
     [
         ({"plugin": "http", "connection": {"base_url": "http://127.0.0.1:9"}}, "expected the API's document"),
-        ({"plugin": "objects", "bucket": "/tmp"}, "expected mcp or http; what objects has no schema of"),
+        ({"plugin": "objects", "bucket": "/tmp"}, "expected mcp or http; profiles of objects have no schema to update"),
     ],
 )
-def test_what_has_no_schema_cannot_be_brought_up_to_date(desk: Desk, document: dict[str, Any], words: str) -> None:
+def test_a_service_without_a_schema_cannot_be_updated(desk: Desk, document: dict[str, Any], words: str) -> None:
     """JN-67: and a sentence says so."""
     assert desk.quick("jn profile create bare", json.dumps(document)).code == exit_codes.OK
     ended = desk.quick("jn profile update @bare --yes")

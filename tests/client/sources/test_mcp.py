@@ -24,12 +24,12 @@ from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams
 from patchbay.events import Log
 from patchbay.stores.memory import MemoryStore
-from tests.client.peers import UV, means_in
+from tests.client.peers import UV, open_context
 from tests.client.reaching import scripted
 
 TIME = "mcp+uvx://mcp-server-time/mcp-server-time"
 MAIL = '''
-"""Discovery for mailboxes, installed by somebody else."""
+"""Discovery for mailboxes, from another package."""
 import mailbox
 from contextlib import closing
 from patchbay.client.source import Source
@@ -82,7 +82,7 @@ text
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[SourceContext]:
-    with means_in(tmp_path) as found:
+    with open_context(tmp_path) as found:
         yield found
 
 
@@ -98,7 +98,7 @@ def saved(context: SourceContext, plugin: str, name: str, **meta: Any) -> None:
         ("mcp://preset", "mcp"),
         ("https://example.org/mcp", "mcp"),
         ("/mcp/echo", "mcp"),
-        ("@nobody/tool", "mcp"),
+        ("@unknown/tool", "mcp"),
         ("https://example.org/openapi.json", "http"),
         ("openapi+https://example.org", "http"),
         ("s3://bucket/key", "s3"),
@@ -111,7 +111,7 @@ def test_the_source_is_found_by_the_address(context: SourceContext, address: str
     assert make_sources().find(address, context).name == name
 
 
-def test_every_source_keeps_the_whole_contract() -> None:
+def test_every_source_has_all_methods_of_the_contract() -> None:
     """JN-53."""
     sources = make_sources()
     assert {"mcp", "http", "s3", "objects"} <= set(sources.list_names())
@@ -129,7 +129,7 @@ def test_the_source_of_a_profile_is_its_plugin(context: SourceContext) -> None:
         sources.find("@api", context)
 
 
-def test_what_is_no_address_names_the_schemes_there_are(context: SourceContext) -> None:
+def test_an_unknown_address_is_an_error_that_names_the_schemes(context: SourceContext) -> None:
     with pytest.raises(AddressError, match=r"not an address: 'ftp://x'; expected .*file:, gcs:, gs:.*mcp:.*s3:"):
         make_sources().find("ftp://x", context)
 
@@ -150,7 +150,7 @@ def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("mail_source", None)
 
 
-def test_others_add_a_source_with_an_entry_point(mail: Path, context: SourceContext) -> None:
+def test_a_package_adds_a_source_with_an_entry_point(mail: Path, context: SourceContext) -> None:
     """JN-53, JN-68: labels, filters and search operators of a mailbox, by a package that we know nothing of."""
     sources = make_sources()
     assert {"mail", "broken"} <= set(sources.list_names())
@@ -168,7 +168,7 @@ def test_a_source_without_inspection_support_is_an_error(mail: Path, context: So
         make_sources().get("mail").inspects(f"mbox:{mail}", context)
 
 
-def test_a_source_that_cannot_be_loaded_is_told_of_and_hinders_no_other(mail: Path, context: SourceContext) -> None:
+def test_a_source_that_cannot_be_loaded_does_not_disturb_others(mail: Path, context: SourceContext) -> None:
     sources = make_sources()
     assert sources.find(TIME, context).name == "mcp"
     with pytest.raises(AddressError, match=r"the source broken .mail_source:Nothing. cannot be loaded"):
@@ -210,7 +210,7 @@ def test_explore_gives_tools_resources_and_the_hash_that_version_gives(context: 
     assert (inspected["transport"], inspected["tools"]) == ("stdio", found["discoverable"]["tools"])
 
 
-def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(tmp_path: Path) -> None:
+def test_a_contract_is_checked_once_per_connection_and_can_refuse_or_be_ignored(tmp_path: Path) -> None:
     """JN-44, JN-47, JN-48, JN-50, JN-C15."""
     judged: list[tuple[str, str]] = []
     heard: list[object] = []
@@ -218,7 +218,7 @@ def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(t
     def judge(profile: Profile, result: ValidationResult) -> None:
         judged.append((profile.name, result.status))
 
-    with means_in(tmp_path, check_contract=judge, on_event=heard.append) as context:
+    with open_context(tmp_path, check_contract=judge, on_event=heard.append) as context:
         launch = {"command": "uv", "args": ["run", "--with", "mcp-server-time", "mcp-server-time"]}
         tool = {"get_current_time": {"parameters": {"timezone": {"type": "integer"}}, "output_format": "text/csv"}}
         saved(context, "mcp", "time", **launch, schema_hash="0" * 64, tools=tool)
@@ -230,13 +230,13 @@ def test_a_contract_is_judged_once_per_connection_and_can_refuse_or_be_ignored(t
         assert records("@time/get_current_time?timezone=UTC", context.without_contract_checks())
         strict = {**launch, "schema_validation": "error", "schema_hash": "0" * 64, "tools": tool}
         saved(context, "mcp", "strict", **strict)
-    with means_in(tmp_path) as plain, pytest.raises(ContractError, match="@strict: "):
+    with open_context(tmp_path) as plain, pytest.raises(ContractError, match="@strict: "):
         records("@strict/get_current_time?timezone=UTC", plain)
 
 
 def test_a_profile_says_how_long_its_server_may_take(tmp_path: Path) -> None:
     """JN-13: `timeout`, in seconds; a tool may have its own."""
-    with means_in(tmp_path) as context:
+    with open_context(tmp_path) as context:
         target = scripted()
         launch = {"command": target.command, "args": list(target.args), "transport": "stdio", "timeout": 0.2}
         saved(context, "mcp", "slow", **launch, tools={"echo": {"timeout": 30}})
@@ -252,7 +252,7 @@ def test_a_profile_says_how_long_its_server_may_take(tmp_path: Path) -> None:
 def test_a_call_can_pin_the_contract_of_a_server(tmp_path: Path) -> None:
     """X-21: `schema=CID` refuses what is not the pinned contract, and says what changed."""
     store = MemoryStore()
-    with means_in(tmp_path, blobs=store.blobs) as context:
+    with open_context(tmp_path, blobs=store.blobs) as context:
         tools = make_sources().find(TIME, context).inspects(TIME, context)["tools"]
         changed = json.loads(json.dumps(tools))
         changed[0]["inputSchema"]["properties"]["zone"] = {"type": "string"}

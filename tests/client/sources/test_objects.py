@@ -17,7 +17,7 @@ from patchbay.client.profiles.layouts import parse_profile
 from patchbay.client.source import SourceContext
 from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams, ParseError, ResourceNotFound, TooLarge
-from tests.client.peers import means_in, served
+from tests.client.peers import open_context, served
 
 Record = dict[str, Any]
 SOURCES = make_sources()
@@ -40,7 +40,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def context(tmp_path: Path, s3: str) -> Iterator[SourceContext]:
-    with means_in(tmp_path, {**KEYS, "AWS_ENDPOINT_URL_S3": s3}) as found:
+    with open_context(tmp_path, {**KEYS, "AWS_ENDPOINT_URL_S3": s3}) as found:
         yield found
 
 
@@ -103,7 +103,7 @@ def test_inspect_shows_objects_as_resources(context: SourceContext) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "json", "tsv", "csv.gz"])
-def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(context: SourceContext, suffix: str) -> None:
+def test_written_records_are_read_back_completely(context: SourceContext, suffix: str) -> None:
     """JN-12, JN-38, J-F8: keys that come later are columns too."""
     records: list[Record] = [{"a": "1", "_x": 1}, {"a": "2", "b": 'zwei, "und"\nmehr'}]
     done = write(f"s3://scratch/new/{suffix}/out.{suffix}", records, context)
@@ -112,7 +112,7 @@ def test_what_is_put_is_read_again_and_nothing_of_a_record_is_lost(context: Sour
     assert [{key: value for key, value in one.items() if value} for one in found] == [{"a": "1"}, {**records[1]}]
 
 
-def test_a_put_that_fails_leaves_what_was_there(context: SourceContext, tmp_path: Path) -> None:
+def test_a_failed_put_keeps_the_old_object(context: SourceContext, tmp_path: Path) -> None:
     def failing() -> Iterator[Record]:
         yield {"a": 1}
         raise InvalidParams("the producer failed")
@@ -138,7 +138,9 @@ def test_a_put_that_fails_leaves_what_was_there(context: SourceContext, tmp_path
         ("s3://warehouse/a.csv?option.endpoint_url=http://127.0.0.1:9", Unreachable, "s3://warehouse/a.csv"),
     ],
 )
-def test_what_cannot_be_read_says_why(context: SourceContext, address: str, kind: type[Exception], words: str) -> None:
+def test_an_unreadable_object_is_an_error(
+    context: SourceContext, address: str, kind: type[Exception], words: str
+) -> None:
     with pytest.raises(kind, match=words.replace(".", r"\.")):
         read(address, context)
 
@@ -146,7 +148,7 @@ def test_what_cannot_be_read_says_why(context: SourceContext, address: str, kind
 def test_a_pattern_goes_on_after_an_object_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("nonsense")
     (tmp_path / "b.json").write_text('{"n": 1}')
-    with means_in(tmp_path) as context:
+    with open_context(tmp_path) as context:
         broken, good = read(f"file://{tmp_path}/*.json", context)
     assert (broken["type"], broken["_key"]) == ("object_error", str(tmp_path / "a.json"))
     assert good == {"n": 1, "_key": str(tmp_path / "b.json")}
@@ -155,7 +157,7 @@ def test_a_pattern_goes_on_after_an_object_that_cannot_be_read(tmp_path: Path) -
 def test_one_object_may_not_be_larger_than_the_limit_where_it_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(["x" * 1000]))
     (tmp_path / "b.ndjson").write_text('{"n": 1}\n' * 1000)
-    with means_in(tmp_path, limit=500) as context:
+    with open_context(tmp_path, limit=500) as context:
         assert len(read(f"file://{tmp_path}/b.ndjson", context)) == 1000
         with pytest.raises(TooLarge, match="more than 500 bytes"):
             read(f"file://{tmp_path}/a.json", context)
@@ -191,7 +193,7 @@ def test_a_profile_names_parts_of_a_bucket(context: SourceContext, s3: str) -> N
     assert result.changes[0].sentence == "Structure 'gone': no object matches 'gone/*.csv'"
 
 
-def test_a_profile_whose_store_does_not_answer_is_no_valid_one(context: SourceContext) -> None:
+def test_a_profile_with_an_unreachable_store_is_not_valid(context: SourceContext) -> None:
     """JN-44: `error`."""
     content = {"plugin": "s3", "bucket": "b", "connection": {"endpoint_url": "http://127.0.0.1:9"}, "structure": {}}
     result = SOURCES.get("s3").validates(parse_profile("far", content, {}, "the test"), context)
@@ -205,9 +207,9 @@ def test_an_unset_variable_in_a_profile_is_an_error(context: SourceContext) -> N
     assert (result.status, "Environment variable NO_KEY not set" in result.message) == ("error", True)
 
 
-def test_every_store_that_fsspec_knows_is_reached_the_same_way(tmp_path: Path) -> None:
+def test_every_store_of_fsspec_is_used_the_same_way(tmp_path: Path) -> None:
     """JN-67: memory and a folder."""
-    with means_in(tmp_path) as context:
+    with open_context(tmp_path) as context:
         for root in (f"file://{tmp_path}/objects", "memory://objects"):
             write(f"{root}/2024/01/x.ndjson", [{"n": 1}], context)
             write(f"{root}/2024/02/y.ndjson", [{"n": 2}], context)

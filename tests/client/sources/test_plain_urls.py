@@ -1,4 +1,4 @@
-"""What servers give at plain URLs and on further pages, from a small server that says what it is told to."""
+"""Plain URLs and further pages, with a small server that sends prepared answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchbay.client.source import SourceContext
 from patchbay.client.sources import make_sources
 from patchbay.errors import InvalidParams
 from tests.client.bad import Handler, Json, serving
-from tests.client.peers import means_in
+from tests.client.peers import open_context
 
 SOURCES = make_sources()
 
@@ -46,7 +46,7 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is to be said."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -59,11 +59,11 @@ def pages() -> Iterator[Pages]:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[SourceContext]:
-    with means_in(tmp_path) as found:
+    with open_context(tmp_path) as found:
         yield found
 
 
-def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, context: SourceContext) -> None:
+def test_a_compressed_file_is_not_read_as_a_table(pages: Pages, context: SourceContext) -> None:
     data = gzip.compress(b"a,b\n1,2\n")
     pages.pages["/t.csv"] = ("application/octet-stream", b"a,b\n1,2\n", "")
     pages.pages["/t.csv.gz"] = ("application/octet-stream", data, "")
@@ -76,21 +76,21 @@ def test_a_compressed_file_is_not_taken_for_the_table_in_it(pages: Pages, contex
 
 
 class Leading(Handler):
-    """Leads whoever looks at it with GET to another server."""
+    """Redirects a GET to another server."""
 
     def do_GET(self) -> None:
         self.send_json(None, 302, Location="http://localhost:1/docs")
 
 
-def nobody(handler: Handler, body: Json) -> bool:
+def refuse_all(handler: Handler, body: Json) -> bool:
     handler.send_json(None, 404)
     return True
 
 
-def test_an_mcp_server_that_leads_browsers_elsewhere_is_found(context: SourceContext) -> None:
-    """JN-11: and where there is none, both are told."""
+def test_an_mcp_server_that_redirects_browsers_is_found(context: SourceContext) -> None:
+    """JN-11: without an MCP server, the error names both failures."""
     with serving() as start:
-        found, missing = start(), start(first=nobody)
+        found, missing = start(), start(first=refuse_all)
         found.RequestHandlerClass = missing.RequestHandlerClass = Leading
         assert list(SOURCES.find(found.url, context).reads(found.url, context)) == []
         assert found.got

@@ -13,9 +13,9 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.events import Progress
 from tests.client.reaching import text
-from tests.hubs import until
 from tests.interaction.peers import NODE, PACKAGES
 from tests.interaction.programs import Hub, free_port, running, running_hub
+from tests.waiting import until
 
 EVERYTHING = PACKAGES / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 RESOURCE = "demo://resource/dynamic/text/7"

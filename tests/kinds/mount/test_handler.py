@@ -22,8 +22,8 @@ from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
-from tests.hubs import until
 from tests.interaction.programs import Hub, running_hub
+from tests.waiting import until
 
 HERE = Path(__file__).parent
 ERAS = ("legacy", "modern")
@@ -107,7 +107,7 @@ def test_a_question_reaches_the_caller_and_its_answer_the_upstream(hub: Hub, nam
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", UPSTREAMS)
-def test_a_caller_that_cannot_be_asked_is_told_so(hub: Hub, name: str, era: str) -> None:
+def test_a_call_with_a_question_fails_for_a_caller_that_cannot_answer(hub: Hub, name: str, era: str) -> None:
     with opened(hub, name, era) as caller:
         try:
             answer = text(caller.call_tool("ask"))
@@ -174,14 +174,14 @@ def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> No
 
 
 @pytest.mark.process
-def test_an_error_of_the_upstream_stays_what_it_is(hub: Hub) -> None:
+def test_an_error_of_the_upstream_is_passed_on_unchanged(hub: Hub) -> None:
     with opened(hub, "piped") as caller, pytest.raises(McpFailure) as caught:
         caller.call_tool("error")
     assert (caught.value.code, caught.value.data) == (-32007, {"why": "because"})
 
 
 @pytest.mark.process
-def test_a_result_without_content_is_an_empty_one(hub: Hub) -> None:
+def test_a_result_without_content_is_empty(hub: Hub) -> None:
     with opened(hub, "piped") as caller:
         answer = caller.call_tool("broken")
         assert answer["content"] == []

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import LONGEST_URI, MOST_NEWS, MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import MAX_EVENTS, MAX_URI_CHARACTERS, MountContext, StandingConnection
 from patchbay.stores.memory import MemoryStore
 
 SCHEMA = {"type": "object"}
@@ -28,23 +28,23 @@ SCHEMA = {"type": "object"}
         ("prompts/list", {"name": "a", "arguments": [{"name": "b", "description": [1]}]}),
     ],
 )
-def test_what_is_no_text_where_text_belongs_is_not_served(method: str, entry: dict[str, Any]) -> None:
+def test_an_entry_with_a_field_of_a_wrong_type_is_not_served(method: str, entry: dict[str, Any]) -> None:
     """One such entry would break every search of the hub, and the server's own pages."""
     found, problems = Snapshot("m", lists={method: [entry]}).descriptors()
     assert not any(found.values())
     assert [problem.reason[:10] for problem in problems] == ["not served"]
 
 
-def test_only_news_of_lists_that_there_are_is_remembered() -> None:
+def test_only_notifications_of_known_lists_are_queued() -> None:
     """Every queue has a limit, whatever an upstream sends, and however often."""
-    keeper = StandingConnection(
+    standing = StandingConnection(
         Mount("far", "https://far.example/mcp"), MountContext(MemoryStore(), {}, "hub", "1", lambda: None)
     )
-    for number in range(MOST_NEWS + 10):
-        keeper._heard(f"notifications/x{number}/list_changed", {})
-        keeper._heard("notifications/resources/updated", {"uri": f"a://{number}"})
-    keeper._heard("notifications/resources/updated", {"uri": "a" * (LONGEST_URI + 1)})
-    keeper._heard("notifications/tools/list_changed", {})
-    news = keeper._news.take(0)
-    assert len(news) == MOST_NEWS + 1
+    for number in range(MAX_EVENTS + 10):
+        standing._on_notification(f"notifications/x{number}/list_changed", {})
+        standing._on_notification("notifications/resources/updated", {"uri": f"a://{number}"})
+    standing._on_notification("notifications/resources/updated", {"uri": "a" * (MAX_URI_CHARACTERS + 1)})
+    standing._on_notification("notifications/tools/list_changed", {})
+    news = standing._events.take(0)
+    assert len(news) == MAX_EVENTS + 1
     assert news[-1] == ("notifications/tools/list_changed", "")

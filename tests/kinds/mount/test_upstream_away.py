@@ -18,8 +18,9 @@ from patchbay.client.connection.connection import Connection
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
-from tests.hubs import BOUND, MODERN, Hub, sse_messages, until
+from tests.hubs import MODERN, Hub, sse_messages
 from tests.interaction.programs import free_port, running, running_hub
+from tests.waiting import BOUND, until
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
 
@@ -67,7 +68,7 @@ def sdk_server(port: int, folder: Path) -> Iterator[None]:
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_one_that_goes_away_fails_fast_keeps_its_list_and_comes_back(hub: Hub, tmp_path: Path, era: str) -> None:
+def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub, tmp_path: Path, era: str) -> None:
     port = free_port()
     with sdk_server(port, tmp_path / "first"):
         mount(hub, "far", f"http://127.0.0.1:{port}/mcp", era=era)
@@ -107,7 +108,7 @@ def test_the_last_list_is_there_when_the_hub_starts_without_the_upstream(tmp_pat
 
 
 @pytest.mark.process
-def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
+def test_a_removed_mount_leaves_no_process_and_descriptor(hub: Hub) -> None:
     """Processes and descriptors are as before; threads are not counted, because the client keeps some for the next
     mount.
     """
@@ -126,7 +127,7 @@ def test_nothing_is_left_of_a_mount_that_was_taken_away(hub: Hub) -> None:
 
 
 @pytest.mark.process
-def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
+def test_a_call_that_outlives_its_mount_leaves_no_connection_behind(hub: Hub) -> None:
     """The call ends on the connection on which it began, and that connection ends with it."""
     mount(hub, "piped", PIPED)
     alone, old = len(_children_of_mounts()), hub.catalogue.find("piped").upstream
@@ -146,19 +147,19 @@ def test_a_call_that_outlives_its_mount_leaves_nothing_behind(hub: Hub) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_change_before_the_mount_listens_is_not_missed(
+def test_a_change_before_the_subscription_is_not_missed(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
 ) -> None:
     """The upstream does not repeat announcements that came before the subscription."""
     with running_hub(tmp_path / "up") as up:
-        original, told = StandingConnection._listening, list[str]()
+        original, announced = StandingConnection._listening, list[str]()
 
-        def listening(keeper: StandingConnection, connection: Connection, uris: list[str]) -> Any:
-            target, heard = Http(up.endpoint("hello")), lambda method, _: told.append(method)
+        def listening(standing: StandingConnection, connection: Connection, uris: list[str]) -> Any:
+            target, heard = Http(up.endpoint("hello")), lambda method, _: announced.append(method)
             with Connection.open(target, era="modern", listener=heard) as watcher, watcher.listen():
                 (up.servers / "hello.py").write_text('def late() -> str:\n    return "late"\n', "utf-8")
-                until(lambda: "notifications/tools/list_changed" in told, "the change to be told")
-            return original(keeper, connection, uris)
+                until(lambda: "notifications/tools/list_changed" in announced, "the change to be told")
+            return original(standing, connection, uris)
 
         if anew:
             mount(hub, "far", up.endpoint("hello"), era="modern")
@@ -166,7 +167,7 @@ def test_a_change_before_the_mount_listens_is_not_missed(
             until(lambda: tools(hub, "far") == ["early"], "the mount to listen")
         monkeypatch.setattr(StandingConnection, "_listening", listening)
         if anew:
-            hub.catalogue.find("far").upstream.want(["x://a"])
+            hub.catalogue.find("far").upstream.subscribe(["x://a"])
         else:
             mount(hub, "far", up.endpoint("hello"), era="modern")
         until(lambda: tools(hub, "far") == ["late"], "the new list")
@@ -174,15 +175,15 @@ def test_a_change_before_the_mount_listens_is_not_missed(
 
 
 @pytest.mark.process
-def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resource_is_subscribed_to_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upstream is not asked for everything again with each newly requested resource."""
-    original, asked = StandingConnection._try, list[str]()
+    original, asked = StandingConnection._try_request, list[str]()
 
-    def trying(keeper: StandingConnection, connection: Connection, method: str, params: Any) -> None:
-        original(keeper, connection, method, params)
+    def trying(standing: StandingConnection, connection: Connection, method: str, params: Any) -> None:
+        original(standing, connection, method, params)
         asked.extend([params["uri"]] if method == "resources/subscribe" else [])
 
-    monkeypatch.setattr(StandingConnection, "_try", trying)
+    monkeypatch.setattr(StandingConnection, "_try_request", trying)
     mount(hub, "piped", PIPED)
     session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
     for uri in uris:
@@ -192,7 +193,7 @@ def test_a_resource_is_subscribed_to_once_however_many_follow(hub: Hub, monkeypa
 
 
 @pytest.mark.process
-def test_a_server_that_asks_for_roots_of_its_own_accord_fails_no_call(hub: Hub) -> None:
+def test_a_server_that_asks_for_roots_after_the_handshake_fails_no_call(hub: Hub) -> None:
     """Many servers ask right after the handshake, whichever call comes first."""
     mount(hub, "piped", f"{PIPED} roots")
     until(lambda: "echo" in tools(hub, "piped"), "its list")
@@ -225,20 +226,20 @@ def test_launchers_beside_the_hub_are_found_whatever_path_it_was_started_with(
         hub.close()
 
 
-def test_a_tool_of_a_mount_that_was_never_reached_says_why(tmp_path: Path) -> None:
+def test_a_tool_of_an_unreachable_mount_fails_with_the_reason(tmp_path: Path) -> None:
     hub = Hub(tmp_path / "hub")
     try:
         mount(hub, "far", "mcp+stdio:no-such-program")
         answer = hub.call("far", "greet", {}).text
         assert "no tool 'greet' on far; of the server behind this mount: it does not answer" in answer
-        assert "there is no program 'no-such-program' here" in answer
+        assert "there is no program 'no-such-program'" in answer
     finally:
         hub.close()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("target", ["", "me", "other"])
-def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: str) -> None:
+def test_a_hub_that_mounts_itself_is_a_cycle(tmp_path: Path, target: str) -> None:
     """Itself, itself through a second mount, or the aggregate of all its servers."""
     with running_hub(tmp_path / "hub") as up:
         place = f"{up.url}/mcp/{target}".rstrip("/")
@@ -252,9 +253,9 @@ def test_a_hub_that_mounts_itself_is_not_asked_for_ever(tmp_path: Path, target: 
 @pytest.mark.process
 def test_a_call_that_comes_back_to_its_mount_is_refused(hub: Hub) -> None:
     mount(hub, "piped", PIPED)
-    keeper = hub.catalogue.find("piped").upstream
-    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", keeper.id]})
-    assert "leads in a circle" in answer.text
+    standing = hub.catalogue.find("piped").upstream
+    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", standing.id]})
+    assert "is a cycle" in answer.text
 
 
 @pytest.mark.process
@@ -284,20 +285,23 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         ({"address": "https://x.example/mcp", "headers": {"Authorization": "Bearer abc"}}, "expected a variable"),
         ({"address": "mcp+stdio:server --api-key abc"}, "expected a variable"),
         ({"address": "https://x.example/mcp?token=abc"}, "expected a variable"),
-        ({"address": "mcp+stdio:server", "headers": {"X-A": "b"}}, "only where the address is a URL"),
-        ({"address": "https://x.example/mcp", "environment": {"A": "b"}}, "only where the address is a program"),
-        ({"address": "/mcp/echo"}, "which needs no mount"),
-        ({"address": "@profile/tool"}, "without anything to do there"),
+        ({"address": "mcp+stdio:server", "headers": {"X-A": "b"}}, "headers only for the address of a URL"),
+        (
+            {"address": "https://x.example/mcp", "environment": {"A": "b"}},
+            "an environment only for the address of a program",
+        ),
+        ({"address": "/mcp/echo"}, "servers of this hub need no mount"),
+        ({"address": "@profile/tool"}, "without an operation or arguments"),
         ({"address": "nonsense"}, "not an address"),
     ],
 )
-def test_a_mount_that_cannot_be_says_why(hub: Hub, fields: dict[str, Any], expected: str) -> None:
+def test_an_invalid_mount_is_refused_with_the_reason(hub: Hub, fields: dict[str, Any], expected: str) -> None:
     (hub.servers / "far.json").write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
     found = until(lambda: next((one for one in hub.catalogue.all() if one.name == "far"), None), "the server")
     assert expected in (found.broken or "")
 
 
-def test_an_entry_of_the_mcps_variable_mounts_only_what_an_operator_wrote(hub: Hub) -> None:
+def test_an_entry_of_the_mcps_variable_mounts_only_servers_of_an_operator(hub: Hub) -> None:
     """X-16, JN-C19: a configuration that came over HTTP starts no program."""
     store = hub.catalogue.store
     config = store.blobs.put(json.dumps({"kind": "upstream", "address": PIPED}).encode())

@@ -9,8 +9,9 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text, ToolUse
-from tests.kinds.calls import SmallHub, call_of, events, next_event, python, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event, python
 from tests.kinds.python.test_inline import runners
+from tests.waiting import until
 
 ALL: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -203,7 +204,7 @@ def test_closing_while_a_question_is_open_ends_the_function() -> None:
     running = activate(python("def main(context): context.elicit('y', {})"), call_of(capabilities=ALL))
     assert isinstance(next_event(running), Ask)
     running.close()
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 def test_a_question_that_is_not_fetched_does_not_block_the_thread() -> None:
@@ -212,7 +213,7 @@ def test_a_question_that_is_not_fetched_does_not_block_the_thread() -> None:
     running = activate(python(source), call_of(capabilities=ALL))
     assert next_event(running) == Progress(1)
     running.close()
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 def test_state_is_the_servers_own_and_lasts() -> None:
@@ -253,7 +254,7 @@ def test_a_call_within_a_call_is_stopped_together_with_it() -> None:
     assert next_event(running) == ToolUse("other.forever", {})
     assert next(running) == Pause()
     running.close()
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 @pytest.mark.parametrize(
@@ -293,5 +294,5 @@ def test_a_function_can_see_that_it_is_cancelled_and_end_by_itself() -> None:
     running = activate(handler, call)
     assert next_event(running) == Text("begun")
     call.cancelled.set()
-    wait_until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
+    until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
     running.close()

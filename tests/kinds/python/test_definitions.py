@@ -12,7 +12,8 @@ from patchbay.cid import cid_of
 from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python.definitions import definition_of
 from patchbay.kinds.python.inline import python_handler
-from tests.kinds.calls import call_of, events, python, wait_until
+from tests.kinds.calls import call_of, events, python
+from tests.waiting import until
 
 
 def test_a_definition_is_run_once_per_cid_however_many_servers_and_calls_share_it() -> None:
@@ -94,7 +95,7 @@ def test_an_import_that_hangs_is_timed_out_with_every_waiting_call() -> None:
     assert all(isinstance(only, Failed) and only.message.startswith("timed out") for (only,) in found)
     assert len(found) == 2
     pool = definition_of(source.encode(), cid_of(source.encode()), "tool").pool
-    wait_until(lambda: not any(runner.thread.is_alive() for runner in pool._runners))
+    until(lambda: not any(runner.thread.is_alive() for runner in pool._runners))
 
 
 def test_dataclasses_and_future_annotations_work_as_in_any_module() -> None:
@@ -118,4 +119,4 @@ def test_a_definition_that_is_forgotten_leaves_sys_modules() -> None:
     events(python_handler(source, "a-cid-to-forget", "t"), call_of())
     assert "definition_a-cid-to-forget" in sys.modules
     definition_of.__globals__["_definition"].cache_clear()
-    wait_until(lambda: "definition_a-cid-to-forget" not in sys.modules)
+    until(lambda: "definition_a-cid-to-forget" not in sys.modules)

@@ -14,7 +14,8 @@ from patchbay.kinds.python import direct_calls
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.direct_calls import MIN_QUICK_CALLS, DirectCalls, FunctionHistory
 from patchbay.kinds.python.runner_threads import Stopped
-from tests.kinds.calls import call_of, wait_until
+from tests.kinds.calls import call_of
+from tests.waiting import until
 
 LOOP = "def main(n=0):\n    while n:\n        n += 1\n    return 'x'"
 
@@ -31,7 +32,7 @@ class Inline:
 
     def warm(self) -> Inline:
         """Make enough quick calls for the function to count as quick, on a busy machine too."""
-        wait_until(lambda: bool(self.events(call_of())) and self.history.quick_calls >= MIN_QUICK_CALLS)
+        until(lambda: bool(self.events(call_of())) and self.history.quick_calls >= MIN_QUICK_CALLS)
         return self
 
     @property
@@ -100,7 +101,7 @@ def test_a_call_that_is_running_directly_leaves_the_others_to_runner_threads() -
     for thread in threads:
         thread.start()
     pool = tool.definition.pool
-    wait_until(lambda: sum(runner.job is not None for runner in pool._runners) == 2 and not tool.history.places)
+    until(lambda: sum(runner.job is not None for runner in pool._runners) == 2 and not tool.history.places)
     for flag in flags:
         flag.set("enough")
     for thread in threads:
@@ -130,7 +131,7 @@ def test_a_direct_call_ends_as_one_on_a_runner_thread_does(body: str, said: Even
     assert tool.events(call_of({"n": 0}))[0] == said
 
 
-def test_an_interruption_never_reaches_what_comes_after_the_call() -> None:
+def test_an_interruption_never_reaches_code_after_the_call() -> None:
     """X-19: `Stopped` comes inside the call or not at all, whenever the watchdog decides."""
     tool = Inline(LOOP).warm().close_pool()
     places, over, leaks = list(tool.history.places), threading.Event(), list[BaseException]()
@@ -170,7 +171,7 @@ def test_a_call_that_ends_while_the_watchdog_decides_takes_the_interruption_back
     place = tool.history.places[-1]
 
     def decide() -> None:
-        wait_until(lambda: place.call is None)
+        until(lambda: place.call is None)
         direct_calls._raise_in(place.thread, Stopped)
         place.raised = time.monotonic()
         place.interrupting = False

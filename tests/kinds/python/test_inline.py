@@ -13,7 +13,8 @@ from patchbay.errors import MissingCapability
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.kinds.registry import handler_for
 from patchbay.views.fold import fold
-from tests.kinds.calls import call_of, events, python, wait_until
+from tests.kinds.calls import call_of, events, python
+from tests.waiting import until
 
 KEEP = "def main(value): return {'value': value}"
 
@@ -182,10 +183,10 @@ def test_a_producer_waits_for_a_slow_reader(kind: str) -> None:
 
     running = activate(handler, call_of())
     next(running)
-    wait_until(lambda: made() > 250)
+    until(lambda: made() > 250)
     assert made() < 300
     running.close()
-    wait_until(lambda: not any(runner.name == "runner of never" for runner in runners()))
+    until(lambda: not any(runner.name == "runner of never" for runner in runners()))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_a_hanging_function_is_timed_out_and_its_thread_ends(body: str) -> None:
     (failed,) = result(f"def main():\n    {body}\n    {body}", left=0.3)
     assert isinstance(failed, Failed)
     assert failed.message.startswith("timed out after")
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 def test_a_tool_that_catches_exceptions_is_stopped_nevertheless() -> None:
@@ -217,7 +218,7 @@ def test_a_tool_that_catches_exceptions_is_stopped_nevertheless() -> None:
     """
     before = set(runners())
     assert isinstance(result(source, left=0.3)[0], Failed)
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 @pytest.mark.parametrize("body", ["await asyncio.sleep(3600)", "while True: sum(range(9))"])
@@ -237,7 +238,7 @@ def test_an_async_function_is_stopped_with_its_cleanup(body: str) -> None:
     handler, before = python(source), set(runners())
     (failed,) = events(handler, call_of(left=0.3))
     assert isinstance(failed, Failed)
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
     assert events(handler, call_of(target={"function": "count"}))[0] == Data(1)
 
 
@@ -251,7 +252,7 @@ def test_closing_the_stream_ends_the_function(source: str) -> None:
     for _ in range(3):
         next(running)
     running.close()
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 def test_a_closed_generator_runs_its_cleanup() -> None:
@@ -270,7 +271,7 @@ def test_a_closed_generator_runs_its_cleanup() -> None:
     running = activate(handler, call_of())
     next(running)
     running.close()
-    wait_until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
+    until(lambda: events(handler, call_of(target={"function": "count"}))[0] == Data(1))
 
 
 def test_a_cancelled_call_ends_with_the_reason() -> None:
@@ -281,7 +282,7 @@ def test_a_cancelled_call_ends_with_the_reason() -> None:
     assert next(running) == Pause()
     call.cancelled.set("user pressed stop")
     assert list(running) == [Failed("cancelled: user pressed stop")]
-    wait_until(lambda: set(runners()) <= before)
+    until(lambda: set(runners()) <= before)
 
 
 def test_a_silent_tool_pauses() -> None:

@@ -28,7 +28,8 @@ from patchbay.events import (
 )
 from patchbay.kinds.registry import Handlers
 from tests.hubs import shared_hosts
-from tests.kinds.calls import SmallHub, call_of, events, next_event, wait_until
+from tests.kinds.calls import SmallHub, call_of, events, next_event
+from tests.waiting import until
 
 Make = Callable[[str], Handler]
 
@@ -294,7 +295,7 @@ def test_a_stream_that_is_closed_runs_its_cleanup_which_may_use_the_hub(make: Ma
     for _ in range(3):
         next(running)
     running.close()
-    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+    until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
 def test_except_exception_does_not_catch_the_end_of_a_call(make: Make) -> None:
@@ -312,4 +313,4 @@ def test_except_exception_does_not_catch_the_end_of_a_call(make: Make) -> None:
     """
     hub = SmallHub()
     assert isinstance(events(make(source), call_of(left=0.3, hub=hub))[0], Failed)
-    wait_until(lambda: hub.states == {"tool": {"left": True}})
+    until(lambda: hub.states == {"tool": {"left": True}})

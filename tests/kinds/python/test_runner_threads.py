@@ -12,7 +12,8 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
-from tests.kinds.calls import call_of, events, next_event, wait_until
+from tests.kinds.calls import call_of, events, next_event
+from tests.waiting import until
 
 
 def alive(pool: Pool) -> int:
@@ -36,7 +37,7 @@ def test_a_full_pool_reports_that_it_is_busy_and_why() -> None:
     with pytest.raises(ToolFailed, match="hello is busy: all its 2 threads are in use, 2 of them by abandoned calls"):
         pool.start(blocked_on(gate))
     gate.set()
-    wait_until(lambda: alive(pool) == 0)
+    until(lambda: alive(pool) == 0)
     assert pool.stuck == 0
     assert events(lambda call: pool.run(blocked_on(gate), call), call_of()) == [Text("late"), Done()]
 
@@ -63,7 +64,7 @@ def test_a_finished_job_cannot_be_abandoned_any_more() -> None:
 def test_an_idle_runner_ends_after_a_while() -> None:
     pool = Pool("hello", patience=0.01)
     events(lambda call: pool.run(lambda job: [], call), call_of())
-    wait_until(lambda: alive(pool) == 0)
+    until(lambda: alive(pool) == 0)
     assert pool.idle == []
     assert events(lambda call: pool.run(lambda job: [], call), call_of()) == [Done()]
 
@@ -91,7 +92,7 @@ def test_stopping_many_calls_at_random_moments_leaves_no_thread_and_hits_no_othe
         next(running)
         running.close()
         assert events(lambda call: pool.run(lambda job: [Text("y")], call), call_of()) == [Text("y"), Done()]
-    wait_until(lambda: all(runner.job is None or not runner.thread.is_alive() for runner in pool._runners))
+    until(lambda: all(runner.job is None or not runner.thread.is_alive() for runner in pool._runners))
     assert pool.stuck == 0
 
 

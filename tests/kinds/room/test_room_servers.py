@@ -99,9 +99,7 @@ def test_the_aggregate_the_page_and_the_activity_have_the_room_s_tools(hub: Hub,
         page = hub.client.get(f"/mcp/{SERVER}", headers={"Accept": "text/html"}, follow_redirects=True)
         assert page.status_code == 200
         assert "fs__echo" in page.text
-        rows = until(
-            lambda: hub.activity.recent(Filter(tool="fs__echo")).records, "an activity record"
-        )
+        rows = until(lambda: hub.activity.recent(Filter(tool="fs__echo")).records, "an activity record")
         assert {row.server for row in rows} == {SERVER}
 
 

@@ -15,7 +15,8 @@ from patchbay.activation import Call, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Done, Event, Failed, Log, Pause, Text
 from patchbay.kinds.shell.handler import fill_argv
-from tests.kinds.calls import alive, call_of, events, shell, wait_until
+from tests.kinds.calls import alive, call_of, events, shell
+from tests.waiting import until
 
 EACH = 'for one in "$@"; do printf "[%s]" "$one"; done'
 METACHARACTERS = "$(touch {0}) `touch {0}` ; touch {0} && touch {0} | touch {0} > {0} & \n touch {0} \" ' \\ * ~ !!"
@@ -276,14 +277,14 @@ def test_the_whole_group_is_killed_with_grandchildren_that_ignore_sigterm(deaf: 
         event = next(running)
         pids += event.text if isinstance(event, Text) else ""
     running.close()
-    wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()))
+    until(lambda: not any(alive(int(pid)) for pid in pids.split()))
 
 
 def test_background_processes_of_a_script_are_killed() -> None:
     pid = int(output_of("sleep 60 & echo $!"))
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
     pid = int(output_of("sleep 60 > /dev/null 2>&1 & echo $!"))
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
 
 
 def test_a_background_writer_may_finish_its_last_words() -> None:

@@ -13,7 +13,8 @@ from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.processes.limits import MAX_DESCRIPTORS, MAX_FILE_BYTES, Limits, limit_command
 from patchbay.processes.sandbox import is_available
-from tests.kinds.calls import alive, call_of, events, shell, wait_until
+from tests.kinds.calls import alive, call_of, events, shell
+from tests.waiting import until
 
 SANDBOXES = [False, True] if is_available() else [False]
 """Without bubblewrap, a command that requires the sandbox does not run: tests/processes/test_sandbox.py."""
@@ -70,7 +71,7 @@ def test_a_process_outside_the_group_is_killed(escape: str, hidden: str, tmp_pat
     file = tmp_path / "pid"
     source = hidden + escape.format(file=file) + f"\nuntil test -s {file}; do sleep 0.02; done"
     assert run(source)[-1] == Done()
-    wait_until(lambda: not alive(int(file.read_text())))
+    until(lambda: not alive(int(file.read_text())))
 
 
 def test_a_process_outside_the_group_is_killed_when_the_call_is_cancelled(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_process_outside_the_group_is_killed_when_the_call_is_cancelled(tmp_pa
     assert next(running) == Text("begun\n")
     call.cancelled.set("enough")
     assert list(running)[-1] == Failed("cancelled: enough")
-    wait_until(lambda: not alive(int(file.read_text())))
+    until(lambda: not alive(int(file.read_text())))
 
 
 def test_calls_at_the_same_time_do_not_kill_each_others_processes() -> None:

@@ -13,8 +13,9 @@ from patchbay.jsonrpc import Failure
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
 from patchbay.protocol.native.subscription import parse_request
-from tests.hubs import Hub, until
+from tests.hubs import Hub
 from tests.protocol.native.natives import FILES, Json, definition, items, native, refused, text, told
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +75,13 @@ def test_an_unknown_method_with_nothing_close_is_guided_to_its_namespace(hub: Hu
     assert (guidance["action"], guidance["namespace"], guidance["method"]) == ("call_activation_schema", "mail", rest)
 
 
-def test_a_server_without_tools_says_so(hub: Hub) -> None:
+def test_a_server_without_tools_has_an_error_message(hub: Hub) -> None:
     assert refused(hub, "plain.a")[1] == "the server plain has no tools"
 
 
 @pytest.mark.parametrize("method", ["tools/call", "initialize", "ping", "no name", "a/b", "é.b", "x" * 258])
-def test_what_is_no_native_method_is_unknown(hub: Hub, method: str) -> None:
-    """SUB-35, SUB-34, SUB-40: what belongs to MCP is not here, the handshake neither; else -32601."""
+def test_other_methods_are_unknown_to_the_native_interface(hub: Hub, method: str) -> None:
+    """SUB-35, SUB-34, SUB-40: methods of MCP, the handshake included, do not exist here: -32601."""
     request = parse_request({"jsonrpc": "2.0", "id": "i", "method": method})
     assert request is not None
     answer = native(hub).answer(request, TransportInfo("", connection="me"))
@@ -109,7 +110,7 @@ def test_params_go_by_position_in_the_order_of_the_schema_or_by_name(hub: Hub) -
         ({"z": None}, {"z": None}),
     ],
 )
-def test_null_by_position_leaves_out_what_is_not_required(params: Any, expected: Json) -> None:
+def test_null_by_position_omits_an_optional_parameter(params: Any, expected: Json) -> None:
     """SUB-C16."""
     assert bound(params, ["a", "b", "c"], ["a"]) == expected
 
@@ -135,7 +136,7 @@ def test_params_that_do_not_fit_are_guided_by_the_schema(hub: Hub, params: Any) 
 # Introspection
 
 
-def test_the_schema_lists_what_can_be_called(hub: Hub) -> None:
+def test_the_schema_lists_the_callable_methods(hub: Hub) -> None:
     """SUB-7, SUB-15: namespaces and methods."""
     schema = told(hub, "plexus_schema", [])
     rows = {row["namespace"]: row for row in schema["activations"]}
@@ -163,7 +164,7 @@ def test_references_inside_a_method_s_schema_still_lead_to_its_own_definitions(h
     assert problems(checker, {"method": "boxed", "params": {"size": "x"}}) != []
 
 
-def test_the_full_schema_tells_what_methods_return(hub: Hub) -> None:
+def test_the_full_schema_has_the_results_of_methods(hub: Hub) -> None:
     """S-F8: every method has an object schema."""
     full = told(hub, "plexus_full_schema", ["typed"])
     right = next(row for row in full["methods"] if row["name"] == "right")

@@ -1,4 +1,4 @@
-"""Native calls: what is a request, what is said in answer, and how a call is ended."""
+"""Native calls: valid requests, their answers, and the end of a call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from patchbay.jsonrpc import Failure, Result, encode, parse
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.calls import NO_QUESTIONS
 from patchbay.protocol.native.subscription import Stream, parse_request
-from tests.hubs import Hub, until
+from tests.hubs import Hub
 from tests.protocol.native.natives import FILES, items, native, stream, text
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_a_notification_asks_for_nothing() -> None:
         ("x", "a message is a JSON object"),
     ],
 )
-def test_what_is_no_request_is_refused_with_a_reason(value: Any, told: str) -> None:
+def test_other_messages_than_requests_are_refused_with_a_reason(value: Any, told: str) -> None:
     """SUB-6, SUB-34."""
     with pytest.raises(InvalidRequest, match=told):
         parse_request(value)
@@ -66,7 +67,7 @@ def test_a_call_is_answered_by_a_number_then_by_items_that_name_it(hub: Hub) -> 
     assert (item["type"], item["data"], item["provenance"]) == ("data", "sent", {"segments": ["mail"]})
 
 
-def test_progress_and_logs_are_told_as_they_come(zoo: Hub) -> None:
+def test_progress_and_logs_are_sent_at_once(zoo: Hub) -> None:
     """SUB-24, SUB-43: progress, and tracing as logging."""
     said = items(zoo, "zoo.slow", {"steps": 2})
     assert [(item["type"], item.get("message", item.get("data"))) for item in said] == [
@@ -109,7 +110,7 @@ def test_a_text_beyond_the_limit_is_its_head_and_a_link(hub: Hub) -> None:
     assert [item["type"] for item in items(hub, "big.text", [900])] == ["data", "done"]
 
 
-def test_a_promise_that_was_not_kept_is_an_error_at_the_end(hub: Hub) -> None:
+def test_a_result_that_breaks_its_schema_is_an_error_at_the_end(hub: Hub) -> None:
     assert [item["type"] for item in items(hub, "typed.right", [1])] == ["data", "done"]
     data, error, _ = items(hub, "typed.wrong")
     assert (data["type"], error["type"]) == ("data", "error")
@@ -117,7 +118,7 @@ def test_a_promise_that_was_not_kept_is_an_error_at_the_end(hub: Hub) -> None:
 
 
 def test_a_resource_shows_the_last_output_of_a_native_call_too(hub: Hub) -> None:
-    """SUB-1: the same activation, whoever called."""
+    """SUB-1: the same activation for every caller."""
     assert text(hub, "keeper.note", ["this"]) == "noted this"
     read = hub.modern("keeper", "resources/read", {"uri": "keeper://last"})
     assert read.result["contents"][0]["text"] == "noted this"
@@ -148,7 +149,7 @@ def test_every_call_leaves_a_record(zoo: Hub) -> None:
     assert [(one.name, one.outcome) for one in found[: len(found) - len(before)]] == [
         ("hangs", "cancelled"),
         ("greet", "error"),
-        ("fails", "is_error"),
+        ("fails", "tool_error"),
         ("greet", "ok"),
     ]
 
@@ -182,13 +183,13 @@ def running(hub: Hub) -> Callable[[], int]:
     "method", ["plexus_unsubscribe", "plexus.unsubscribe", "zoo_unsubscribe_hangs", "zoo.unsubscribe_hangs"]
 )
 def test_unsubscribing_goes_by_several_names(zoo: Hub, method: str) -> None:
-    """SUB-32: what native clients send is `<namespace>_unsubscribe_<method>`."""
+    """SUB-32: native clients send `<namespace>_unsubscribe_<method>`."""
     said, id = begun(zoo, "zoo.hangs")
     assert unsubscribe(zoo, method, [id]) is True
     said.close()
 
 
-def test_unsubscribing_cancels_the_call_and_nothing_more_is_said(zoo: Hub) -> None:
+def test_unsubscribing_cancels_the_call_and_ends_its_items(zoo: Hub) -> None:
     """SUB-5, SUB-32, SUB-33: cancellable at any time."""
     said, id = begun(zoo, "zoo.hangs")
     assert unsubscribe(zoo, "plexus_unsubscribe", {"subscription": id}) is True
@@ -196,7 +197,7 @@ def test_unsubscribing_cancels_the_call_and_nothing_more_is_said(zoo: Hub) -> No
     assert unsubscribe(zoo, "plexus_unsubscribe", [id]) is False
 
 
-def test_nobody_else_can_unsubscribe(zoo: Hub) -> None:
+def test_another_connection_cannot_unsubscribe(zoo: Hub) -> None:
     """SUB-C12: what belongs to one connection."""
     said, id = begun(zoo, "zoo.hangs")
     assert unsubscribe(zoo, "plexus_unsubscribe", [id], "you") is False
@@ -204,7 +205,7 @@ def test_nobody_else_can_unsubscribe(zoo: Hub) -> None:
     said.close()
 
 
-def test_a_call_that_nobody_reads_any_more_is_cancelled(zoo: Hub) -> None:
+def test_a_call_is_cancelled_when_its_reader_leaves(zoo: Hub) -> None:
     """SUB-5."""
     count = running(zoo)
     before = count()
@@ -228,7 +229,7 @@ def test_a_tool_whose_name_begins_with_unsubscribe_is_a_tool(hub: Hub) -> None:
 
 
 def test_a_method_that_only_looks_like_unsubscribing_takes_no_time(zoo: Hub) -> None:
-    """THREATS 1.5: time-bound every pattern. Whoever can post chooses the method."""
+    """THREATS 1.5: time-bound every pattern. The caller chooses the method."""
     begun = time.thread_time()
     request = parse_request({"jsonrpc": "2.0", "id": 1, "method": "x_unsubscribe_" * 50_000 + "\n"})
     assert request is not None

@@ -22,7 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID
 from patchbay.views.sse import COMMENT
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import Hub, modern_request
+from tests.waiting import until
 from tests.wire.happenings import put
 
 SERVERS = ("beasts", "plants")
@@ -147,7 +148,7 @@ class Legacy(Stream):
 
 
 class Listening(RuleBasedStateMachine):
-    """One hub, its listeners, and what each of them is to hear."""
+    """One hub, its listeners, and the expected messages of each."""
 
     @initialize()
     def begin(self) -> None:

@@ -15,12 +15,12 @@ from patchbay.protocol.callers import LegacySession
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Replay
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.protocol.versions import REVISIONS
 from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import BOUND
+from patchbay.topics import ENDING
+from tests.waiting import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
 PROGRESS = orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
@@ -70,16 +70,14 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     assert messages(replay(store, session, recorder.name)(2)) == []
 
 
-def test_an_answer_that_was_kept_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
+def test_a_stored_answer_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
     """The process was lost between the answer and the end of the stream."""
     recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(ANSWER)
     assert messages(replay(store, session, recorder.name)(0)) == [(f"{recorder.name}-1", orjson.loads(ANSWER))]
 
 
-def test_a_stream_that_has_filled_its_room_keeps_what_is_needed_and_no_more_progress(
-    store: MemoryStore, session: LegacySession
-) -> None:
+def test_a_full_stream_stores_the_answer_and_no_more_progress(store: MemoryStore, session: LegacySession) -> None:
     """X-10: a tool that talks without end does not fill the store."""
     recorder = Recorder(store, session, 60, 7, Heartbeat(store), 2 * len(PROGRESS))
     ids = [recorder.keep(PROGRESS, needed=False) for _ in range(4)]
@@ -105,7 +103,7 @@ def failing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return reasons
 
 
-def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
+def test_a_failing_store_loses_messages_but_not_the_call(
     store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """T9.9: a full disk stops no tool."""
@@ -119,10 +117,10 @@ def test_a_store_that_fails_costs_what_it_does_not_take_and_not_the_call(
     recorder.end()
     recorder.leave()
     assert [said for _, said in messages(replay(store, session, recorder.name)(1))] == [orjson.loads(ANSWER)]
-    assert "is not kept for replay: the disk is full" in caplog.text
+    assert "is not stored for replay: the disk is full" in caplog.text
 
 
-def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
+def test_an_answer_that_was_not_stored_is_an_error_for_a_resuming_client(
     store: MemoryStore, session: LegacySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reasons = failing(store, monkeypatch)
@@ -138,7 +136,8 @@ def test_an_answer_that_could_not_be_kept_is_an_error_for_whoever_comes_back(
 
 def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session: LegacySession) -> None:
     recorder = Recorder(store, session, 60, 7, Heartbeat(store), MOST)
-    events = replay(store, session, recorder.name, keepalive=0.01)(0)
+    steps = replay(store, session, recorder.name, keepalive=0.01)(0)
+    events: Iterator[tuple[str, bytes] | Pause | Wait] = wait_blocking(steps)
     assert isinstance(next(events), Pause)
     recorder.keep(ANSWER)
     recorder.end()

@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import Hub, modern_request
+from tests.waiting import until
 
 TAG = "io.modelcontextprotocol/subscriptionId"
 
@@ -23,7 +24,7 @@ def listen(hub: Hub, id: Any = 5, **wanted: Any) -> Any:
     return frames_of(hub.stream("zoo", *modern_request("subscriptions/listen", {"notifications": wanted}, id=id)))
 
 
-def test_the_acknowledgement_comes_first_with_what_is_honoured_and_the_requests_own_id(zoo: Hub) -> None:
+def test_the_acknowledgement_comes_first_with_the_accepted_filter_and_the_id_of_the_request(zoo: Hub) -> None:
     """SPEC-DIGEST 1.10, row 19: the id keeps its type."""
     stream = listen(zoo, id=5, toolsListChanged=True, promptsListChanged=False, resourceSubscriptions=["zoo://note"])
     first = next(stream)
@@ -33,7 +34,7 @@ def test_the_acknowledgement_comes_first_with_what_is_honoured_and_the_requests_
     stream.close()
 
 
-def test_only_what_was_asked_for_is_told_and_every_message_is_tagged(zoo: Hub) -> None:
+def test_only_requested_changes_are_sent_and_every_message_is_tagged(zoo: Hub) -> None:
     tools, prompts = listen(zoo, id="t", toolsListChanged=True), listen(zoo, id="p", promptsListChanged=True)
     next(tools), next(prompts)
     assert zoo.call("zoo", "touched").text == "said"
@@ -43,7 +44,7 @@ def test_only_what_was_asked_for_is_told_and_every_message_is_tagged(zoo: Hub) -
     tools.close(), prompts.close()
 
 
-def test_a_saved_file_is_told_to_listeners_of_both_eras(tmp_path: Any) -> None:
+def test_listeners_of_both_eras_are_notified_of_a_saved_file(tmp_path: Any) -> None:
     hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"})
     try:
         modern = listen(hub, toolsListChanged=True)
@@ -130,7 +131,7 @@ def test_a_number_from_the_future_is_taken_for_the_newest(zoo: Hub) -> None:
     stream.close()
 
 
-def test_a_listener_that_missed_something_is_told_of_everything(zoo: Hub) -> None:
+def test_a_listener_that_missed_messages_is_notified_of_everything(zoo: Hub) -> None:
     """THREATS X9: never silently short."""
     stream = listen(zoo, promptsListChanged=True, resourceSubscriptions=["zoo://note"])
     next(stream)
@@ -150,7 +151,7 @@ def test_subscriptions_are_bounded(zoo: Hub) -> None:
     assert zoo.modern("zoo", "subscriptions/listen", {"notifications": many}).error["code"] == -32602
 
 
-def test_a_subscription_that_another_process_took_in_is_heard_of(tmp_path: Any) -> None:
+def test_a_subscription_in_another_process_takes_effect(tmp_path: Any) -> None:
     """T9.8, VWR-37: the stream is read from one process, the subscription and the update come to another."""
     source = "def touch(context) -> str:\n    context.updated('x://a')\n    return 'touched'\n"
     config = '{"auto_discover": true, "resources": {"a": {"uri": "x://a", "text": "a"}}}'
@@ -174,7 +175,7 @@ def test_a_subscription_that_another_process_took_in_is_heard_of(tmp_path: Any) 
         streaming.close()
 
 
-def test_a_pinned_address_tells_of_no_change(tmp_path: Any) -> None:
+def test_a_pinned_address_sends_no_changes(tmp_path: Any) -> None:
     """X-12: what its capabilities do not promise is neither acknowledged nor told."""
     hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"}, keepalive=0.2)
     try:

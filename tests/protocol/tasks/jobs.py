@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.hubs import Answer, Hub, until
+from tests.hubs import Answer, Hub
+from tests.waiting import until
 
 KNOWS: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}
 ENDED = ("completed", "failed", "cancelled")
@@ -29,7 +30,7 @@ def work(context, seconds: float = 0.0, required: bool = False) -> str:
 
 
 def blind(context) -> str:
-    """Work for ever, and heed nothing."""
+    """Work without end, and ignore cancellation."""
     context.background()
     while True:
         time.sleep(0.01)
@@ -54,7 +55,7 @@ def errs(context, code: int = -32603) -> str:
 
 
 def needs_model(context) -> str:
-    """Ask what nobody can answer."""
+    """Ask a question without a possible answer."""
     context.background()
     return str(context.sample("hello"))
 

@@ -10,8 +10,9 @@ import pytest
 from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import Hub, until
+from tests.hubs import Hub
 from tests.protocol.tasks.jobs import FILES, accept, ask, begin, call, ended, get, questions, update
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_two_processes_serve_the_same_tasks(tmp_path: Path) -> None:
         two.close()
 
 
-def test_a_hub_that_is_told_to_end_gives_tasks_their_time_then_fails_them(tmp_path: Path) -> None:
+def test_a_stopping_hub_gives_tasks_their_time_then_fails_them(tmp_path: Path) -> None:
     hub = Hub(tmp_path, FILES, drain=0.5)
     try:
         short, long = begin(hub, "work", seconds=0.2), begin(hub, "work", seconds=60)

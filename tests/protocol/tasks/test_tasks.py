@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES, JOBS, KNOWS, accept, ask, begin, call, ended, get, questions, update
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_a_call_that_goes_to_the_background_is_a_task_that_can_be_read_at_once(j
     assert get(jobs, made["taskId"]) == done
 
 
-def test_what_was_said_before_and_after_is_one_result_and_reports_go_nowhere(jobs: Hub) -> None:
+def test_text_before_and_after_is_one_result_and_reports_are_dropped(jobs: Hub) -> None:
     done = ended(jobs, begin(jobs, "tells"))
     assert done["result"]["content"] == [{"type": "text", "text": "before after"}]
 

@@ -48,7 +48,7 @@ def test_a_call_is_told_when_it_has_ended_without_its_contents(hub: Hub) -> None
 
 
 def test_only_calls_that_fit_are_told(hub: Hub) -> None:
-    stream = watch(hub, "outcome=is_error&tool=fails")
+    stream = watch(hub, "outcome=tool_error&tool=fails")
     next(stream)
     hub.call("busy", "say")
     hub.call("busy", "fails")
@@ -101,7 +101,7 @@ def test_places_are_bounded_and_given_back(tmp_path: Path) -> None:
 
 
 def test_a_stream_says_that_it_is_alive_and_ends_with_the_hub(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity_stream, "ALIVE", 0.0)
+    monkeypatch.setattr(activity_stream, "KEEPALIVE_SECONDS", 0.0)
     monkeypatch.setattr(activity_stream, "UPDATE_SECONDS", 0.01)
     stream = watch(hub)
     next(stream)

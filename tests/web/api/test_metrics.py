@@ -1,4 +1,4 @@
-"""/metrics: what Prometheus reads is what happened, and nobody outside chooses a label."""
+"""/metrics: the numbers match the calls, and callers cannot choose labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from patchbay import __version__
-from tests.hubs import Hub, modern_request, until
+from tests.hubs import Hub, modern_request
+from tests.waiting import until
 
 FILES = {
     "meter.py": '''"""Some tools."""
@@ -64,7 +65,7 @@ def test_calls_are_counted_by_what_ran_and_how_it_ended(hub: Hub) -> None:
     found = samples(hub)
     tool = {"server": "meter", "method": "tools/call", "name": "say"}
     assert value(found, "patchbay_calls_total", **tool, outcome="ok") == 3
-    assert value(found, "patchbay_calls_total", **tool, outcome="is_error") == 1
+    assert value(found, "patchbay_calls_total", **tool, outcome="tool_error") == 1
     assert value(found, "patchbay_call_duration_seconds_count", **tool) == 4
     assert value(found, "patchbay_call_duration_seconds_bucket", **tool, le="+Inf") == 4
     assert value(found, "patchbay_call_duration_seconds_sum", **tool) > 0
@@ -79,7 +80,7 @@ def test_a_name_that_a_stranger_made_up_is_no_label(hub: Hub) -> None:
     assert "canary" not in hub.client.get("/metrics").get_data(as_text=True)
     found = samples(hub)
     unknown = {"server": "meter", "method": "tools/call", "name": ""}
-    assert value(found, "patchbay_calls_total", **unknown, outcome="is_error") == 20
+    assert value(found, "patchbay_calls_total", **unknown, outcome="tool_error") == 20
 
 
 def test_what_goes_on_is_seen_while_it_does(hub: Hub) -> None:

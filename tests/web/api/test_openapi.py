@@ -23,9 +23,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from patchbay.web.api.openapi import document, templated
-from patchbay.web.api.route_shapes import SHAPES
-from patchbay.web.api.routes import PAGES, PROTOCOLS, WHOLE_TABLE
+from patchbay.web.api.openapi import build_document, to_openapi_path
+from patchbay.web.api.route_shapes import SCHEMAS
+from patchbay.web.api.routes import ALL_ROUTES, PAGES, PROTOCOLS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, town_hub
 
@@ -64,7 +64,10 @@ def described(hub: Hub) -> Any:
 
 
 OPERATIONS = [
-    (method, path) for path, operations in document()["paths"].items() for method in operations if path not in ENDLESS
+    (method, path)
+    for path, operations in build_document()["paths"].items()
+    for method in operations
+    if path not in ENDLESS
 ]
 
 
@@ -96,8 +99,8 @@ def test_every_route_of_the_app_is_in_the_table(hub: Hub) -> None:
         if rule.endpoint != "static"
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
-    twins = {("GET", row.suffixed) for row in WHOLE_TABLE if row.suffixed}
-    table = {(row.method, row.path) for row in WHOLE_TABLE if row not in PROTOCOLS} | twins
+    twins = {("GET", row.suffixed) for row in ALL_ROUTES if row.suffixed}
+    table = {(row.method, row.path) for row in ALL_ROUTES if row not in PROTOCOLS} | twins
     bare = {(method, re.sub(r"<\w+:(\w+)>", r"<\1>", path)) for method, path in served}
     assert bare == table
 
@@ -105,10 +108,10 @@ def test_every_route_of_the_app_is_in_the_table(hub: Hub) -> None:
 def test_the_document_is_good_and_its_shapes_are_schemas(hub: Hub) -> None:
     answer = hub.client.get("/openapi.json")
     assert answer.mimetype == "application/json"
-    assert orjson.loads(answer.get_data()) == orjson.loads(orjson.dumps(document()))
-    for shape in SHAPES.values():
+    assert orjson.loads(answer.get_data()) == orjson.loads(orjson.dumps(build_document()))
+    for shape in SCHEMAS.values():
         Draft202012Validator.check_schema(shape)
-    ids = [one["operationId"] for path in document()["paths"].values() for one in path.values()]
+    ids = [one["operationId"] for path in build_document()["paths"].values() for one in path.values()]
     assert len(ids) == len(set(ids))
 
 
@@ -127,13 +130,13 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     assert [page.status_code, by_accept.status_code, by_address.status_code] == [200, 200, 200]
     assert (page.mimetype, by_accept.mimetype, by_address.mimetype) == ("text/html", *["application/json"] * 2)
     assert "Accept" in page.headers["Vary"] and "Accept" in by_accept.headers["Vary"]
-    whole = {"$ref": "#/it", "it": row.json, "components": {"schemas": SHAPES}}
+    whole = {"$ref": "#/it", "it": row.json, "components": {"schemas": SCHEMAS}}
     for answer in (by_accept, by_address):
         Draft202012Validator(whole).validate(orjson.loads(answer.get_data()))
 
 
 def test_the_document_says_how_paths_are_written() -> None:
-    assert templated("/servers/<name>/compare") == "/servers/{name}/compare"
+    assert to_openapi_path("/servers/<name>/compare") == "/servers/{name}/compare"
 
 
 def test_a_reader_who_wants_html_at_least_as_much_gets_the_page(hub: Hub) -> None:

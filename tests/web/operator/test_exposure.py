@@ -54,7 +54,7 @@ def test_an_open_hub_serves_strangers_and_says_so_on_every_page(exposed: Hub) ->
     proxied = BROWSER | {"X-Forwarded-For": "192.0.2.7"}
     for path in ("/", "/servers", "/login", "/nowhere"):
         assert (
-            "everybody who reaches this hub may look and call its tools"
+            "everyone who can reach this hub can read its pages and call its tools"
             in exposed.client.get(path, headers=proxied).text
         )
     assert put(exposed, X_Forwarded_For="192.0.2.7").status_code == 401

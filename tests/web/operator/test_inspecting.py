@@ -62,7 +62,7 @@ def test_a_link_reaches_nothing_whoever_follows_it(looker: Hub, listener: socket
         answer = looker.client.get(f"{path}?address={quote(place(listener))}{seal}", headers=headers)
         assert answer.status_code == 200
         html = looker.client.get(f"/inspect?address={quote(place(listener))}{seal}", headers=BROWSER | headers).text
-        assert "Nothing has been reached yet" in html
+        assert "The hub has not contacted this address yet" in html
     assert nobody_came(listener)
 
 
@@ -70,7 +70,7 @@ def test_a_seal_is_for_one_address_and_opens_its_endpoint(looker: Hub, far: str,
     good = press(looker, address=far).headers["Location"]
     seal = good.rpartition("seal=")[2]
     other = looker.client.get(f"/inspect?address={quote(place(listener))}&seal={seal}", headers=HERE)
-    assert "Nothing has been reached yet" in other.text
+    assert "The hub has not contacted this address yet" in other.text
     body, headers = modern_request("tools/list")
     for query, status in ((good.partition("?")[2], 200), (urlencode({"address": far}), 403), ("seal=" + seal, 403)):
         answer = looker.client.post(f"/inspect/mcp?{query}", json=body, headers=HERE | headers | {"Accept": "*/*"})
@@ -161,7 +161,7 @@ def test_a_hub_may_inspect_nothing_at_all(tmp_path: Path, listener: socket.socke
     hub = Hub(tmp_path, inspect="off")
     try:
         assert "inspects no other servers" in program(hub, place(listener))["problem"]
-        assert "inspects no other servers" in hub.client.get("/inspect", headers=HERE).text
+        assert "does not inspect other servers" in hub.client.get("/inspect", headers=HERE).text
         assert nobody_came(listener)
     finally:
         closed(hub)
@@ -177,7 +177,7 @@ def test_a_hub_may_inspect_nothing_at_all(tmp_path: Path, listener: socket.socke
         ("https://mcp.example/mcp?api_key=abc", "expected a variable"),
         ("mcp+https://mcp.example/mcp?header.Authorization=Bearer abc", "expected a variable"),
         ("mcp+http://127.0.0.1:1/mcp?header.Authorization=${NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE not set"),
-        ("mcp+http://127.0.0.1:1/mcp?tool=x", "without anything to do there"),
+        ("mcp+http://127.0.0.1:1/mcp?tool=x", "without an operation or arguments"),
         ("http://127.0.0.1:1/" + "x" * 2000, "at most 2000 characters"),
     ],
 )
@@ -213,7 +213,7 @@ def test_hostile_words_of_the_other_server_stay_text(looker: Hub, far: str) -> N
         html = inspected(looker, far.replace("/far", f"/{name}"))
         page = Reader(html)
         assert page.faults == []
-        assert "Nothing to see" not in page.text
+        assert "cannot be inspected" not in page.text
         wanted = HOSTILE if name == "tools" else (HOSTILE[int(name[1:])],)
         for text in wanted:
             assert is_shown(text, page.text), text

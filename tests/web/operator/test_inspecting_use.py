@@ -18,7 +18,8 @@ from patchbay.errors import UnknownServer
 from patchbay.protocol import inspection
 from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.settings import Settings, whole_environment
-from tests.hubs import BOTH, Answer, Hub, modern_request, until
+from tests.hubs import BOTH, Answer, Hub, modern_request
+from tests.waiting import until
 from tests.web.browsing import said
 from tests.web.inspecting import HERE, bearer, closed, csrf, press, told
 
@@ -96,7 +97,7 @@ def test_it_is_kept_as_a_profile_with_its_contract(looker: Hub, far: str, tmp_pa
     assert kept.launch == {"url": far, "transport": "auto"}
     assert sorted(kept.tools) == ["ask", "visit", "wait"] and kept.schema_hash and kept.schema_cid
     again = press(looker, "/inspect/profile", address=far, name="town")
-    assert again.status_code == 422 and "a name that no profile has yet" in told(again.text)
+    assert again.status_code == 422 and "a profile with this name exists" in told(again.text)
     assert press(looker, "/inspect/profile", address=far, name="town", replace="on").status_code == 303
     wrong = press(looker, "/inspect/profile", address=far, name="../town")
     assert wrong.status_code == 422 and "expected a name of letters" in told(wrong.text)
@@ -118,7 +119,7 @@ def test_it_is_mounted_and_called_through_the_mount(looker: Hub, far: str) -> No
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("echo", "there is echo"),
+        ("echo", "this hub has a server echo"),
         ("meta", "a page of its own"),
         ("a/b", "expected 1 to 128 letters"),
         ("", "expected 1 to 128 letters"),
@@ -138,7 +139,7 @@ def test_a_read_only_hub_inspects_and_keeps_nothing(tmp_path: Path, far: str) ->
     try:
         opened = press(hub, address=far)
         shown = hub.client.get(opened.headers["Location"], headers=HERE).text
-        assert "visit" in shown and "read-only" in shown and "Mount it" not in shown
+        assert "visit" in shown and "read-only" in shown and "Mount it<" not in shown
         for path in ("/inspect/mount", "/inspect/profile"):
             fields = {"csrf": csrf(hub), "address": far, "name": "town"}
             assert hub.client.post(path, data=fields, headers=HERE).status_code == 405

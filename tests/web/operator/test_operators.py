@@ -15,8 +15,8 @@ from flask import request
 from werkzeug.test import TestResponse
 
 from patchbay.access.operator_token import HASH_FILE
-from patchbay.web.operator.login import local
-from patchbay.web.operator.operators import TRIES, WINDOW, TooManyTries, Tries
+from patchbay.web.operator.login import local_path
+from patchbay.web.operator.operators import MAX_WRONG_TOKENS, WRONG_TOKEN_SECONDS, TooManyWrongTokens, WrongTokenCounter
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 
@@ -226,7 +226,7 @@ def test_a_read_only_hub_changes_nothing_for_its_operator_either(tmp_path: Path)
 def test_wrong_tokens_are_throttled_and_the_right_one_never_is(exposed: Hub) -> None:
     """Behind a proxy strangers and the operator have one address."""
     token = exposed.token
-    assert [log_in(exposed, f"wrong{turn}").status_code for turn in range(TRIES)] == [401] * TRIES
+    assert [log_in(exposed, f"wrong{turn}").status_code for turn in range(MAX_WRONG_TOKENS)] == [401] * MAX_WRONG_TOKENS
     late = log_in(exposed, "wrong again")
     assert late.status_code == 429 and late.headers["Retry-After"] == "60"
     assert put(exposed, Authorization="Bearer wrong").status_code == 429
@@ -239,13 +239,13 @@ def test_wrong_tokens_are_throttled_and_the_right_one_never_is(exposed: Hub) -> 
 
 def test_the_count_of_wrong_tokens_is_bounded_in_time_and_in_addresses() -> None:
     now = [0.0]
-    tries = Tries(lambda: now[0])
-    for _ in range(TRIES):
+    tries = WrongTokenCounter(lambda: now[0])
+    for _ in range(MAX_WRONG_TOKENS):
         tries.count("a")
     for _ in range(2):
-        with pytest.raises(TooManyTries):
+        with pytest.raises(TooManyWrongTokens):
             tries.count("a")
-    now[0] = WINDOW
+    now[0] = WRONG_TOKEN_SECONDS
     tries.count("a")
     for each in range(5000):
         tries.count(str(each))
@@ -261,7 +261,7 @@ def test_the_count_of_wrong_tokens_is_bounded_in_time_and_in_addresses() -> None
 )
 def test_after_logging_in_one_stays_on_the_hub(exposed: Hub, path: str) -> None:
     """THREATS 1.4, open redirect after login."""
-    assert local(path) == "/"
+    assert local_path(path) == "/"
     assert log_in(exposed, exposed.token, path).headers["Location"] == "/"
 
 
@@ -289,12 +289,12 @@ def test_a_form_of_a_page_carries_a_value_of_its_own_session(exposed: Hub) -> No
     headers = {"Cookie": cookie, "Origin": "http://localhost"}
     with exposed.app.test_request_context("/", method="POST", headers=headers):
         good = operators.csrf()
-        assert operators.check_change({"csrf": good}).operator
+        assert operators.check_change({"csrf": good}).is_operator
     other = {"Cookie": log_in(exposed, token).headers["Set-Cookie"].partition(";")[0], "Origin": "http://localhost"}
     for bad, sent in (("", headers), (good + "x", headers), (good, other)):
         with (
             exposed.app.test_request_context("/", method="POST", headers=sent),
-            pytest.raises(Exception, match="load the page again"),
+            pytest.raises(Exception, match="reload the page"),
         ):
             operators.check_change({"csrf": bad})
 

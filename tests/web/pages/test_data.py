@@ -1,4 +1,4 @@
-"""What pages are made from, as pure functions: schemas in words, snippets, and who wants HTML."""
+"""The pure functions behind pages: schemas in words, snippets, content negotiation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from patchbay.settings import Settings
-from patchbay.web.pages.data import MOST_ROWS, row, rows, type_of
+from patchbay.web.pages.data import MAX_SCHEMA_ROWS, describe_type, property_row, schema_rows
 from patchbay.web.rendering.snippets import TERMINAL, snippets, stdio_command
 from patchbay.web.site import wants_html
 from tests.web.browsing import BROWSER
@@ -58,13 +58,13 @@ def test_who_wants_html(accept: str, html: bool) -> None:
     ],
 )
 def test_a_schema_in_words(schema: Any, words: str) -> None:
-    assert type_of(schema) == words
+    assert describe_type(schema) == words
 
 
 def test_a_schema_that_says_little_makes_rows_all_the_same() -> None:
-    assert rows({"type": "object"}) == rows(None) == rows({"properties": 3}) == []
-    assert row("x", True, False)["type"] == "any"
-    assert row("x", {"default": None}, True)["has_default"]
+    assert schema_rows({"type": "object"}) == schema_rows(None) == schema_rows({"properties": 3}) == []
+    assert property_row("x", True, False)["type"] == "any"
+    assert property_row("x", {"default": None}, True)["has_default"]
 
 
 def test_snippets_quote_what_they_are_given() -> None:
@@ -89,7 +89,7 @@ def test_snippets_quote_what_they_are_given() -> None:
 
 
 def test_properties_inside_others_have_rows_of_their_own() -> None:
-    """Objects, lists of objects and what a reference names, but not for ever."""
+    """Objects, lists of objects and references are expanded up to a limit."""
     schema = {
         "$defs": {
             "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "x": {"type": "number"}}}
@@ -100,7 +100,7 @@ def test_properties_inside_others_have_rows_of_their_own() -> None:
             "lost": {"$ref": "#/$defs/nobody"},
         },
     }
-    found = {each["name"]: each["required"] for each in rows(schema)}
+    found = {each["name"]: each["required"] for each in schema_rows(schema)}
     assert found["address.city"] is True
     assert {"points", "points[].x", "points[].next.x", "lost"} <= set(found)
     assert len(found) < 20
@@ -142,5 +142,5 @@ def test_definitions_that_name_each_other_do_not_fill_a_page() -> None:
     """THREATS 1.8: an upstream's schema of a few lines would stand for millions of rows."""
     properties = {f"p{number}": {"$ref": "#/$defs/all"} for number in range(60)}
     schema = {"properties": properties, "$defs": {"all": {"properties": properties}}}
-    assert len(rows(schema)) == MOST_ROWS
-    assert [each["required"] for each in rows({"properties": {"a": {}}, "required": 5})] == [False]
+    assert len(schema_rows(schema)) == MAX_SCHEMA_ROWS
+    assert [each["required"] for each in schema_rows({"properties": {"a": {}}, "required": 5})] == [False]

@@ -13,7 +13,8 @@ from werkzeug.test import TestResponse
 from patchbay.boot import read_variable
 from patchbay.cid import cid_of
 from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
-from tests.hubs import Hub, until
+from tests.hubs import Hub
+from tests.waiting import until
 from tests.web.browsing import TOWN, links, read, said, set_variable, town_hub
 from tests.wire.hostile import HOSTILE, Reader
 
@@ -124,7 +125,7 @@ def test_any_two_contents_are_compared(hub: Hub) -> None:
     one, two = (hub.catalogue.store.blobs.put(text) for text in (b"a\nb\n", b"a\nc\n"))
     assert "1 added" in Reader(read(hub, f"/history/compare?old={one}&new={two}")).text
     image = hub.catalogue.store.blobs.put(b"\xff\0")
-    assert "One of them is no text" in Reader(read(hub, f"/history/compare?old={one}&new={image}")).text
+    assert "One of the contents is not text" in Reader(read(hub, f"/history/compare?old={one}&new={image}")).text
     assert hub.client.get(f"/history/compare?old={one}&new={cid_of(b'absent')}").status_code == 404
 
 
@@ -231,7 +232,7 @@ def test_moves_of_one_name(hub: Hub) -> None:
     assert text.index("second thoughts") < text.index("first thoughts")
     assert "servers/town" not in text
     assert f"/cid/{cid_of(b'two')}" in links(html)
-    assert "has ever moved here" in Reader(read(hub, "/history/names?name=nothing")).text
+    assert "no changes of the name" in Reader(read(hub, "/history/names?name=nothing")).text
     assert hub.client.get("/history?before=x").status_code == 400
 
 

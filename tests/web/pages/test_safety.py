@@ -117,7 +117,7 @@ def test_an_address_that_is_hostile_is_shown_as_text(hub: Hub, text: str) -> Non
 
 
 def test_arithmetic_in_data_is_not_done(hostile: Hub) -> None:
-    """T14.2: {{7*7}} stays what it is."""
+    """T14.2: {{7*7}} stays unchanged."""
     index = HOSTILE.index("{{7*7}}")
     for path in (f"/mcp/meta/h{index}", f"/variables/v{index}"):
         text = Reader(read(hostile, path)).text
@@ -154,7 +154,7 @@ def test_what_nobody_expected_is_an_incident_without_details(hub: Hub, caplog: p
     with app.test_request_context("/servers", headers=BROWSER):
         response = app.ensure_sync(app.handle_user_exception)(RuntimeError("secret /etc/path"))
         body = app.make_response(response).get_data(as_text=True)
-    incident = re.search(r"incident <code>([0-9a-f]{12})</code>", body)
+    incident = re.search(r"incident number <code>([0-9a-f]{12})</code>", body)
     assert incident is not None
     assert "secret" not in body
     assert "Traceback" not in body

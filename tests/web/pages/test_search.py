@@ -46,13 +46,13 @@ def test_a_search_can_be_for_one_kind(client: FlaskClient) -> None:
 
 
 def test_a_search_without_words_or_finds_says_so(client: FlaskClient) -> None:
-    assert "Nothing has any of these words" in Reader(read(client, "/search?q=zzzz")).text
-    assert "Over all servers" in Reader(read(client, "/search")).text
+    assert "No results. Try fewer or other words." in Reader(read(client, "/search?q=zzzz")).text
+    assert "Search in all servers" in Reader(read(client, "/search")).text
     assert said(client.get("/search.json?q=%22%22")) == []
 
 
 def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What is found on a later page leads there; a page that is none is refused."""
+    """A result on a later page links to it; an invalid page number is refused."""
     source = "\n\n".join(f'def tool{n}() -> str:\n    """Number {n}."""\n    return ""' for n in range(1, 251))
     hub = Hub(tmp_path_factory.mktemp("large"), {"large.py": source})
     place = said(hub.client.get("/search.json?q=tool201&kind=tool"))[0]["page"]

@@ -9,7 +9,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from patchbay.web.rendering.markdown import ELEMENTS, MAX_ELEMENT_DEPTH, MOST_RENDERED, markdown
+from patchbay.web.rendering.markdown import ELEMENTS, MAX_ELEMENT_DEPTH, MAX_RENDERED_CHARACTERS, render_nodes
 from tests.hubs import Hub
 from tests.web.browsing import said
 from tests.wire.hostile import HOSTILE
@@ -49,18 +49,18 @@ def test_markdown_becomes_nodes(client: FlaskClient) -> None:
 
 def test_links_lead_to_the_web_only() -> None:
     """S24."""
-    found = dict(elements(markdown("[a](https://x.org/) [b](mailto:a@b) ![i](https://x.org/i.png)")))
+    found = dict(elements(render_nodes("[a](https://x.org/) [b](mailto:a@b) ![i](https://x.org/i.png)")))
     assert found["a"]["href"].startswith(("https:", "mailto:"))
     assert "img" not in found
     for address in ("javascript:alert(1)", "data:text/html,x", "vbscript:x", "JaVaScRiPt:x"):
-        assert all("href" not in attributes for _, attributes in elements(markdown(f"[a]({address}) <{address}>")))
+        assert all("href" not in attributes for _, attributes in elements(render_nodes(f"[a]({address}) <{address}>")))
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_hostile_becomes_an_element(hostile: str) -> None:
     """T14.2, S24: HTML in Markdown is text."""
     for source in (hostile, f"# {hostile}", f"* {hostile}", f"[x]({hostile})", f"**{hostile}**"):
-        for name, attributes in elements(markdown(source)):
+        for name, attributes in elements(render_nodes(source)):
             assert name in ELEMENTS
             assert set(attributes) <= {"href", "rel"}
             assert attributes.get("href", "https:").startswith(("https:", "http:", "mailto:"))
@@ -83,7 +83,7 @@ def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient
 
 def test_only_so_much_markdown_is_rendered(client: FlaskClient) -> None:
     """THREATS 1.1 (unbounded consumption): a body that is allowed would keep a processor busy for minutes."""
-    assert client.post("/render/markdown", data="x" * MOST_RENDERED).status_code == 200
-    answer = client.post("/render/markdown", data="x" * (MOST_RENDERED + 1))
+    assert client.post("/render/markdown", data="x" * MAX_RENDERED_CHARACTERS).status_code == 200
+    answer = client.post("/render/markdown", data="x" * (MAX_RENDERED_CHARACTERS + 1))
     assert answer.status_code == 413
-    assert str(MOST_RENDERED) in answer.text
+    assert str(MAX_RENDERED_CHARACTERS) in answer.text

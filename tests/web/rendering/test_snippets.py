@@ -1,8 +1,8 @@
 """Every snippet of a page is run as it is printed, for one server and for all at once, against a hub as users start it.
 
-What can be run here is: curl, Python, TypeScript, MCP Inspector, the command of Claude Desktop. Of the other clients,
-which are applications, the settings are read as each says that it reads them, and what they name is connected to.
-Issue 12 part 2; VWR-5, VWR-6.
+The test runs curl, Python, TypeScript, MCP Inspector and the command of Claude Desktop. For the other clients, which
+are applications, it parses the settings by their documentation, and connects to the named endpoints. Issue 12 part 2;
+VWR-5, VWR-6.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.interaction.peers import NODE, PACKAGES
-from tests.interaction.programs import BOUND, Hub, running_hub
+from tests.interaction.programs import Hub, running_hub
+from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
 

@@ -10,17 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchbay.cid import cid_of
-from patchbay.web.rendering.content_kinds import image_type, kind_of
-from patchbay.web.rendering.highlighting import MOST_COLOURED, MOST_SHOWN, highlighted, indented, source
-from patchbay.web.rendering.templates import pretty
-from patchbay.web.rendering.text_comparison import MOST_LINES, MOST_MARKED, compare
+from patchbay.web.rendering.content_kinds import detect_kind, image_type
+from patchbay.web.rendering.highlighting import (
+    MAX_COLOURED_CHARACTERS,
+    MAX_SHOWN_CHARACTERS,
+    highlight_lines,
+    highlight_source,
+    indent_json,
+)
+from patchbay.web.rendering.templates import format_json
+from patchbay.web.rendering.text_comparison import MAX_COMPARED_LINES, MAX_MARKED_LINES, compare
 
 LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "c = 2", ""]), max_size=30).map("\n".join)
 
 
 @given(LINES, LINES)
 def test_both_texts_can_be_read_from_their_comparison(old: str, new: str) -> None:
-    """What is folded is the same on both sides, and nothing else is left out or made up; an empty text has no line."""
+    """Folded lines are equal on both sides, and all other lines are shown; an empty text has no lines."""
     before, after = (text.split("\n") if text else [] for text in (old, new))
     found = compare(old, new)
     assert found.same == (old == new)
@@ -42,27 +48,27 @@ def test_a_change_within_a_line_is_marked_word_by_word() -> None:
 
 
 def test_texts_that_are_too_long_are_said_to_be() -> None:
-    found = compare("a\n" * (MOST_LINES + 1), "b")
-    assert found.problem and str(MOST_LINES) in found.problem and not found.rows
+    found = compare("a\n" * (MAX_COMPARED_LINES + 1), "b")
+    assert found.problem and str(MAX_COMPARED_LINES) in found.problem and not found.rows
 
 
 @given(st.text(), st.sampled_from(["python", "shell", "json", "markdown", "text"]))
 def test_colours_change_no_character(text: str, language: str) -> None:
-    lines = highlighted(text, language)
+    lines = highlight_lines(text, language)
     assert "\n".join("".join(piece for _, piece in line) for line in lines).rstrip("\n") == text.rstrip("\n")
     assert all(kind == "" or kind.replace("-", "").isalpha() for line in lines for kind, _ in line)
 
 
 def test_a_cid_in_a_text_is_a_link_and_what_looks_like_one_is_none() -> None:
     cid = cid_of(b"x")
-    assert ("cid", cid) in highlighted(f'{{"a": "{cid}"}}', "json")[0]
-    assert all(kind != "cid" for kind, _ in highlighted("bafkrei" + "9" * 52, "text")[0])
+    assert ("cid", cid) in highlight_lines(f'{{"a": "{cid}"}}', "json")[0]
+    assert all(kind != "cid" for kind, _ in highlight_lines("bafkrei" + "9" * 52, "text")[0])
 
 
 def test_a_long_text_is_shown_in_part_and_without_colours() -> None:
-    shown = source("x = 1\n" * MOST_SHOWN, "python")
+    shown = highlight_source("x = 1\n" * MAX_SHOWN_CHARACTERS, "python")
     assert shown.cut and {kind for line in shown.lines for kind, _ in line} == {""}
-    assert not source("x = 1\n" * (MOST_COLOURED // 10), "python").cut
+    assert not highlight_source("x = 1\n" * (MAX_COLOURED_CHARACTERS // 10), "python").cut
 
 
 @pytest.mark.parametrize(
@@ -89,18 +95,18 @@ def test_a_long_text_is_shown_in_part_and_without_colours() -> None:
     ],
 )
 def test_a_kind_is_told_from_the_bytes(data: bytes, kind: str) -> None:
-    assert kind_of(data) == kind
+    assert detect_kind(data) == kind
     assert (image_type(data) is not None) == (kind == "image")
 
 
 def test_what_points_at_a_content_knows_better() -> None:
-    assert kind_of(b"# only a comment\n") == "markdown"
-    assert kind_of(b"# only a comment\n", ["python"]) == "python"
+    assert detect_kind(b"# only a comment\n") == "markdown"
+    assert detect_kind(b"# only a comment\n", ["python"]) == "python"
 
 
 def test_only_so_many_changed_lines_are_looked_into() -> None:
     """THREATS 1.1 (unbounded consumption): which lines changed is always told, where within them only of some."""
-    for many, marked in ((MOST_MARKED, True), (MOST_MARKED + 1, False)):
+    for many, marked in ((MAX_MARKED_LINES, True), (MAX_MARKED_LINES + 1, False)):
         found = compare(*("\n".join(f"line {number} is {word}" for number in range(many)) for word in ("old", "new")))
         assert found.added == found.removed == many
         assert any(changed for row in found.rows for changed, _ in row.left) == marked
@@ -109,13 +115,13 @@ def test_only_so_many_changed_lines_are_looked_into() -> None:
 def test_a_hostile_text_is_told_from_markdown_in_no_time() -> None:
     """THREATS 1.5: time-bound every pattern. A tool's long answer is content with a page."""
     begun = time.thread_time()
-    assert kind_of(b"](a" * 60_000) == "text"
+    assert detect_kind(b"](a" * 60_000) == "text"
     assert time.thread_time() - begun < 5
 
 
 def test_json_that_nests_deeply_is_shown_as_it_is() -> None:
     """Indented it would be hundreds of times as long; deeper, it cannot be written again at all."""
     for text in ("[" * 200 + "1," * 60_000 + "1" + "]" * 200, "[" * 600 + "]" * 600):
-        assert indented(text) == text
-    assert len(pretty(orjson.loads("[" * 200 + "1," * 60_000 + "1" + "]" * 200))) < 200_000
-    assert indented('{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'
+        assert indent_json(text) == text
+    assert len(format_json(orjson.loads("[" * 200 + "1," * 60_000 + "1" + "]" * 200))) < 200_000
+    assert indent_json('{"a":[1]}') == '{\n  "a": [\n    1\n  ]\n}'

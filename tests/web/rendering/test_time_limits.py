@@ -7,15 +7,16 @@ import threading
 import pytest
 
 from patchbay.web.rendering import highlighting, markdown
-from patchbay.web.rendering.highlighting import highlighted
-from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, within
-from tests.hubs import BOUND, Hub, until
+from patchbay.web.rendering.highlighting import highlight_lines
+from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, run_within
+from tests.hubs import Hub
+from tests.waiting import BOUND, until
 
 
 def test_what_is_quick_is_answered_and_what_fails_is_told() -> None:
-    assert within(BOUND, lambda: "done", "the text") == "done"
+    assert run_within(BOUND, lambda: "done", "the text") == "done"
     with pytest.raises(ZeroDivisionError):
-        within(BOUND, lambda: 1 / 0, "the text")
+        run_within(BOUND, lambda: 1 / 0, "the text")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -29,18 +30,18 @@ def test_what_does_not_end_is_broken_off_and_its_thread_with_it() -> None:
 
     for _ in range(MAX_CONCURRENT_JOBS + 1):  # a place that was not given back would be missed by the last one
         with pytest.raises(TookTooLong, match=r"the text takes longer than 0.2 seconds to render"):
-            within(0.2, spin, "the text")
+            run_within(0.2, spin, "the text")
         until(lambda: not threads[-1].is_alive(), "the thread ends")
-    assert within(BOUND, lambda: "done", "the text") == "done"
+    assert run_within(BOUND, lambda: "done", "the text") == "done"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_text_that_takes_long_to_colour_is_shown_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     """25 KB of line feeds took 24 seconds."""
     text = "# Heading\n" + "\n" * 25_000
-    assert highlighted("# Heading\n", "markdown") == ((("t-keyword", "# Heading"),),)
-    monkeypatch.setattr(highlighting, "MOST_SECONDS", 0.05)
-    lines = highlighted(text, "markdown")
+    assert highlight_lines("# Heading\n", "markdown") == ((("t-keyword", "# Heading"),),)
+    monkeypatch.setattr(highlighting, "MAX_COLOURING_SECONDS", 0.05)
+    lines = highlight_lines(text, "markdown")
     assert lines[0] == (("", "# Heading"),)
     assert len(lines) == text.count("\n")
 
@@ -51,7 +52,7 @@ def test_markdown_that_takes_long_to_render_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     hub = Hub(tmp_path_factory.mktemp("hub"))
-    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(markdown, "MAX_RENDERING_SECONDS", 0.05)
     try:
         answer = hub.client.post("/render/markdown", data=b"|a|\n|-|\n" * 12_000)
         assert answer.status_code == 413

@@ -13,12 +13,12 @@ import click
 
 import patchbay
 from patchbay import exit_codes
-from patchbay.cli.client_session import PAIR, ClientSession, session
+from patchbay.cli.client_session import NAME_VALUE, ClientSession, open_session
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, Json, read_headers, tell, until_told
-from patchbay.cli.completion import addresses
-from patchbay.cli.messages import printable
-from patchbay.cli.typed_addresses import full
+from patchbay.cli.completion import complete_address
+from patchbay.cli.messages import make_printable
+from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.resolution import resolve_address
 from patchbay.client.addresses.targets import AddressError, Target
@@ -47,7 +47,7 @@ class Screen:
         if not self._ask:
             return True
         with self._lock:
-            question = printable(f"allow {caller} of {room.url} to call {server}.{tool} {arguments}?")
+            question = make_printable(f"allow {caller} of {room.url} to call {server}.{tool} {arguments}?")
             return click.confirm(question.replace("\n", " "), default=False)
 
 
@@ -60,9 +60,9 @@ class Screen:
     ),
 )
 @click.argument("room", type=ROOM)
-@click.argument("address", shell_complete=addresses)
+@click.argument("address", shell_complete=complete_address)
 @click.option("--as", "id", metavar="ID", help="The server's id in the room [from the address].")
-@click.option("--server", "more", type=PAIR, multiple=True, metavar="ID=ADDRESS", help="Share this server too.")
+@click.option("--server", "more", type=NAME_VALUE, multiple=True, metavar="ID=ADDRESS", help="Share this server too.")
 @click.option("--room", "rooms", type=ROOM, multiple=True, metavar="ROOM", help="Share in this room too; repeatable.")
 @click.option("--ask", is_flag=True, help="Ask here before each call whether it may run.")
 @HEADERS
@@ -88,7 +88,7 @@ def announce(
             for one in announcers:
                 one.refresh()
 
-    with until_told(), session(listener=changed) as work, ExitStack() as stack:
+    with until_told(), open_session(listener=changed) as work, ExitStack() as stack:
         servers = [HostedServer(name, _target(text, work), work.context.connections.get) for name, text in wanted]
         if len({server.id for server in servers}) < len(servers):
             raise AddressError(
@@ -106,7 +106,7 @@ def announce(
 
 
 def _target(text: str, work: ClientSession) -> Target:
-    address = parse_address(full(_of_file(text)))
+    address = parse_address(complete_reference(_of_file(text)))
     return resolve_address(address, work.context.get_profiles(), work.context.environ).target
 
 

@@ -9,12 +9,12 @@ from uuid import uuid4
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.client_session import PAIR
+from patchbay.cli.client_session import NAME_VALUE
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, tell, until_told
-from patchbay.cli.failures import ending
-from patchbay.cli.messages import fail, note, printable
-from patchbay.cli.ndjson import object_from
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import fail, make_printable, write_note
+from patchbay.cli.ndjson import parse_object
 from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomLost, RoomRefusal
@@ -28,7 +28,7 @@ GRACE_SECONDS = 10.0
 @click.argument("room", type=ROOM)
 @click.argument("server")
 @click.argument("tool")
-@click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1, type=PAIR)
+@click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1, type=NAME_VALUE)
 @click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
 @click.option(
     "--ttl", type=click.FloatRange(min=0.001), default=TTL_SECONDS, metavar="SECONDS", help="Time it has [60]."
@@ -46,9 +46,9 @@ def call(
     headers: tuple[str, ...],
 ) -> None:
     """Call TOOL of SERVER in ROOM. Progress goes to standard error; Ctrl-C cancels the call."""
-    with ending():
+    with exit_on_error():
         given: dict[str, str | list[str]] = dict(pairs)
-        fixed = object_from(exact, "--args") if exact is not None else {}
+        fixed = parse_object(exact, "--args") if exact is not None else {}
         connection = open_room(room, ["tool.call"], headers)
         arguments = coerce_arguments(given, _schema(connection, server, tool)) | fixed
         id = str(uuid4())
@@ -80,7 +80,7 @@ def _result(connection: RoomConnection, id: str, ttl: float) -> Json:
         if payload.get("callId") != id:
             continue
         if found["type"] == "tool.partial":
-            note(_words(payload.get("partial")))
+            write_note(_words(payload.get("partial")))
         elif found["type"] == "tool.result":
             result: Json = payload
             return result
@@ -108,7 +108,7 @@ def _print(payload: Json, style: str) -> None:
         return
     for block in blocks:
         text = block.get("text") if isinstance(block, dict) else None
-        click.echo(printable(text) if isinstance(text, str) else json.dumps(block, ensure_ascii=False))
+        click.echo(make_printable(text) if isinstance(text, str) else json.dumps(block, ensure_ascii=False))
 
 
 @click.command("mount", epilog=exit_codes.with_examples(f"patchbay room mount {EXAMPLE} docs https://mcp.example/mcp"))

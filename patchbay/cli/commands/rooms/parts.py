@@ -14,8 +14,8 @@ import click
 import httpx2
 
 import patchbay
-from patchbay.cli.failures import ending
-from patchbay.cli.messages import printable
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import make_printable
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress, parse_room_address
@@ -99,7 +99,7 @@ def _sentence(answer: httpx2.Response) -> str:
 def until_told() -> Iterator[None]:
     """Run until Ctrl-C or SIGTERM, which are the ordinary end; other problems end as those of every command."""
     signal.signal(signal.SIGTERM, _interrupt)
-    with ending():
+    with exit_on_error():
         try:
             yield
         except KeyboardInterrupt:
@@ -112,5 +112,5 @@ def _interrupt(*_: object) -> None:
 
 def tell(sentence: str) -> None:
     """Write one line on standard output, at once."""
-    click.echo(printable(sentence.replace("\n", " ")))
+    click.echo(make_printable(sentence.replace("\n", " ")))
     sys.stdout.flush()

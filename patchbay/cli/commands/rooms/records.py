@@ -13,9 +13,9 @@ import httpx2
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, read_headers, request
-from patchbay.cli.failures import ending
+from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail
-from patchbay.cli.ndjson import object_from
+from patchbay.cli.ndjson import parse_object
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.rooms.record.verification import verify
@@ -27,8 +27,8 @@ from patchbay.rooms.record.verification import verify
 @HEADERS
 def create(room: RoomAddress, policy: str | None, headers: tuple[str, ...]) -> None:
     """Make ROOM. You have every right in it."""
-    with ending():
-        options = {"policy": object_from(policy, "--policy")} if policy is not None else {}
+    with exit_on_error():
+        options = {"policy": parse_object(policy, "--policy")} if policy is not None else {}
         made = request("PUT", room.url, headers, options).json()
         click.echo(f"made {room.url}, id {made['room']}")
         click.echo(f"MCP clients use {room.hub}/mcp/room.{made['name']}")
@@ -40,7 +40,7 @@ def create(room: RoomAddress, policy: str | None, headers: tuple[str, ...]) -> N
 @HEADERS
 def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
     """Write the signed log of ROOM, one entry a line; `patchbay room verify` checks it on any machine."""
-    with ending():
+    with exit_on_error():
         url = f"{room.url}/log"
         try:
             with httpx2.stream(
@@ -64,7 +64,7 @@ def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
 
     Exit code 1 when something is wrong; the first wrong entry is named by its seq.
     """
-    with ending():
+    with exit_on_error():
         found = verify(file, head, key)
         if not found.ok:
             fail(f"{Path(file.name).name}: entry {found.seq} is wrong: {found.reason}", exit_codes.FAILED)
@@ -79,6 +79,6 @@ def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
 @HEADERS
 def fork(room: RoomAddress, seq: int, name: str, headers: tuple[str, ...]) -> None:
     """Make the room NAME, which goes on from entry SEQ of ROOM with its policy and members."""
-    with ending():
+    with exit_on_error():
         made = request("POST", f"{room.url}/fork", headers, {"seq": seq, "name": name}).json()
         click.echo(f"made {room.hub}/rooms/{made['name']}, id {made['room']}")

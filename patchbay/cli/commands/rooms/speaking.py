@@ -10,7 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, tell, until_told
-from patchbay.cli.failures import ending
+from patchbay.cli.failures import exit_on_error
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomLost, RoomRefusal
 
@@ -54,7 +54,7 @@ def _gist(payload: Any) -> str:
 @HEADERS
 def say(room: RoomAddress, text: str, headers: tuple[str, ...]) -> None:
     """Post TEXT in ROOM, as `chat.msg`; prints its place in the log."""
-    with ending():
+    with exit_on_error():
         connection = open_room(room, ["can.speak"], headers)
         id = connection.say("chat.msg", {"text": text})
         while True:

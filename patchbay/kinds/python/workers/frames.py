@@ -19,6 +19,8 @@ from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
 
 HEAD = Struct("<IB")
+_DURATION = Struct("<I")
+MAX_MICROSECONDS = 2**32 - 1
 SLOW = 0x80
 
 LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
@@ -27,8 +29,9 @@ LOAD, CALL, ANSWER, REPLY, WARM = 1, 2, 3, 4, 5
 TEXT, DATA, CONTENT, PROGRESS, LOG, TOOL_USE, DETACH, ASK = 10, 11, 12, 13, 14, 15, 16, 17
 """From a worker: events."""
 
-REQUEST, RETIRE, SLOW_START, END, RAISED = 20, 21, 22, 23, 24
-"""From a worker: a request to the hub; replace this worker; loading was slow; done; failed."""
+REQUEST, RETIRE, SLOW_START, END, RAISED, END_AT_ONCE = 20, 21, 22, 23, 24, 25
+"""From a worker: a request to the hub; replace this worker; loading was slow; done; failed; done, and all frames of the
+call are written together."""
 
 LOST = 113
 """Exit code of a worker that lost its connection to the hub."""
@@ -44,6 +47,19 @@ class BadFrame(Exception):
 def frame(kind: int, body: bytes = b"") -> bytes:
     """Return one frame around a body."""
     return HEAD.pack(len(body), kind) + body
+
+
+def ending(seconds: float, at_once: bool) -> bytes:
+    """The last frame of a call that worked and took so long. `at_once`: all its frames are written together."""
+    return frame(END_AT_ONCE if at_once else END, _DURATION.pack(min(int(seconds * 1e6), MAX_MICROSECONDS)))
+
+
+def duration_of(body: bytes) -> float:
+    """The seconds in the body of a last frame. Raises BadFrame."""
+    if len(body) != _DURATION.size:
+        raise BadFrame(f"an ending of {len(body)} bytes")
+    microseconds: int = _DURATION.unpack(body)[0]
+    return microseconds / 1e6
 
 
 def packed(kind: int, value: Any) -> bytes:

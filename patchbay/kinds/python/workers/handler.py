@@ -144,8 +144,12 @@ class Conversation:
                     yield PAUSE
                 continue
             for kind, body in found:
-                if kind == frames.END:
+                if kind == frames.END or kind == frames.END_AT_ONCE:
                     self._finish()
+                    worker.seconds = frames.duration_of(body)
+                    # What was printed before frames that come all at once was seen by the poll that saw them.
+                    if kind == frames.END_AT_ONCE and not worker.has_output:
+                        return
                 elif 10 <= kind & ~frames.SLOW < 20:
                     event = frames.event_of(kind, body)
                     if type(event) is Ask:

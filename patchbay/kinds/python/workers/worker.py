@@ -33,7 +33,7 @@ from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
-from patchbay.kinds.python.workers.leftovers import empty_folder, has_children, open_descriptors
+from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, open_descriptors
 from patchbay.kinds.python.workers.output import CapturedOutput
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.protections import Protections
@@ -140,13 +140,15 @@ class Link:
 class WorkerCall:
     """One call as the function sees it.
 
-    `stopping` is set when the hub abandoned the call: the function may clean up, and use the hub for it, but emit no
-    further event. `over` is set when the call has ended.
+    `has_spoken` says that a frame of this call has been sent before its end. `stopping` is set when the hub abandoned
+    the call: the function may clean up, and use the hub for it, but emit no further event. `over` is set when the call
+    has ended.
     """
 
     def __init__(self, link: Link, call: Call, allow: Callable[[float], None]) -> None:
         self._allow = allow
         self.call = call
+        self.has_spoken = False
         self.loop: Any = None
         self.stopping = False
         self.over = False
@@ -158,6 +160,7 @@ class WorkerCall:
         For a Detach it waits for the answer: the call may get another deadline.
         """
         self._check_over()
+        self.has_spoken = True
         if type(event) is Detach:
             self.call.deadline = self._link.ask(frames.event_frame(event))
             self._allow(self.call.left())
@@ -167,12 +170,14 @@ class WorkerCall:
     def ask(self, questions: Mapping[str, Question]) -> Any:
         """Send questions and wait for the answer. Raises Stopped when the call is over."""
         self._check_over()
+        self.has_spoken = True
         return self._link.ask(frames.event_frame(Ask(questions)))
 
     def request(self, method: str, *arguments: Any) -> Any:
         """Send a request to the hub and return its result. Raises the hub's error, Stopped when the call has ended."""
         if self.over:
             raise Stopped
+        self.has_spoken = True
         try:
             granted, value = self._link.request(method, arguments)
         except (TypeError, ValueError) as problem:
@@ -192,6 +197,7 @@ class Worker:
     def __init__(self, descriptor: int, folder: Path, protections: Protections) -> None:
         self._link = Link(descriptor)
         self._folder = folder
+        self._working_folder = WorkingFolder(folder)
         self._protections = protections
         self._pid = os.getpid()
         self._cpu = CpuTime()
@@ -251,7 +257,7 @@ class Worker:
         job = WorkerCall(self._link, call, self._cpu.allow)
         if hub:
             call.hub = RemoteHub(job.request, len(chain))
-        self._enter_folder()
+        self._working_folder.enter()
         self._cpu.allow(call.left())
         self._job = job
         result = Context().run(self._outcome, job)
@@ -264,22 +270,17 @@ class Worker:
             os._exit(0)
         job.over = True
         self._link.send(frames.frame(frames.RETIRE) + result if self._is_spent() else result)
-        empty_folder(self._folder)
-
-    def _enter_folder(self) -> None:
-        try:
-            os.chdir(self._folder)
-        except FileNotFoundError:  # the call before removed it
-            self._folder.mkdir()
-            os.chdir(self._folder)
+        self._working_folder.empty()
 
     def _outcome(self, job: WorkerCall) -> bytes:
         """Return the last frames of a call, however it ended."""
         assert self._definition is not None
         try:
             slow = self._make_ready()
+            begun = time.monotonic()
             events = run_function(self._definition, job.call, job)
-            return slow + b"".join([frames.event_frame(event) for event in events]) + frames.frame(frames.END)
+            ending = frames.ending(time.monotonic() - begun, not job.has_spoken)
+            return slow + b"".join([frames.event_frame(event) for event in events]) + ending
         except Stopped:
             raise
         except Exception as problem:

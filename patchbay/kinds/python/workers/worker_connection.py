@@ -38,7 +38,8 @@ class WorkerConnection:
     """One worker process. `stop` has its fork server end it after this many seconds.
 
     `order` is the definition it may run, `spent` means that it is not used again, `slow` that its definition loads
-    slowly, `backlog` is data to be written first, `since` the time when it became idle.
+    slowly, `backlog` is data to be written first, `since` the time when it became idle. `seconds` is how long its last
+    call ran, if that worked. `has_output` means that the last read found printed output, or has a line without end.
     """
 
     def __init__(self, stop: Callable[[float], None], link: socket.socket, output: int, fate: int) -> None:
@@ -48,8 +49,10 @@ class WorkerConnection:
         self.spent = False
         self.slow = False
         self.since = 0.0
+        self.seconds: float | None = None
         self.received = 0
         self.printed: list[Log] = []
+        self.has_output = False
         self._stop = stop
         self._socket = link
         self._output = output
@@ -98,9 +101,11 @@ class WorkerConnection:
         if not ready:
             return None
         found: list[tuple[int, bytes]] = []
+        self.has_output = bool(self._lines.bytes)
         ended, data = False, b""
         for descriptor, _ in ready:
             if descriptor == self._output:
+                self.has_output = True
                 self._take_output()
             elif descriptor == self._fate:
                 ended = True

@@ -23,6 +23,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
+from patchbay.kinds.python.workers.waiting_calls import STALL_SECONDS, Pace, WaitingCall, WaitingCalls
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
@@ -38,8 +39,8 @@ MAX_CALLS = 5000
 IDLE_SECONDS = 60.0
 """Seconds after which an idle worker ends."""
 
-FREE_WORKER_POLL_SECONDS = 0.02
-"""Seconds between two checks of a waiting call for a free worker."""
+ENDING_POLL_SECONDS = 0.02
+"""Seconds between two checks of a waiting call for a worker that has ended, when it needs the place of one."""
 
 HOUSEKEEPING_SECONDS = 1.0
 """Seconds between two rounds of housekeeping."""
@@ -122,13 +123,14 @@ class WorkerPool:
         self.kept = kept
         self._calls = calls
         self._patience = idle
-        self._free = threading.Condition()
+        self._free = threading.Lock()
+        self._queue = WaitingCalls()
+        self._pace = Pace()
         self._idle: dict[str, list[WorkerConnection]] = {}
         self._live: Counter[str] = Counter()
         self._ending: list[WorkerConnection] = []
         self._spares: list[WorkerConnection] = []
         self._fork_servers: dict[str, ForkServerClient] = {}
-        self._waiting = 0
         self._started = 0
         self._ended: Counter[str] = Counter()
         self._closed = threading.Event()
@@ -138,7 +140,9 @@ class WorkerPool:
         """Return an idle worker that knows the definition, if there is one."""
         with self._free:
             idle = self._idle.get(order.key)
-            return idle.pop() if idle else None
+            if not idle or self._is_crowded(order, len(idle)):
+                return None
+            return idle.pop()
 
     def wait_for_worker(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
         """Return a worker for a call; waits while all are busy. Raises ToolFailed when none is free before the
@@ -146,33 +150,59 @@ class WorkerPool:
 
         Raises ConfigError when a variable of its environment is missing.
         """
-        for seconds in pauses(call):
-            until = time.monotonic() + seconds
-            while True:
-                with self._free:
-                    worker = self._claim(order)
-                    if worker is not None:
-                        return worker
-                    if time.monotonic() >= until:
-                        break
-                    self._waiting += 1
-                    self._free.wait(FREE_WORKER_POLL_SECONDS)
-                    self._waiting -= 1
-            if call.left() <= 0:
-                break
-            yield PAUSE
-        raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+        with self._free:
+            worker = self._claim(order)
+            if worker is not None:
+                return worker
+            waiting = self._queue.add(order)
+        worker = None
+        try:
+            for seconds in pauses(call):
+                worker = self._wait(waiting, seconds)
+                if worker is not None:
+                    return worker
+                if call.left() <= 0:
+                    break
+                yield PAUSE
+            raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+        finally:
+            if worker is None or worker is not waiting.worker:
+                self._leave(waiting)
+
+    def _leave(self, waiting: WaitingCall) -> None:
+        """Take a call out of the queue; a worker that it was given meanwhile goes to another call."""
+        with self._free:
+            self._queue.remove(waiting)
+        if waiting.worker is not None:
+            self.give_back(waiting.worker)
+
+    def _wait(self, waiting: WaitingCall, seconds: float) -> WorkerConnection | None:
+        """Return the worker that a waiting call gets within so many seconds, or None."""
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            stalls = waiting.since + STALL_SECONDS - time.monotonic()
+            waiting.wait(min(left, ENDING_POLL_SECONDS) if self._ending else min(left, stalls) if stalls > 0 else left)
+            if waiting.worker is not None:
+                return waiting.worker
+            with self._free:
+                worker = waiting.given() or self._claim(waiting.order)
+            if worker is not None or time.monotonic() >= until:
+                return worker
 
     def give_back(self, worker: WorkerConnection) -> None:
         """Return a worker that has finished its call; it is used again, unless it is spent."""
         worker.calls += 1
-        worker.since = time.monotonic()
+        now = worker.since = time.monotonic()
         with self._free:
+            self._pace.note(worker.order.name, worker.seconds, now)
             usable = not (worker.spent or worker.calls >= self._calls or self._closed.is_set())
-            if usable:
+            given = self._queue.give(worker) if usable and self._queue else None
+            if usable and given is None:
                 self._idle.setdefault(worker.order.key, []).append(worker)
-            if self._waiting:
-                self._free.notify_all()
+                self._queue.wake_all()
+        if given is not None:
+            given.wake()
         if not usable:
             self.stop(worker, "spent")
 
@@ -184,7 +214,7 @@ class WorkerPool:
             self._count_out(worker)
             if worker.slow and not self._idle.get(worker.order.key):
                 self._warm(worker.order)
-            self._free.notify_all()
+            self._queue.wake_all()
 
     def close(self) -> None:
         """End all workers and wait for their end; running calls fail."""
@@ -230,8 +260,16 @@ class WorkerPool:
 
     def _claim(self, order: WorkerOrder) -> WorkerConnection | None:
         """Return an idle worker, a new one, or None at the limit. The caller holds the lock. Raises ToolFailed."""
-        if idle := self._idle.get(order.key):
-            return idle.pop()
+        idle = self._idle.get(order.key, ())
+        if self._is_crowded(order, len(idle)):
+            return None
+        return idle.pop() if idle else self._add(order)
+
+    def _is_crowded(self, order: WorkerOrder, idle: int) -> bool:
+        return self._pace.is_crowded(order.name, self._live[order.name] - idle)
+
+    def _add(self, order: WorkerOrder) -> WorkerConnection | None:
+        """Return a new worker, or None at the limit. The caller holds the lock. Raises ToolFailed."""
         self._reap()
         if self._live[order.name] >= self._share:
             self._dismiss_oldest(order.name)
@@ -358,5 +396,6 @@ class WorkerPool:
                 self._dismiss(worker)
         self._reap()
         names = +self._live
+        self._pace.forget_all_but(names)
         for which in [one for one in self._fork_servers if one and one.partition(" ")[0] not in names]:
             self._fork_servers.pop(which).close()

@@ -52,7 +52,7 @@ def test_a_frame_is_an_event_or_a_bad_frame(kind: int, body: bytes) -> None:
         failure_of(frames.unpacked(kind, body))
 
 
-def test_a_frame_that_is_too_large_is_refused_before_it_has_come() -> None:
+def test_a_frame_that_is_too_large_is_refused_before_it_has_arrived() -> None:
     with pytest.raises(BadFrame, match="a piece of 4294967295 bytes"):
         Frames().take(b"\xff\xff\xff\xff\x0a")
 
@@ -67,29 +67,29 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("problem", FAILURES, ids=lambda problem: type(problem).__name__)
-def test_the_hubs_own_failures_keep_their_kind_and_fields(problem: Exception) -> None:
+def test_the_hubs_own_exceptions_keep_their_type_and_fields(problem: Exception) -> None:
     found = failure_of(failure_value(problem))
     assert (type(found), str(found), vars(found)) == (type(problem), str(problem), vars(problem))
 
 
-def test_a_foreign_failure_keeps_its_name_and_message_and_brings_its_trace() -> None:
+def test_a_foreign_exception_keeps_its_name_message_and_trace() -> None:
     found = failure_of(failure_value(KeyError("k"), "Traceback: ..."))
     assert (type(found).__name__, str(found), found.__notes__) == ("KeyError", "'k'", ["Traceback: ..."])
     assert not isinstance(found, KeyError)
 
 
 @pytest.mark.parametrize("value", [None, [], ["ToolFailed", {}, ""], ["SystemExit", {"message": ""}, ""], ["x"] * 3])
-def test_a_failure_that_is_none_is_a_bad_frame(value: Any) -> None:
+def test_an_invalid_exception_is_a_bad_frame(value: Any) -> None:
     with pytest.raises(BadFrame):
         failure_of(value)
 
 
-def test_what_has_no_json_form_raises() -> None:
+def test_a_value_without_json_form_raises() -> None:
     with pytest.raises(TypeError):
         frames.packed(1, object())
 
 
-def test_a_large_frame_is_put_together_once_and_not_with_each_piece() -> None:
+def test_a_large_frame_is_joined_once_and_not_with_each_piece() -> None:
     """The hub's time grows linearly with the received data."""
     data = frames.frame(frames.TEXT, b"x" * 5000)
     pieces = [data[start : start + 100] for start in range(0, len(data), 100)]

@@ -13,8 +13,9 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from tests.kinds.calls import SmallHub, alive, call_of, events, next_event, wait_until
+from tests.kinds.calls import SmallHub, alive, call_of, events, next_event
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("body", "words"), ENDS)
-def test_however_a_process_ends_the_caller_is_told_why(hosts: WorkerPool, body: str, words: str) -> None:
+def test_the_caller_gets_the_reason_of_every_end_of_a_worker(hosts: WorkerPool, body: str, words: str) -> None:
     """Segfaults, os._exit, memory, floods."""
     assert failure(hosted(hosts, f"def main():\n    {body}")).startswith(words)
 
@@ -54,7 +55,7 @@ def test_a_limit_of_memory_can_be_set(hosts: WorkerPool) -> None:
     assert failure(hosted(hosts, source, memory=100)) == "tool ran out of memory (limit 100 MiB)"
 
 
-def test_what_came_before_the_end_is_kept(hosts: WorkerPool) -> None:
+def test_events_before_the_end_of_a_worker_are_kept(hosts: WorkerPool) -> None:
     found = events(hosted(hosts, "import os\ndef main():\n    yield 'a'\n    os._exit(1)"), call_of())
     assert found[0] == Text("a")
 
@@ -83,18 +84,18 @@ FORKS = [
 
 def settled(hosts: WorkerPool) -> int:
     """Return the number of processes when all ordered ones have started."""
-    wait_until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
+    until(lambda: len(family(*hosts.pids)) >= hosts.counts().now["idle"] + hosts.counts().now["blank"])
     return len(family(*hosts.pids))
 
 
 @pytest.mark.parametrize("source", FORKS)
-def test_nothing_that_a_call_started_outlives_it(hosts: WorkerPool, source: str) -> None:
+def test_a_process_of_a_call_does_not_outlive_it(hosts: WorkerPool, source: str) -> None:
     """Forks, and a double-forked daemon."""
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
     for _ in range(3):
         assert events(hosted(hosts, source), call_of()) == [Text("x"), Done()]
-    wait_until(lambda: len(family(*hosts.pids)) <= before)
+    until(lambda: len(family(*hosts.pids)) <= before)
 
 
 def test_a_process_that_dies_takes_its_daemons_with_it(hosts: WorkerPool) -> None:
@@ -112,7 +113,7 @@ def test_a_process_that_dies_takes_its_daemons_with_it(hosts: WorkerPool) -> Non
     value(hosted(hosts, "def main(): return 'other'", "other"))
     before = settled(hosts)
     assert failure(hosted(hosts, source)) == "the tool ended its process with exit code 9"
-    wait_until(lambda: len(family(*hosts.pids)) <= before)
+    until(lambda: len(family(*hosts.pids)) <= before)
 
 
 STUBBORN = [
@@ -126,13 +127,13 @@ STUBBORN = [
 
 
 @pytest.mark.parametrize("body", STUBBORN)
-def test_what_does_not_want_to_end_is_killed(hosts: WorkerPool, body: str) -> None:
+def test_a_function_that_ignores_its_end_is_killed(hosts: WorkerPool, body: str) -> None:
     """The caller gets the error at the deadline, and no process is left soon after."""
     source = f"import os\ndef main(context):\n    context.state['pid'] = os.getpid()\n    {body}"
     hub = SmallHub()
     assert failure(hosted(hosts, source), left=0.5, hub=hub).startswith("timed out after")
     pid = hub.states["tool"]["pid"]
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
 
 
 def test_a_definition_that_hangs_while_it_is_loaded_is_timed_out(hosts: WorkerPool) -> None:
@@ -157,12 +158,12 @@ def test_a_producer_waits_for_a_slow_reader(hosts: WorkerPool, tmp_path: Path) -
         seen.append(int(note.read_text() or 0) if note.exists() else 0)
         return len(set(seen[-40:])) == 1
 
-    wait_until(still)
+    until(still)
     assert 0 < seen[-1] < 100
     assert sum(isinstance(event, Text) for event in running) == 499
 
 
-def test_what_is_printed_is_logged_in_order_and_bounded(hosts: WorkerPool) -> None:
+def test_printed_output_is_logged_in_order_and_bounded(hosts: WorkerPool) -> None:
     source = r"""
     import os, sys
     def main():
@@ -179,7 +180,7 @@ def test_what_is_printed_is_logged_in_order_and_bounded(hosts: WorkerPool) -> No
     ]
 
 
-def test_what_programs_print_is_logged(hosts: WorkerPool) -> None:
+def test_output_of_programs_is_logged(hosts: WorkerPool) -> None:
     source = "import os\ndef main():\n    os.system('echo out; echo err >&2; printf rest')\n    return 'x'"
     found = events(hosted(hosts, source), call_of())
     lines: list[Event] = [Log("debug", line, "output") for line in ("out", "err", "rest")]
@@ -225,7 +226,7 @@ def test_descriptors_that_a_tool_leaves_open_do_not_pile_up(hosts: WorkerPool) -
     handler = hosted(hosts, source)
     before = descriptors()
     assert max(value(handler) for _ in range(60)) < 1000
-    wait_until(lambda: descriptors() <= before + 4)
+    until(lambda: descriptors() <= before + 4)
 
 
 def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
@@ -234,7 +235,7 @@ def test_memory_that_a_tool_keeps_does_not_pile_up(hosts: WorkerPool) -> None:
     assert len({value(handler) for _ in range(6)}) >= 3
 
 
-def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
+def test_the_reply_to_an_interrupted_request_does_not_answer_the_next_one(hosts: WorkerPool) -> None:
     """X-19: a tool cleans up with the hub's help after it was stopped during a call of another tool."""
     source = """
     def main(context):
@@ -249,10 +250,10 @@ def test_a_wish_that_was_broken_off_does_not_answer_the_next_one(hosts: WorkerPo
     running = activate(hosted(hosts, source), call)
     assert [next(running), next(running)] == [ToolUse("slow.main", {}), Pause()]
     running.close()
-    wait_until(lambda: hub.states["tool"].get("after") == 7)
+    until(lambda: hub.states["tool"].get("after") == 7)
 
 
-def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
+def test_a_worker_that_sends_unexpected_frames_is_ended(hosts: WorkerPool) -> None:
     """A definition may write to the pipe itself: the hub trusts no frame."""
     source = """
     import os, socket
@@ -268,10 +269,10 @@ def test_a_host_that_speaks_out_of_turn_is_ended(hosts: WorkerPool) -> None:
     handler = hosted(hosts, source)
     for data in ("ffffffff0a", "010000000aff", "0100000063ff", "020000000b7b7d", "03000000146e6f70", "010000000dff"):
         message = failure(handler, {"data": data}, left=5)
-        assert message.startswith("the tool's process sent something that is no message"), (data, message)
+        assert message.startswith("the tool's process sent something that is not a message"), (data, message)
 
 
-def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
+def test_a_signal_to_every_process_does_not_end_a_call(hosts: WorkerPool) -> None:
     """A process manager that signals every process of the service means the hub."""
     running = activate(
         hosted(hosts, "import os, time\ndef main():\n    yield os.getpid()\n    time.sleep(0.3)\n    yield 'z'"),
@@ -286,7 +287,7 @@ def test_a_signal_to_everyone_does_not_end_a_call(hosts: WorkerPool) -> None:
     assert [event for event in running if isinstance(event, (Text, Done))] == [Text("z"), Done()]
 
 
-def test_a_child_that_is_told_to_terminate_does(hosts: WorkerPool) -> None:
+def test_a_child_of_a_tool_ends_at_sigterm(hosts: WorkerPool) -> None:
     source = """
     import multiprocessing, subprocess, time
     def main():
@@ -323,12 +324,12 @@ def test_a_call_that_is_closed_in_the_middle_of_a_large_piece_cleans_up_with_the
         pid = note.read_text() if note.exists() else ""
         return pid != "" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
-    wait_until(waits_for_room)
+    until(waits_for_room)
     running.close()
-    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+    until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> None:
+def test_a_call_whose_signal_is_lost_gets_another_one(hosts: WorkerPool) -> None:
     """X-19: a signal between Python's last check and a blocking system call has no effect."""
     source = """
     import signal, time
@@ -344,10 +345,10 @@ def test_a_call_whose_signal_is_lost_is_told_once_more(hosts: WorkerPool) -> Non
     running = activate(hosted(hosts, source), call_of(hub=hub))
     assert next_event(running) == Text("a")
     running.close()
-    wait_until(lambda: hub.states == {"tool": {"cleaned": True}})
+    until(lambda: hub.states == {"tool": {"cleaned": True}})
 
 
-def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: WorkerPool, tmp_path: Path) -> None:
+def test_the_last_output_of_a_process_is_read_even_late(hosts: WorkerPool, tmp_path: Path) -> None:
     source = r"""
     import os, pathlib
     def main(note):
@@ -360,7 +361,7 @@ def test_the_last_words_of_a_process_are_told_however_late_they_are_read(hosts: 
     note = tmp_path / "pid"
     running = activate(hosted(hosts, source), call_of({"note": str(note)}))
     first = next_event(running)
-    wait_until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
+    until(lambda: note.exists() and note.read_text() != "" and not alive(int(note.read_text())))
     found = [first, *(event for event in running if not isinstance(event, Pause))]
     words, end = Log("debug", "dying words", "output"), Failed("the tool ended its process with exit code 3")
     assert sorted(map(str, found)) == sorted(map(str, [Text("a"), Text("x" * 100_000), words, end]))
@@ -377,6 +378,6 @@ def test_limits_beyond_the_range_of_a_system_mean_its_maximum(hosts: WorkerPool)
     assert Text("y") in events(hosted(hosts, "def main(): return 'y'"), call_of(left=1e19))
 
 
-def test_what_a_tool_asks_of_the_hub_wrongly_is_told_in_words(hosts: WorkerPool) -> None:
+def test_a_wrong_request_to_the_hub_fails_with_a_sentence(hosts: WorkerPool) -> None:
     handler = hosted(hosts, "def main(context): context.state[5] = 1")
     assert failure(handler, hub=SmallHub()) == "state.set takes (str, any); got (int, int)"

@@ -9,30 +9,30 @@ from patchbay.events import Log
 from patchbay.kinds.python.workers.output import MAX_LINE_BYTES, MAX_LOGGED_LINES, MAX_PRINTED_BYTES, Lines
 
 
-def said(*pieces: bytes) -> list[object]:
+def lines_of(*pieces: bytes) -> list[object]:
     lines = Lines("out", "info")
     return [event.data for piece in pieces for event in lines.take(piece)] + [event.data for event in lines.rest()]
 
 
-def test_lines_are_put_together_and_the_last_one_needs_no_end() -> None:
-    assert said(b"a", b"b\nc", b"\n\nd") == ["ab", "c", "", "d"]
+def test_lines_are_joined_and_the_last_one_needs_no_line_feed() -> None:
+    assert lines_of(b"a", b"b\nc", b"\n\nd") == ["ab", "c", "", "d"]
 
 
-def test_a_line_has_its_logger_and_level_and_what_is_no_text_is_replaced() -> None:
+def test_a_line_has_its_logger_and_level_and_invalid_bytes_are_replaced() -> None:
     assert list(Lines("out", "info").take(b"\xff\n")) == [Log("info", "\ufffd", "out")]
 
 
 def test_a_long_line_becomes_several() -> None:
-    assert [len(str(line)) for line in said(b"x" * (2 * MAX_LINE_BYTES + 5) + b"\n")] == [
+    assert [len(str(line)) for line in lines_of(b"x" * (2 * MAX_LINE_BYTES + 5) + b"\n")] == [
         MAX_LINE_BYTES,
         MAX_LINE_BYTES,
         5,
     ]
-    assert [len(str(line)) for line in said(b"x" * (MAX_LINE_BYTES + 1), b"y")] == [MAX_LINE_BYTES, 1, 1]
+    assert [len(str(line)) for line in lines_of(b"x" * (MAX_LINE_BYTES + 1), b"y")] == [MAX_LINE_BYTES, 1, 1]
 
 
-def test_what_is_too_much_is_counted() -> None:
-    found = said(b"1\n" * (MAX_LOGGED_LINES + 10), b"more")
+def test_discarded_output_is_counted() -> None:
+    found = lines_of(b"1\n" * (MAX_LOGGED_LINES + 10), b"more")
     assert found[MAX_LOGGED_LINES - 1] == "1"
     assert found[MAX_LOGGED_LINES:] == ["24 more bytes of output were discarded"]
 

@@ -24,8 +24,9 @@ from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.checkout import ROOT
-from tests.kinds.calls import alive, call_of, events, next_event, wait_until
+from tests.kinds.calls import alive, call_of, events, next_event
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
+from tests.waiting import until
 
 PID = "import os\nloaded = []\ndef main():\n    loaded.append(1)\n    return [os.getpid(), len(loaded)]"
 WAITS = "import time\ndef main():\n    yield 'here'\n    time.sleep(30)"
@@ -38,25 +39,25 @@ def hosts() -> Iterator[WorkerPool]:
     made.close()
 
 
-def test_a_definition_is_loaded_once_and_its_host_used_again(hosts: WorkerPool) -> None:
+def test_a_definition_is_loaded_once_and_its_worker_is_used_again(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     first, second = value(handler), value(handler)
     assert (first[1], second) == (1, [first[0], 2])
 
 
-def test_a_host_runs_one_definition_of_one_server_only(hosts: WorkerPool) -> None:
+def test_a_worker_runs_one_definition_of_one_server_only(hosts: WorkerPool) -> None:
     found = [value(hosted(hosts, source, name))[0] for source in (PID, PID + "\n") for name in ("one", "two")]
     assert len(set(found)) == 4
 
 
-def test_a_host_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
+def test_a_worker_is_replaced_after_many_calls(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pids = [value(handler)[0] for _ in range(11)]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [5, 5, 1]
-    wait_until(lambda: not alive(pids[0]))
+    until(lambda: not alive(pids[0]))
 
 
-def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run(hosts: WorkerPool) -> None:
+def test_a_server_with_its_maximum_of_workers_is_busy_while_others_run(hosts: WorkerPool) -> None:
     """One that hangs blocks no other server."""
     handler = hosted(hosts, WAITS, "greedy")
     running = [activate(handler, call_of()) for _ in range(3)]
@@ -67,7 +68,7 @@ def test_a_server_that_takes_all_it_may_is_told_that_it_is_busy_while_others_run
         one.close()
 
 
-def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: WorkerPool) -> None:
+def test_a_waiting_call_gets_the_worker_that_becomes_free(hosts: WorkerPool) -> None:
     source = "import time\ndef main():\n    time.sleep(0.1)\n    return 'x'"
     handler = hosted(hosts, source)
     found: list[object] = []
@@ -79,59 +80,59 @@ def test_a_call_that_waits_gets_the_host_that_becomes_free(hosts: WorkerPool) ->
     assert found == ["x"] * 12
 
 
-def test_idle_hosts_make_room_for_other_definitions(hosts: WorkerPool) -> None:
+def test_idle_workers_make_room_for_other_definitions(hosts: WorkerPool) -> None:
     sources = [f"def main(): return '{n}'" for n in range(12)]
     assert [value(hosted(hosts, source)) for source in sources] == [str(n) for n in range(12)]
-    wait_until(lambda: len(family(*hosts.pids)) <= 4 + 2)
+    until(lambda: len(family(*hosts.pids)) <= 4 + 2)
 
 
-def test_hosts_that_nobody_needs_end() -> None:
+def test_idle_workers_end() -> None:
     hosts = WorkerPool(idle=0.0)
     try:
         pid = value(hosted(hosts, PID))[0]
-        wait_until(lambda: not alive(pid))
+        until(lambda: not alive(pid))
         assert value(hosted(hosts, PID))[1] == 1
     finally:
         hosts.close()
 
 
-def test_a_host_that_died_while_it_was_idle_costs_nobody_a_call(hosts: WorkerPool) -> None:
+def test_a_worker_that_died_while_idle_fails_no_call(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     pid = value(handler)[0]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not alive(pid))
+    until(lambda: not alive(pid))
     assert value(handler)[1] == 1
 
 
-def test_what_loads_slowly_is_loaded_before_it_is_called(hosts: WorkerPool) -> None:
+def test_a_slow_definition_is_loaded_before_its_call(hosts: WorkerPool) -> None:
     source = "import time\ntime.sleep(0.5)\nbegun = time.monotonic()\n"
     source += "def main(): return [time.monotonic() - begun, __import__('os').getpid()]"
     handler = hosted(hosts, source)
     pids = [value(handler)[1] for _ in range(5)]
-    wait_until(lambda: not alive(pids[0]))
+    until(lambda: not alive(pids[0]))
     age, pid = value(handler)
     assert (age < 0.5, pid in pids) == (True, False)
     assert pid != pids[0]
 
 
-def test_the_zygote_may_die(hosts: WorkerPool) -> None:
+def test_a_killed_fork_server_is_replaced(hosts: WorkerPool) -> None:
     handler = hosted(hosts, PID)
     host, fork_servers = value(handler)[0], hosts.pids
     for pid in fork_servers:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not alive(host))
+    until(lambda: not alive(host))
     found: list[Event] = []
 
     def answered() -> bool:  # the end of the fork server is noticed a moment later
         found[:] = events(handler, call_of())
         return isinstance(found[-1], Done)
 
-    wait_until(answered)
+    until(answered)
     assert isinstance(found[0], Data) and found[0].value[0] != host and found[0].value[1] == 1
     assert hosts.pids != fork_servers
 
 
-def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_the_rest(
+def test_spare_workers_are_closed_after_a_failed_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, hosts = descriptors(), WorkerPool()
@@ -146,7 +147,7 @@ def test_blank_hosts_that_were_started_before_one_could_not_be_are_closed_with_t
     assert failure(hosted(hosts, PID)) == "no more"
     assert hosts.counts().now["blank"] == 2
     hosts.close()
-    wait_until(lambda: descriptors() <= before)
+    until(lambda: descriptors() <= before)
 
 
 def test_closing_ends_every_process_and_descriptor() -> None:
@@ -159,11 +160,11 @@ def test_closing_ends_every_process_and_descriptor() -> None:
     hosts.close()
     assert not any(map(alive, (pid, *fork_servers)))
     assert "the hub is ending" in str(list(running)[-1])
-    wait_until(lambda: descriptors() <= before)
+    until(lambda: descriptors() <= before)
     assert failure(hosted(hosts, PID)) == "the hub is ending"
 
 
-def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: WorkerPool) -> None:
+def test_a_worker_has_an_empty_folder_that_is_removed_with_it(hosts: WorkerPool) -> None:
     source = """
     import os, pathlib
     def main():
@@ -178,11 +179,11 @@ def test_a_host_has_an_empty_folder_of_its_own_that_goes_with_it(hosts: WorkerPo
     handler = hosted(hosts, source)
     folder, inside = value(handler)
     assert inside == []
-    wait_until(lambda: not Path(folder, "deep").exists())
+    until(lambda: not Path(folder, "deep").exists())
     assert value(handler, "here") == folder
     for _ in range(3):
         value(handler, "here")
-    wait_until(lambda: not Path(folder).exists())
+    until(lambda: not Path(folder).exists())
 
 
 PROGRAM = """
@@ -203,7 +204,7 @@ time.sleep(600)
 """
 
 
-def test_hosts_die_with_their_worker_however_it_dies() -> None:
+def test_worker_processes_die_with_the_process_of_their_hub() -> None:
     """`kill -9` of a hub process leaves no process behind."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
@@ -213,17 +214,17 @@ def test_hosts_die_with_their_worker_however_it_dies() -> None:
             assert len(pids) == 3 and all(map(alive, pids))
         finally:
             worker.kill()
-    wait_until(lambda: not any(map(alive, pids)))
+    until(lambda: not any(map(alive, pids)))
 
 
-def test_hosts_are_started_before_they_are_needed(hosts: WorkerPool) -> None:
+def test_spare_workers_are_started_in_advance(hosts: WorkerPool) -> None:
     pid = value(hosted(hosts, PID))[0]
-    wait_until(lambda: len(family(*hosts.pids)) == 3)
+    until(lambda: len(family(*hosts.pids)) == 3)
     standing_by = family(*hosts.pids) - {pid}
     assert value(hosted(hosts, PID, "other"))[0] in standing_by
 
 
-def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
+def test_many_threads_share_the_workers(hosts: WorkerPool) -> None:
     handlers = [hosted(hosts, "def main(n): return n", f"s{n}") for n in range(6)]
     wrong: list[object] = []
 
@@ -240,7 +241,7 @@ def test_many_threads_share_the_hosts(hosts: WorkerPool) -> None:
     assert wrong == []
 
 
-def test_any_number_of_idle_hosts_may_be_gone() -> None:
+def test_any_number_of_idle_workers_may_have_ended() -> None:
     """Like all of them after their fork server was killed."""
     own = WorkerPool(most=8)
     try:
@@ -250,13 +251,13 @@ def test_any_number_of_idle_hosts_may_be_gone() -> None:
         assert [list(one)[-1] for one in running] == [Done()] * 5
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(map(alive, pids)))
+        until(lambda: not any(map(alive, pids)))
         assert value(handler) not in pids
     finally:
         own.close()
 
 
-def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_ends_before_it_gets_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     before, hosts = descriptors(), WorkerPool()
 
     def gone(link: WorkerConnection, data: bytes) -> bytes:
@@ -265,10 +266,12 @@ def test_a_host_that_ends_before_it_knows_its_definition_leaves_no_descriptor(mo
     monkeypatch.setattr(WorkerConnection, "write", gone)
     assert failure(hosted(hosts, PID)).startswith("the tool")
     hosts.close()
-    wait_until(lambda: descriptors() <= before)
+    until(lambda: descriptors() <= before)
 
 
-def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_start_of_a_fork_server_leaves_no_folder_and_descriptor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = descriptors()
     with pytest.raises(ToolFailed, match="no process can be started for the tool: No such file or directory"):
@@ -276,7 +279,9 @@ def test_a_zygote_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
     assert (list(tmp_path.iterdir()), descriptors()) == ([], before)
 
 
-def test_hosts_live_on_where_no_process_can_be_had_to_tidy_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_workers_continue_when_no_process_can_be_started_for_cleanup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A fork bomb elsewhere does not end the fork server, and with it every call."""
     folder = tmp_path / "1"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Find and show the characters in a text that a reader does not see: control, invisible and direction-changing ones.
+"""Finds and shows the hidden characters of a text: control, invisible and direction-changing characters.
 
 A hostile author hides instructions with them, or makes two names look alike. Source: Unicode Standard Annex 44,
 property Default_Ignorable_Code_Point; Unicode Technical Report 36, sections 2 and 3.
@@ -16,7 +16,7 @@ _INVISIBLE = (
 )
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ue000-\uf8ff\ufff9-\uffff"
 _JOINED = "(?<=[^\x00-\xa8" + _INVISIBLE + "])[\u200c\u200d\ufe0e\ufe0f]|\ufe0f(?=\u20e3)"
-"""Characters that join and choose letters and emoji: ordinary after one of those."""
+"""Characters that join or select letters and emoji; they are ordinary after a letter or an emoji."""
 
 HIDDEN = re.compile(f"{_JOINED}|([{_INVISIBLE}{_CONTROL}])")
 """Group 1 is a hidden character; a match without it is an ordinary joiner."""
@@ -38,7 +38,7 @@ def show_hidden_characters(text: str) -> str:
 
 
 def escape_hidden_characters(json_text: str) -> str:
-    """Return JSON text with a JSON escape such as `\\u202e` in the place of each hidden character."""
+    r"""Return JSON text with a JSON escape such as `\u202e` in the place of each hidden character."""
     return _replace(json_text, _json_escape)[0]
 
 

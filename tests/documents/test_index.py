@@ -1,4 +1,4 @@
-"""The shelf beside other programs: what is missing in one look may be there in the next."""
+"""The index of a folder that other programs change: a file missing in one scan may exist in the next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from patchbay.documents.index import DocumentChange, FolderIndex
 TEXT = "# Rooms\n\nWhat a room is.\n"
 
 
-def test_a_document_that_is_back_before_it_is_forgotten_stays(tmp_path: Path) -> None:
-    """An editor saves by taking the file away and putting it back, and a look may fall between the two."""
+def test_a_file_that_an_editor_deletes_and_writes_again_stays_in_the_index(tmp_path: Path) -> None:
+    """An editor saves by deleting the file and writing it again, and a scan may come between the two."""
     kept: list[tuple[str, bytes | None]] = []
 
     @contextmanager
@@ -23,13 +23,13 @@ def test_a_document_that_is_back_before_it_is_forgotten_stays(tmp_path: Path) ->
 
     (tmp_path / "rooms.md").write_text(TEXT)
     (tmp_path / "gone.md").write_text(TEXT)
-    shelf = FolderIndex(Disk(tmp_path, ()), (".md",), None, kept.extend, alone)
-    shelf.refresh()
+    index = FolderIndex(Disk(tmp_path, ()), (".md",), None, kept.extend, alone)
+    index.refresh()
     kept.clear()
     for name in ("rooms.md", "gone.md"):
         (tmp_path / name).unlink()
-    changes = shelf.refresh()
+    changes = index.refresh()
     assert changes == [DocumentChange("gone.md", "removed")]
     assert kept == [("gone.md", None)]
-    assert set(shelf.rows) == {"rooms.md"}
-    shelf.close()
+    assert set(index.rows) == {"rooms.md"}
+    index.close()

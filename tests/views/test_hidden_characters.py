@@ -7,7 +7,7 @@ import unicodedata
 import orjson
 import pytest
 
-from patchbay.hidden_characters import escape_hidden_characters, find_hidden_character, show_hidden_characters
+from patchbay.views.hidden_characters import escape_hidden_characters, find_hidden_character, show_hidden_characters
 
 VISIBLE_SIGNS = {*range(0x600, 0x606), 0x6DD, 0x890, 0x891, 0x8E2}
 """Format characters of Arabic that are drawn."""

@@ -1,0 +1,147 @@
+"""Rooms: how fast a log folds and is checked, and what several processes append together, with proofs that all agree.
+
+    python -m benchmarks.rooms fold [EVENTS]              default 100,000: three processes and an independent program
+    python -m benchmarks.rooms flips [FLIPS]              default 1,000: flipped bytes that `verify` names
+    python -m benchmarks.rooms append [EVENTS] [WRITERS]  default 10,000 events of 50 writers in two processes
+
+Every part exits with 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.verification import Verdict, verify
+from patchbay.stores import open_store
+from tests.rooms.people import KEY, rooms_of
+from tests.rooms.random_rooms import RandomRoom
+
+ROOT = Path(__file__).parents[1]
+INDEPENDENT = ROOT / "tests" / "rooms" / "independent_fold.py"
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def check(condition: bool, sentence: str) -> None:
+    """End with 1 unless this is so."""
+    if not condition:
+        raise SystemExit(f"WRONG: {sentence}")
+
+
+def write_log(file: Path, events: int, seed: int = 1) -> str:
+    """Write a made-up log; returns the CID of its state."""
+    made = RandomRoom(seed, Signer(KEY))
+    with file.open("wb") as out:
+        for entry, contents in made.entries(events):
+            out.write(entry.line(contents) + b"\n")
+    return made.fold.state_cid
+
+
+def verify_file(file: Path) -> Verdict:
+    """Check a log in a file."""
+    with file.open("rb") as lines:
+        return verify(line.rstrip(b"\n") for line in lines)
+
+
+def fold(events: int = 100_000) -> None:
+    """Three processes and an independent program fold one log."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "room.ndjson"
+        begun = time.perf_counter()
+        state = write_log(file, events)
+        say(f"made {events} entries in {time.perf_counter() - begun:.1f} s, {file.stat().st_size / 2**20:.1f} MiB")
+        for number in range(3):
+            begun = time.perf_counter()
+            command = [sys.executable, "-m", "benchmarks.rooms", "verify", str(file)]
+            found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+            seconds = time.perf_counter() - begun
+            say(f"process {number + 1}: {found['state']} {events / seconds:.0f} entries a second, signatures included")
+            check(found["state"] == state, "a process folds the log to another state")
+        begun = time.perf_counter()
+        command = [sys.executable, str(INDEPENDENT), str(file)]
+        found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        say(f"independent: {found['state']} in {time.perf_counter() - begun:.1f} s")
+        check(found["state"] == state, "the independent program folds the log to another state")
+
+
+def flips(count: int = 1_000, events: int = 200) -> None:
+    """Flipped bytes, each named by its entry."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "room.ndjson"
+        write_log(file, events, seed=3)
+        lines = file.read_bytes().splitlines()
+    chance = random.Random(11)
+    for _ in range(count):
+        number = chance.randrange(len(lines))
+        damaged = bytearray(lines[number])
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        verdict = verify([*lines[:number], bytes(damaged), *lines[number + 1 :]])
+        check(not verdict.ok and verdict.seq == number + 1, f"the flip in entry {number + 1} is named {verdict.seq}")
+    say(f"{count} flipped bytes in a log of {events} entries: each named by its seq")
+
+
+def append(events: int = 10_000, writers: int = 50) -> None:
+    """Two processes append to one room."""
+    each = events // writers
+    total = each * writers
+    with TemporaryDirectory() as folder:
+        store = open_store("sqlite", Path(folder))
+        with rooms_of(store) as rooms:
+            rooms.create("busy", "alice", {"policy": {"history": "all"}})
+        store.close()
+        command = [
+            sys.executable,
+            "-m",
+            "tests.rooms.writers",
+            folder,
+            "busy",
+            str(writers // 2),
+            str(each),
+            str(total),
+        ]
+        begun = time.perf_counter()
+        started = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) for _ in range(2)]
+        printed = [json.loads(process.communicate()[0]) for process in started]
+        seconds = time.perf_counter() - begun
+        check(printed[0]["digest"] == printed[1]["digest"], "two readers saw another order")
+        seqs = [seq for one in printed for row in one["seqs"] for seq in row]
+        check(len(set(seqs)) == len(seqs) == total and None not in seqs, "an event has no place of its own")
+        store = open_store("sqlite", Path(folder))
+        with rooms_of(store) as rooms:
+            room = rooms.open("busy")
+            verdict = verify(room.lines(), room.head)
+            ids = {one.entry.envelope["id"] for one in room.entries(0, 10**6)}
+            check(verdict.ok and len(ids) == verdict.entries == room.seq, f"the log is wrong: {verdict}")
+        store.close()
+        say(
+            f"{total} events of {writers} writers in two processes: {total / seconds:.0f} a second;"
+            f" {verdict.entries} entries, no gap, no fork, no duplicate; both readers saw one order"
+        )
+
+
+def main(words: list[str]) -> None:
+    """Run one part."""
+    part, *numbers = words or ["fold"]
+    if part == "verify":
+        verdict = verify_file(Path(numbers[0]))
+        check(verdict.ok, str(verdict))
+        say(json.dumps({"state": verdict.state_cid, "head": verdict.head}))
+    else:
+        parts: dict[str, Callable[..., None]] = {"fold": fold, "flips": flips, "append": append}
+        parts[part](*map(int, numbers))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,134 @@
+"""Calls that wait for a worker, in the order in which they came, up to a bound; a worker that is free goes to one call.
+
+A definition whose calls are quick gets no more workers at a time than the machine can run: more would only slow each
+other down. It gets them after all when no worker of it has become free for `STALL_SECONDS`.
+The queue belongs to one pool, whose lock guards it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection
+from typing import Any
+
+from patchbay.errors import ToolFailed
+from patchbay.kinds.python.workers.worker_connection import WorkerConnection
+
+MAX_WAITING_CALLS = 2048
+"""Calls that wait at a time."""
+
+STALL_SECONDS = 0.05
+"""Seconds without a worker that becomes free, after which a quick definition may have more of them."""
+
+QUICK_SECONDS = 0.005
+"""Seconds that the calls of a quick definition run in a worker, on average."""
+
+FAIR_SECONDS = 1.0
+"""Seconds that the first call in the queue waits while workers go to later calls of their own definition."""
+
+MAX_QUICK_WORKERS = 2 * (os.cpu_count() or 1)
+"""Workers that a quick definition has at a time."""
+
+_WEIGHT = 0.125
+"""How much the latest call counts in the average."""
+
+
+class WaitingCall:
+    """One call in the queue. `worker` is what it was given; then it is no longer in the queue."""
+
+    __slots__ = ("_woken", "order", "since", "worker")
+
+    def __init__(self, order: Any) -> None:
+        self.order = order
+        self.since = time.monotonic()
+        self.worker: WorkerConnection | None = None
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    def given(self) -> WorkerConnection | None:
+        """The worker that it was given by now."""
+        return self.worker
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is woken, no longer than `seconds`."""
+        self._woken.acquire(timeout=max(0.0, seconds))
+
+    def wake(self) -> None:
+        """Have it look again; once is enough however often it is said."""
+        if self._woken.locked():
+            self._woken.release()
+
+
+class WaitingCalls:
+    """The queue of a pool. All of it is called with the pool's lock."""
+
+    def __init__(self) -> None:
+        self._calls: dict[WaitingCall, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, order: Any) -> WaitingCall:
+        """A new last call. Raises ToolFailed when there are too many."""
+        if len(self._calls) >= MAX_WAITING_CALLS:
+            raise ToolFailed(f"{order.name} is busy: {MAX_WAITING_CALLS} calls wait for a process; try again later")
+        call = WaitingCall(order)
+        self._calls[call] = None
+        return call
+
+    def remove(self, call: WaitingCall) -> None:
+        """Take a call out, if it is still there."""
+        self._calls.pop(call, None)
+
+    def give(self, worker: WorkerConnection) -> WaitingCall | None:
+        """Give a free worker to the first call of its definition, which is to be woken then.
+
+        None when the worker has to stay idle: no call waits for it, or the first call of all is one of another
+        definition and has waited for `FAIR_SECONDS`.
+        """
+        first = next(iter(self._calls), None)
+        if first is None:
+            return None
+        key = worker.order.key
+        if first.order.key != key and time.monotonic() - first.since > FAIR_SECONDS:
+            return None
+        found = next((call for call in self._calls if call.order.key == key), None)
+        if found is not None:
+            del self._calls[found]
+            found.worker = worker
+        return found
+
+    def wake_all(self) -> None:
+        """Have every call look whether it can have a worker now: there is room for one that belongs to none of them."""
+        for call in self._calls:
+            call.wake()
+
+
+class Pace:
+    """How long the calls of each server run in a worker, and when one of its workers became free last."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._freed: dict[str, float] = {}
+
+    def note(self, name: str, seconds: float | None, now: float) -> None:
+        """A worker of a server has become free. Its call ran so many seconds, where it worked."""
+        self._freed[name] = now
+        if seconds is None:
+            return
+        before = self._seconds.get(name, seconds)
+        self._seconds[name] = before + _WEIGHT * (seconds - before)
+
+    def is_crowded(self, name: str, busy: int) -> bool:
+        """Whether a server that has so many busy workers should wait for one of them."""
+        if busy < MAX_QUICK_WORKERS or self._seconds.get(name, QUICK_SECONDS) >= QUICK_SECONDS:
+            return False
+        return time.monotonic() - self._freed[name] < STALL_SECONDS
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Forget the servers that have no workers."""
+        for known in (self._seconds, self._freed):
+            for name in [name for name in known if name not in names]:
+                del known[name]

@@ -1,0 +1,139 @@
+"""The names and topics of the store: every name that is stored, and every topic of the journal and the bus.
+
+A constant that ends in `/` is a prefix; its comment says what follows. `patchbay/store.py` describes names, journal and
+bus. A change of a constant that the journal or the names use breaks existing stores.
+"""
+
+from __future__ import annotations
+
+# Names, which point to CIDs
+
+ROOT = "root"
+"""The present state of the hub as one boot image."""
+
+BOOT = "boot"
+"""The boot image that was imported last."""
+
+SERVERS = "servers/"
+"""Rows of servers, by server."""
+
+VARIABLES = "variables/"
+"""Variables, by name."""
+
+MCPS = "variables/mcps"
+"""The variable with the configurations of servers."""
+
+LISTING = "variables/listing"
+"""The variable that configures the list of all servers' tools."""
+
+PAGE_TEMPLATES = "templates/"
+"""Templates of pages, by name."""
+
+SERVED = "served/"
+"""The version that is served, by server."""
+
+LISTS = "lists/"
+"""The lists that clients saw last, by server; the name without a server is for the list of all servers' tools."""
+
+DROP_INS = "dropins/"
+"""Versions of files in the watched folder, by server."""
+
+REVOKED = "revoked/"
+"""Revocations, by the name that is revoked."""
+
+UPSTREAMS = "upstreams/"
+"""The lists of mounted servers, by server and mount."""
+
+STATE = "state/"
+"""The state of tools, by server and key."""
+
+CONTRACTS = "contracts/"
+"""Contracts of profiles, by CID; the name keeps the blob."""
+
+ROOMS = "rooms/"
+"""Rooms, by id."""
+
+ROOM_OFFERS = "room-offers/"
+"""What rooms offer to MCP clients, by the name of the room's server."""
+
+# Topics of the bus
+
+NAMES_CHANGED = "names"
+"""Names in the store changed: every process loads its servers again."""
+
+RERUN = "rerun/"
+"""The transforms of a server have to run again, by server."""
+
+CHANGED = "changed/"
+"""The lists of a server changed, by server; without a server, the list of all servers' tools."""
+
+UPDATED = "updated/"
+"""The content of a resource changed, by server; the message is the URI."""
+
+ENDING = "ending"
+"""The hub stops: every stream ends."""
+
+CANCELLED = "cancelled/"
+"""A request was cancelled, by the owner of its id."""
+
+ANSWERS = "answer/"
+"""A client's answer to a question, by session and question."""
+
+METRICS_ASKED = "metrics/asked"
+"""A process collects metrics; the message is the topic for the answers."""
+
+METRICS_TOLD = "metrics/told/"
+"""The metrics of one process, by request."""
+
+ROOM_NEWS = "room/"
+"""News of a room for its members, by room."""
+
+ROOM_LIVE = "room-live/"
+"""Messages of a room that are not stored, by room."""
+
+ROOM_ALIVE = "room-alive/"
+"""Signs of life of the members of a room, by room."""
+
+ROOM_TOOLS = "room-tools/"
+"""The tools of a room changed, by room."""
+
+# Topics of the journal; the bus has the same topic for each, with a message for each new entry
+
+ACTIVITY = "activity"
+"""Records of calls."""
+
+CHANGES = "changes/"
+"""Changes of lists, by server; without a server, changes of any list."""
+
+SESSIONS = "session/"
+"""Changes of a legacy session, by its nonce."""
+
+STREAMS = "stream/"
+"""The events of a stream for replay, by session and stream."""
+
+CHANNELS = "channel/"
+"""The state of a stream of 2024-11-05, by its id; below it `messages`."""
+
+TASK_CHANGES = "task/"
+"""Changes of a task, by its id."""
+
+ALIVE = "alive/"
+"""Signs of life of a process that runs tasks, by process."""
+
+REQUEST_STATES = "request-state/"
+"""Used request states, by nonce."""
+
+RESULTS = "results/"
+"""Results that are too large for a message, by owner and CID."""
+
+LAST_OUTPUTS = "last/"
+"""The last output of a tool, by server and tool."""
+
+LOGIN_LINKS = "operator/links/"
+"""Used login links of the operator, by nonce."""
+
+OPERATOR_SESSIONS = "operator/ended/"
+"""Ended sessions of the operator, by nonce."""
+
+ROOM_LOGS = "room-log/"
+"""The log of a room, by room."""
