@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from patchbay.cli.commands.rooms.group import room as room_command
 from tests.cli.rooms.laptops import Laptop, laptop
-from tests.hubs import until
 from tests.interaction.peers import MODERN, PEERS, Peer
 from tests.interaction.programs import Hub, free_port, running, running_hub
+from tests.waiting import until
 
 TOOLS = ["laptop__count", "laptop__fail", "laptop__learn", "laptop__read_note", "laptop__wait"]
 PEER_NAMES = ("python-sdk-handshake", "python-sdk-2026-07-28", "fastmcp", "typescript-sdk-handshake")

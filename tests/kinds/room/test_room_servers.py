@@ -14,8 +14,9 @@ import pytest
 from patchbay.activity.records import Filter
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
-from tests.hubs import MODERN, Hub, modern_request, sse_messages, until
+from tests.hubs import MODERN, Hub, modern_request, sse_messages
 from tests.rooms.people import Person
+from tests.waiting import until
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN)
 ECHO = {"name": "echo", "description": "Echo a text.", "inputSchema": {"type": "object"}}

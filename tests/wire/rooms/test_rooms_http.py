@@ -10,8 +10,9 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.rooms.record.verification import verify
-from tests.hubs import Hub, until
+from tests.hubs import Hub
 from tests.rooms.people import envelope, hello
+from tests.waiting import until
 
 Json = dict[str, Any]
 
