@@ -27,7 +27,7 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
-from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOMS
 
 log = logging.getLogger(__name__)
 
@@ -163,14 +163,17 @@ class Rooms:
         for room in rooms:
             room.close()
         if thread is not None:
+            # The thread waits for the bus: end its wait.
+            self.store.bus.publish(ROOM_NEWS)
             thread.join()
 
     # the thread that keeps rooms going
 
     def start(self) -> None:
         """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
-        with self._lock:
-            self._start()
+        if self.store.names.all(ROOM_OFFERS):
+            with self._lock:
+                self._start()
 
     def _open_offering(self) -> None:
         for one in self.all():
