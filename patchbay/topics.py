@@ -56,6 +56,9 @@ ROOMS = "rooms/"
 ROOM_MANIFESTS = "room-manifests/"
 """Scope manifests of mounts in rooms, by room and CID; the name keeps the blob."""
 
+ROOM_OFFERS = "room-offers/"
+"""What rooms offer to MCP clients, by the name of the room's server."""
+
 # Topics of the bus
 
 NAMES_CHANGED = "names"

@@ -20,7 +20,7 @@ from patchbay.wire.responses import Reply, StartResponse, busy, json_reply, refu
 from patchbay.wire.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]
-Send = Callable[[str], None]
+Send = Callable[[str], int]
 Close = Callable[[int, str], None]
 
 UPGRADE = "patchbay.websocket"
@@ -60,8 +60,8 @@ OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
 """Makes the session of a new WebSocket, on a worker thread.
 
 `send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. What is sent
-to a WebSocket that is closed is dropped. A reader that leaves more than 4 MiB unread loses its connection: send a long
-past in parts that the other end asks for.
+to a WebSocket that is closed is dropped. A reader that leaves more than 4 MiB unread loses its connection: `send`
+returns how many bytes it has left unread so far, and sends no message for an empty text.
 """
 
 

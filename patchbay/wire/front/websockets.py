@@ -177,19 +177,22 @@ class Connection(asyncio.Protocol):
 
     # What the session calls, on any thread.
 
-    def send_text(self, text: str) -> None:
-        """Queue a text message; nothing happens once the WebSocket is closed."""
+    def send_text(self, text: str) -> int:
+        """Queue a text message, none for an empty text or a closed WebSocket; return the bytes that wait to be sent."""
+        transport = self._transport
+        buffered = 0 if transport is None or self._ended else transport.get_write_buffer_size()
         with self._lock:
-            if self._ended or self._unsent_bytes > UNSENT_BYTES:
-                return
+            if self._ended or not text or self._unsent_bytes > UNSENT_BYTES:
+                return self._unsent_bytes + buffered
             first = not self._unsent
             self._unsent.append(text)
             self._unsent_bytes += len(text)
-            too_much = self._unsent_bytes > UNSENT_BYTES
-        if too_much:
+            waiting = self._unsent_bytes
+        if waiting > UNSENT_BYTES:
             self._loop.call(self._cut_off)
         elif first:
             self._loop.call(self._send_queued)
+        return waiting + buffered
 
     def close_soon(self, code: int, reason: str) -> None:
         """Close after what was sent before. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
