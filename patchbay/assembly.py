@@ -32,6 +32,7 @@ from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
@@ -65,8 +66,16 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue = Catalogue(
-        store, settings, handlers=handlers, keepers=connections, key=key, blob_sources=blob_sources(store)
+        store,
+        settings,
+        handlers=handlers,
+        keepers=connections,
+        key=key,
+        blob_sources=blob_sources(store),
+        rooms=RoomServers(rooms),
     )
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
@@ -74,8 +83,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
-    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
-    rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(

@@ -36,6 +36,7 @@ from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
+from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import NAMES_CHANGED, RERUN
@@ -61,6 +62,7 @@ class Catalogue:
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
     `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
+    `rooms` call the tools of the hub's rooms; without them no room is served.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Catalogue:
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
         blob_sources: Sequence[Source] = (),
+        rooms: RoomCaller | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -83,6 +86,7 @@ class Catalogue:
         self.readonly = False
         self._handlers = handlers
         self._keepers = keepers
+        self._rooms = rooms
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -324,6 +328,7 @@ class Catalogue:
             self._handlers,
             self._keepers,
             partial(is_from_operator, self.store),
+            self._rooms,
         )
 
     def _rebuild(self, name: str, kind: str | None) -> None:

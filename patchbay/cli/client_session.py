@@ -67,10 +67,12 @@ def open_session(
     answers: Answers | None = None,
     level: str | None = None,
     creates: bool = False,
+    listener: Callable[[str, Mapping[str, Any]], None] | None = None,
 ) -> Iterator[ClientSession]:
     """Open everything that a command needs to reach servers; close it after the block.
 
-    With `creates` the command may create the store of the local hub.
+    With `creates` the command may create the store of the local hub. `listener` gets the notifications of all servers
+    that belong to no request.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -108,7 +110,8 @@ def open_session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
-                    quick=True,
+                    quick=listener is None,
+                    **({} if listener is None else {"listener": listener}),
                 )
 
         connections = stack.enter_context(ConnectionPool(open_connection))

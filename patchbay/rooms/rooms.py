@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.errors import PatchbayError, StaleUpdate
+from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.fold import Fold, fold
@@ -24,8 +25,9 @@ from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
-from patchbay.topics import ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
 
 log = logging.getLogger(__name__)
 
@@ -123,10 +125,12 @@ class Rooms:
         topic = f"{ROOM_LOGS}{id}"
         self.store.journal.append_all([(topic, entry.data, None)], {topic: 0})
         try:
-            self.store.names.move({ROOMS + name: id}, "rooms", "a room was created", {ROOMS + name: None})
+            moved = {ROOMS + name: id} | row_names(self.store, name, id)
+            self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
             self.store.journal.trim(f"{ROOM_LOGS}{id}", 0)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
+        self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
     def open(self, room: str, principal: str = "") -> Room:
@@ -163,6 +167,17 @@ class Rooms:
 
     # the thread that keeps rooms going
 
+    def start(self) -> None:
+        """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
+        with self._lock:
+            self._start()
+
+    def _open_offering(self) -> None:
+        for one in self.all():
+            offer = load_offer(self.store, SERVER_PREFIX + one.name)
+            if offer is not None and offer.tools and not self._ending.is_set():
+                self.open(one.id)
+
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rooms", daemon=True)
@@ -170,6 +185,10 @@ class Rooms:
 
     def _run(self) -> None:
         beaten = time.monotonic()
+        try:
+            self._open_offering()
+        except Exception:
+            log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
         with self.store.bus.subscribe([ROOM_NEWS + "*", ROOM_ALIVE + "*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
                 found = subscription.get(TICK_SECONDS)

@@ -18,7 +18,7 @@ from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]
-Send = Callable[[str], None]
+Send = Callable[[str], int]
 Close = Callable[[int, str], None]
 
 UPGRADE = "patchbay.websocket"
@@ -58,7 +58,8 @@ OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
 """Makes the session of a new WebSocket, on a worker thread.
 
 `send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. What is sent
-to a WebSocket that is closed is dropped. A reader that leaves too much unread loses its connection.
+to a WebSocket that is closed is dropped. A reader that leaves too much unread loses its connection: `send` returns
+how many bytes it has left unread so far, and sends no message for an empty text.
 """
 
 

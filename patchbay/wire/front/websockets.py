@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 WAITING_MESSAGES = 64
 """Messages of one WebSocket that wait for its session; no more is read meanwhile."""
 
-UNSENT_BYTES = 1024 * 1024
+UNSENT_BYTES = 4 * 1024 * 1024
 """What one reader may leave unread before it loses its connection."""
 
 GOODBYE_SECONDS = 2.0
@@ -176,14 +176,19 @@ class Connection(asyncio.Protocol):
 
     # What the session calls, on any thread.
 
-    def send_text(self, text: str) -> None:
-        """Queue a text message."""
+    def send_text(self, text: str) -> int:
+        """Queue a text message, none for an empty text; returns about how many bytes wait to be sent."""
+        transport = self._transport
+        buffered = 0 if transport is None or self._ended else transport.get_write_buffer_size()
         with self._lock:
-            first = not self._unsent
-            self._unsent.append(text)
-            self._unsent_bytes += len(text)
+            first = bool(text) and not self._unsent
+            if text:
+                self._unsent.append(text)
+                self._unsent_bytes += len(text)
+            waiting = self._unsent_bytes
         if first:
             self._loop.call(self._send_queued)
+        return waiting + buffered
 
     def close_soon(self, code: int, reason: str) -> None:
         """Close after what was sent before. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
