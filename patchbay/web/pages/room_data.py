@@ -28,7 +28,7 @@ MAX_SHOWN_ITEMS = 100
 MAX_SENTENCE = 300
 """Characters of the text of one entry in the list of entries; the entry itself has all of it."""
 
-MIN_BAR_PERCENT = 0.6
+MIN_BAR_PERCENT = 1.5
 """The shortest bar of a call, in percent of the drawing."""
 
 
