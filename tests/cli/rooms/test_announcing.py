@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from patchbay.cli.commands.rooms.group import room as room_command
 from tests.cli.rooms.laptops import Laptop, laptop
-from tests.interaction.peers import MODERN, PEERS, Peer
+from tests.interaction.peers import MODERN, PEERS, Peer, texts
 from tests.interaction.programs import Hub, free_port, running, running_hub
 from tests.waiting import until
 
@@ -80,7 +80,7 @@ def test_progress_arrives_at_the_client(hub: Hub, shared: Laptop) -> None:
             return await client.call_tool("laptop__count", {"to": 5}, progress_callback=listen)
 
     result = asyncio.run(converse())
-    assert result.content[0].text == "counted to 5"
+    assert texts(result.content) == "counted to 5"
     assert told == sorted(told)
     assert (5, 5, "at 5") in told
 
@@ -156,17 +156,17 @@ def test_a_laptop_that_is_shut_fails_its_calls_at_once_and_comes_back(hub: Hub, 
             await asyncio.to_thread(shared.kill)
             ended = await call
             assert ended.is_error
-            assert "the owner of the server has left the room" in ended.content[0].text
+            assert "the owner of the server has left the room" in texts(ended.content)
             while (await client.list_tools()).tools:
                 await asyncio.sleep(0.05)
             failed = await client.call_tool("laptop__read_note", {"name": "x"})
             assert failed.is_error
-            assert "there is no tool 'laptop__read_note' on room.demo" in failed.content[0].text
+            assert "there is no tool 'laptop__read_note' on room.demo" in texts(failed.content)
             await asyncio.to_thread(shared.announce, "demo", "--as", "laptop")
             while not (await client.list_tools()).tools:
                 await asyncio.sleep(0.05)
             back = await client.call_tool("laptop__read_note", {"name": "again"})
-            assert back.content[0].text == "the note again"
+            assert texts(back.content) == "the note again"
             while changes.count("ToolListChangedNotification") < 2:
                 await asyncio.sleep(0.05)
 

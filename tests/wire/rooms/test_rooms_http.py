@@ -38,13 +38,18 @@ def posted(hub: Hub, value: Any, session: str = "", path: str = "/rooms/demo", *
     return hub.client.post(path, data=orjson.dumps(value), content_type="application/json", headers=given)
 
 
+def read(answer: TestResponse) -> Json:
+    found: Json = orjson.loads(answer.data)
+    return found
+
+
 def joined(hub: Hub, *caps: str) -> str:
     answer = posted(hub, {"type": "hello", "payload": hello(*(caps or ("can.speak",)))})
     assert answer.status_code == 200, answer.text
-    types = [one["type"] for one in answer.json["answers"]]
+    types = [one["type"] for one in read(answer)["answers"]]
     assert types[:3] == ["privacy.accepted", "room.policy", "presence.join"]
-    assert answer.headers["Enso-Session"] == answer.json["session"]
-    return str(answer.json["session"])
+    assert answer.headers["Enso-Session"] == read(answer)["session"]
+    return str(read(answer)["session"])
 
 
 def events_of(answer: TestResponse, count: int) -> list[tuple[str, Json]]:
@@ -65,10 +70,10 @@ def test_an_envelope_is_logged_and_its_place_comes_back(hub: Hub) -> None:
     """ENS-18: POST takes an envelope; a repeated id is one entry."""
     session = joined(hub)
     message = envelope("chat.msg", {"text": "hello"})
-    answer = posted(hub, message, session).json
+    answer = read(posted(hub, message, session))
     assert answer["id"] == message["id"]
     assert answer["duplicate"] is False
-    again = posted(hub, message, session).json
+    again = read(posted(hub, message, session))
     assert again == {**answer, "duplicate": True}
 
 
@@ -88,8 +93,8 @@ def test_what_the_room_refuses_has_a_sentence_and_403(hub: Hub) -> None:
     call = {"callId": "b9b1a2f4-0000-4000-8000-000000000001", "provider": "mcp", "serverId": "none", "name": "x"}
     answer = posted(hub, envelope("tool.call", {**call, "args": {}}), session)
     assert answer.status_code == 403
-    assert "none" in answer.json["refusal"]
-    assert answer.json["answers"][0]["payload"]["ok"] is False
+    assert "none" in read(answer)["refusal"]
+    assert read(answer)["answers"][0]["payload"]["ok"] is False
 
 
 @pytest.mark.parametrize(
