@@ -91,9 +91,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     rooms = dispatcher.desk.rooms
     rooms.start()
     add_room_sockets(websockets, rooms, lambda request: LOCAL)
-    with_rooms = RoomsOverHttp(rooms, settings, lambda environ: LOCAL, site.operators.is_operator, app.wsgi_app)
+    places, is_operator = dispatcher.places, site.operators.is_operator
+    with_rooms = RoomsOverHttp(rooms, settings, lambda environ: LOCAL, is_operator, places, app.wsgi_app)
     drain.on_begin(with_rooms.drain)
-    with_websockets = WebSocketUpgrades(websockets, settings, with_rooms)
+    with_websockets = WebSocketUpgrades(websockets, settings, places, with_rooms)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)

@@ -52,7 +52,12 @@ class Settings:
         (), "Shipped servers to switch on that are off by default: everything, bash, claudecode; comma-separated."
     )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
-    threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
+    threads: int = _setting(
+        256,
+        "Threads in each worker; a call and its stream hold one, a stream that only listens holds none.",
+        least=1,
+        most=65536,
+    )
     store: str = _setting(
         "sqlite", "Where the hub stores its data: in the data folder, or in memory only.", choices=("sqlite", "memory")
     )
@@ -96,7 +101,7 @@ class Settings:
     )
     connections: int = _setting(
         1024,
-        "Most open connections of one address in each worker; at most half of the worker's file descriptors.",
+        "Most open connections of one address in each worker; at most three quarters of the worker's file descriptors.",
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
@@ -107,7 +112,8 @@ class Settings:
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that a client may read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
-        128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
+        10_000,
+        "Most open listening streams in each worker; replays, the streams of 2024-11-05 and WebSockets count too.",
     )
     blob_hours: float = _setting(
         24.0,

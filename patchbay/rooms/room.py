@@ -144,6 +144,10 @@ class Room:
         self.core.run_later()
         self._calls.expire(now_ms())
 
+    def next_deadline(self) -> int | None:
+        """Return when the next call is over its time (Unix time in milliseconds), None without open calls."""
+        return self._calls.next_deadline()
+
     def end_lost_sessions(self) -> None:
         """End the sessions that are alive in no process."""
         for id in self.liveness.lost():

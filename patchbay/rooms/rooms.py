@@ -27,7 +27,7 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
-from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOMS
 
 log = logging.getLogger(__name__)
 
@@ -163,14 +163,17 @@ class Rooms:
         for room in rooms:
             room.close()
         if thread is not None:
+            # The thread waits for the bus: end its wait.
+            self.store.bus.publish(ROOM_NEWS)
             thread.join()
 
     # the thread that keeps rooms going
 
     def start(self) -> None:
         """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
-        with self._lock:
-            self._start()
+        if self.store.names.all(ROOM_OFFERS):
+            with self._lock:
+                self._start()
 
     def _open_offering(self) -> None:
         for one in self.all():
@@ -184,24 +187,33 @@ class Rooms:
             self._thread.start()
 
     def _run(self) -> None:
-        beaten = time.monotonic()
         try:
             self._open_offering()
         except Exception:
             log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
-        with self.store.bus.subscribe([ROOM_NEWS + "*", ROOM_ALIVE + "*"], 4096) as subscription:
+        beaten = ticked = time.monotonic()
+        with self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
-                found = subscription.get(TICK_SECONDS)
+                found = subscription.get(self._until_next_deadline())
                 try:
                     if found is not None:
                         self._heard(*found)
-                    else:
+                    now = time.monotonic()
+                    if found is None or now - ticked > TICK_SECONDS:
+                        ticked = now
                         self._tick_all()
-                    if time.monotonic() - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
-                        beaten = time.monotonic()
+                    if now - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
+                        beaten = now
                         self._beat()
                 except Exception:
                     log.exception("a room could not be kept going; the next round tries again")
+
+    def _until_next_deadline(self) -> float:
+        """Seconds until a call is over its time, at most TICK_SECONDS."""
+        with self._lock:
+            deadlines = [one for room in self._open.values() if (one := room.next_deadline()) is not None]
+        left = (min(deadlines) - time.time() * 1000) / 1000 if deadlines else TICK_SECONDS
+        return max(0.0, min(TICK_SECONDS, left))
 
     def _heard(self, topic: str, message: bytes) -> None:
         kind, _, id = topic.partition("/")

@@ -114,8 +114,8 @@ class Front:
                 closing()
         except Exception:
             log.exception("the check of the WebSocket %s failed", scope.path)
-        if upgrade.request is None or upgrade.open_session is None:
+        if upgrade.open is None:
             # A page answers 200 or a redirect to a request that its path has no WebSocket for.
             end.close(start.status if start.status >= 400 else 404)
             return
-        self.websockets.begin(scope, end, upgrade.request, upgrade.open_session)
+        self.websockets.begin(scope, end, upgrade)

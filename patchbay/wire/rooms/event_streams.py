@@ -27,6 +27,7 @@ class SessionMailbox:
         self._news = threading.Event()
         self._callback: Callable[[], None] | None = None
         self._lock = threading.Lock()
+        self._session = session
         session.listen(self.wake)
 
     def wake(self) -> None:
@@ -67,7 +68,9 @@ class SessionMailbox:
         return callback is not None
 
     def close(self) -> None:
-        """End the wait."""
+        """End the stream: another one reads the session, or it is over."""
+        self.closed = True
+        self._session.stop_listening(self.wake)
         self.wake()
 
     def __enter__(self) -> SessionMailbox:
@@ -84,7 +87,7 @@ def room_events(
     yield b"retry: %d\n\n" % RETRY
     for envelope in session.greeting if is_new else ():
         yield event(orjson.dumps(envelope))
-    while not is_ending():
+    while not (is_ending() or mailbox.closed):
         has_news = mailbox.has_news()
         taken = session.take(TAKEN_AT_ONCE)
         for delivery in taken:

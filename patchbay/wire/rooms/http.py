@@ -19,13 +19,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
-from weakref import WeakSet
 
 import orjson
 
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
+from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.envelope import Json, parse_json
 from patchbay.rooms.room import Room
@@ -33,7 +33,7 @@ from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import Receipt, RoomSession
 from patchbay.settings import Settings
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
-from patchbay.wire.responses import JSON, ListeningBody, Reply, StartResponse, json_reply, refusal, stream_reply
+from patchbay.wire.responses import JSON, ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
 from patchbay.wire.rooms.event_streams import SessionMailbox, room_events
 from patchbay.wire.security import check_host_and_origin
 
@@ -58,6 +58,7 @@ class RoomsOverHttp:
     """WSGI: answers the paths of rooms, and hands everything else on to `others`.
 
     `principal` names who sends a request; `is_operator` says whether the operator does, who may read whole logs.
+    `places` bounds the streams that listen.
     """
 
     def __init__(
@@ -66,20 +67,25 @@ class RoomsOverHttp:
         settings: Settings,
         principal: Principal,
         is_operator: Callable[[Environ], bool],
+        places: ListenerSlots,
         others: Callable[[Any, StartResponse], Iterable[bytes]],
     ) -> None:
         self._rooms = rooms
         self._settings = settings
         self._principal = principal
         self._is_operator = is_operator
+        self._places = places
         self._others = others
-        self._mailboxes: WeakSet[SessionMailbox] = WeakSet()
+        self._streams: dict[str, SessionMailbox] = {}
+        self._lock = threading.Lock()
         self._ending = threading.Event()
 
     def drain(self) -> None:
         """End the streams: the hub is stopping. From any thread."""
         self._ending.set()
-        for mailbox in list(self._mailboxes):
+        with self._lock:
+            mailboxes = list(self._streams.values())
+        for mailbox in mailboxes:
             mailbox.wake()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -169,20 +175,51 @@ class RoomsOverHttp:
         query, principal = parse_qs(environ.get("QUERY_STRING", "")), self._principal(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
         room, known = self._rooms.open(name, principal), query.get("session", [""])[0]
-        if known:
-            session = room.resume(principal, known)
-            if after is not None:
-                session.seek(after)
-        else:
-            session = room.join(principal, READER, after)
-        session.is_attached = True
-        mailbox = SessionMailbox(session)
-        self._mailboxes.add(mailbox)
+        if not self._places.acquire():
+            return busy(None)
+        try:
+            session = self._reader(room, principal, known, after)
+        except PatchbayError:
+            self._places.release()
+            raise
+        mailbox = self._begin(session)
         steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
-        reply.at_close = lambda: _end(session, is_own=not known)
+        reply.at_close = lambda: self._end(session, mailbox, is_own=not known)
         return reply
+
+    def _reader(self, room: Room, principal: str, known: str, after: int | None) -> RoomSession:
+        """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
+        if not known:
+            return room.join(principal, READER, after)
+        session = room.resume(principal, known)
+        if after is not None:
+            session.seek(after)
+        return session
+
+    def _begin(self, session: RoomSession) -> SessionMailbox:
+        """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""
+        mailbox = SessionMailbox(session)
+        with self._lock:
+            before, self._streams[session.id] = self._streams.get(session.id), mailbox
+            session.is_attached = True
+        if before is not None:
+            before.close()
+        return mailbox
+
+    def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
+        """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
+        self._places.release()
+        mailbox.close()
+        with self._lock:
+            is_last = self._streams.get(session.id) is mailbox
+            if is_last:
+                del self._streams[session.id]
+                session.is_attached = False
+        if is_own:
+            work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
+            work.start()
 
     def _log(self, environ: Environ, name: str) -> Reply:
         principal = self._principal(environ)
@@ -231,15 +268,6 @@ def _receipt(receipt: Receipt) -> Json:
 def _made(room: Room) -> Reply:
     found = {"room": room.id, "name": room.name, "seq": room.seq, "head": room.head}
     return Reply(201, orjson.dumps(found), JSON, [("Location", f"/rooms/{room.name}")])
-
-
-def _end(session: RoomSession, is_own: bool) -> None:
-    """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
-    session.is_attached = False
-    if is_own:
-        threading.Thread(
-            target=session.leave, args=("the event stream ended",), name="room stream", daemon=True
-        ).start()
 
 
 def _check_site(environ: Environ) -> None:

@@ -121,7 +121,7 @@ class RoomSocket:
     @property
     def is_behind(self) -> bool:
         """Whether its reader has left too much unread."""
-        return self._send("") > UNSENT_BYTES
+        return not self._has_ended and self._send("") > UNSENT_BYTES
 
     def _end(self, code: int, reason: str) -> None:
         self._has_ended = True

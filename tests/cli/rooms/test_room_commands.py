@@ -66,7 +66,7 @@ def test_headers_take_secrets_from_the_environment_and_name_what_is_missing() ->
         ("mcp+uvx://mcp-server-time/mcp-server-time", "mcp-server-time"),
         ("mcp+python://./my__server.py", "my-server"),
         ("https://example.org/", "example"),
-        ("mcp+stdio:python -m something /tmp/x.py", "x"),
+        ("mcp+stdio:python -m something ./x.py", "x"),
     ],
 )
 def test_the_id_of_a_server_comes_from_its_address(address: str, id: str) -> None:

@@ -77,6 +77,15 @@ def test_the_watchdog_ends_a_call_at_its_deadline_and_then_the_function_counts_a
     assert len(tool.history.places) == 2
 
 
+def test_a_call_that_waits_for_a_processor_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN 10: a busy machine does not take the quick way from a quick function."""
+    monkeypatch.setattr(direct_calls, "_processor_seconds", lambda _: 1.0)
+    tool = Inline(LOOP).warm().close_pool()
+    (failed,) = tool.events(call_of({"n": 1}, left=0.5))
+    assert isinstance(failed, Failed)
+    assert tool.history.quick_calls >= MIN_QUICK_CALLS
+
+
 def test_the_watchdog_ends_a_call_that_is_cancelled() -> None:
     """X-19: cancellation reaches a call on the calling thread."""
     tool, flag = Inline(LOOP).warm().close_pool(), CancelFlag()

@@ -147,6 +147,19 @@ def test_events_are_streamed_and_resumed_by_the_id_of_the_last_one(hub: Hub) -> 
     assert [int(id) for id, _ in rest] == list(range(int(last) + 1, int(last) + 5 - known))
 
 
+def test_a_second_stream_of_a_session_ends_the_first(hub: Hub) -> None:
+    """ENS-18: a client that opens its stream again reads on; the old stream ends, and the session stays."""
+    session = joined(hub)
+    first = hub.client.get(f"/rooms/demo/events?session={session}", buffered=False)
+    second = hub.client.get(f"/rooms/demo/events?session={session}", buffered=False)
+    assert b"".join(first.response).startswith(b"retry:")
+    first.close()
+    posted(hub, envelope("chat.msg", {"text": "for the second"}), session)
+    [(_, found)] = events_of(second, 1)
+    assert found["payload"]["text"] == "for the second"
+    assert session in rooms_of(hub).open("demo").state_now["sessions"]
+
+
 def test_a_stream_without_a_session_joins_and_leaves_with_it(hub: Hub) -> None:
     """ENS-18: presence says who reads."""
     stream = hub.client.get("/rooms/demo/events", buffered=False)
