@@ -1,7 +1,7 @@
 // Keep a page up to date. The hub sends events that say that something is new; then this module fetches the page again and
 // replaces its changing parts, at most once in MIN_UPDATE_MS milliseconds. It builds no markup from the events.
-// The reader can pause it (WCAG 2.2.2). While the keyboard focus is in a changing part, or a form to try a tool is open in
-// it, the part is not replaced.
+// The reader can pause it (WCAG 2.2.2). A part stays as it is while a form to try a tool is open in it, or while the
+// keyboard focus is on something there that the new part does not have.
 
 import { button, el } from "./try/dom.js";
 
@@ -73,8 +73,13 @@ export function follow(panel, parts, events, words, page = location.href) {
 }
 
 function replacePart(old, fresh) {
-  if (!fresh || old.contains(document.activeElement) || old.querySelector("details[open] [data-try]") || old.isEqualNode(fresh)) return;
+  if (!fresh || old.isEqualNode(fresh) || old.querySelector("details[open] [data-try]")) return;
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const summaries = [...fresh.querySelectorAll("details > summary")];
+  const next = focused && summaries.find((each) => focused.matches("summary") && each.textContent === focused.textContent);
+  if (focused && !next) return;
   const open = new Set([...old.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
-  for (const summary of fresh.querySelectorAll("details > summary")) summary.parentNode.open = open.has(summary.textContent);
+  for (const summary of summaries) summary.parentNode.open = open.has(summary.textContent);
   old.replaceWith(document.adoptNode(fresh));
+  next?.focus({ preventScroll: true });
 }

@@ -52,6 +52,13 @@ class Guest:
         self.says("tool.call", callId=id, provider="mcp", serverId=server, name=name, args=arguments)
         return id
 
+    def answers(self, tool: str, text: str) -> None:
+        """Answer every open call of a tool."""
+        for call in self._client.get(f"{self._path}.json").json()["calls"]:
+            if call["outcome"] == "open" and call["tool"] == tool:
+                content = [{"type": "text", "text": text}]
+                self.says("tool.result", callId=call["call"], ok=True, result={"content": content})
+
 
 def enliven(client: httpx2.Client, room: str, pause: float = 0.0) -> tuple[Guest, Guest]:
     """Create a room; a laptop announces `notes` there and a planner calls it. `pause` is in seconds."""

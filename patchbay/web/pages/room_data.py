@@ -96,7 +96,8 @@ def list_tools(room: Room) -> list[Json]:
 
 def list_entries(room: Room, lines: Iterable[bytes]) -> list[Json]:
     """Return lines of the exported log (`Room.lines`) as rows: `seq`, `at` (Unix seconds), `type`, `who`, `sentence`
-    and the whole `envelope`. A mark of withheld entries is one row of the type `withheld`."""
+    and the whole `envelope`. A mark of withheld entries is one row of the type `withheld`.
+    """
     names = {id: _session_name(one) for id, one in room.state_now["sessions"].items()}
     found = []
     for line in lines:
@@ -193,7 +194,14 @@ def draw_calls(entries: Sequence[Json], most: int) -> list[Json]:
         call = calls.get(payload.get("callId", ""))
         if row["type"] == "tool.call":
             calls[payload["callId"]] = {
-                **{"seq": row["seq"], "who": row["who"], "begin": row["at"], "end": None, "outcome": "open"},
+                **{
+                    "call": payload["callId"],
+                    "seq": row["seq"],
+                    "who": row["who"],
+                    "begin": row["at"],
+                    "end": None,
+                    "outcome": "open",
+                },
                 **{"server": payload["serverId"], "tool": _text(payload["name"]), "error": "", "cached": False},
             }
         elif call is not None and row["type"] == "cache.hit":

@@ -197,7 +197,10 @@ class _Views:
             if not self._may_look(room):
                 return plain | {"problem": "for invited members"}
             state = room.state()
-            names = [f"{id} ({len(one['tools'])} tool{'' if len(one['tools']) == 1 else 's'})" for id, one in sorted(state["servers"].items())]
+            names = [
+                f"{id} ({len(one['tools'])} tool{'' if len(one['tools']) == 1 else 's'})"
+                for id, one in sorted(state["servers"].items())
+            ]
             at = room.entries(room.seq - 1, 1)[0].entry.at / 1000
             return plain | {"numbers": summarize_state(state) | {"entries": room.seq, "last": at}, "names": names}
         except PatchbayError as problem:
