@@ -43,7 +43,8 @@ class Settings:
     data: Path = _setting(HOME / "data", "Folder of the database and the hub's own key.")
     jane_dir: str = _setting(
         "",
-        "Folder of the documents of the server jane; empty means `jane` in the data folder. `JANE_DIR` is the same.",
+        "Folder of the documents of the server jane; empty means the `folder` of its configuration, else `jane` in the"
+        " data folder. `JANE_DIR` is the same.",
         alias="JANE_DIR",
     )
     servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
@@ -201,9 +202,13 @@ class Settings:
                 values[name] = values[name].expanduser().absolute()
         return cls(**values)
 
-    def folder_of(self, server: str) -> Path:
-        """Return the folder for the files of a server. The folder may not exist yet."""
-        return Path(self.jane_dir).expanduser() if server == "jane" and self.jane_dir else self.data / server
+    def folder_of(self, server: str, configured: str | None = None) -> Path:
+        """Return the folder for the files of a server. The folder may not exist yet.
+
+        `configured` is the field `folder` of the server's configuration; `jane_dir` takes precedence over it.
+        """
+        chosen = (server == "jane" and self.jane_dir) or configured
+        return Path(chosen).expanduser() if chosen else self.data / server
 
 
 def converted(row: Field[Any], value: Any, where: str) -> Any:

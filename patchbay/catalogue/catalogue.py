@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
+from typing import Any
 from uuid import uuid4
 
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
-from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -61,7 +62,6 @@ class Catalogue:
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
-    `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
     `rooms` call the tools of the hub's rooms; without them no room is served.
     """
 
@@ -73,7 +73,6 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
-        blob_sources: Sequence[Source] = (),
         rooms: RoomCaller | None = None,
     ) -> None:
         self.store = store
@@ -102,7 +101,7 @@ class Catalogue:
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
-        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
+        self._collector = Collector(store, settings.blob_hours * 3600)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
@@ -119,6 +118,11 @@ class Catalogue:
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise UnknownServer(f"there is no server {name!r:.140}{hint}")
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
+
+    def configuration(self, name: str) -> Mapping[str, Any]:
+        """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
+        row = self._keys[name][0] if name in self._keys else None
+        return self._configs.config(row.config_cid).fields if isinstance(row, ServerRow) and row.config_cid else {}
 
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
         """Return one version of a server; `cid` is that of a version or definition that this name has had.
@@ -218,8 +222,8 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
+            self._keys = keys  # before the builds: the transforms of a server use its configuration
             servers = {name: kept.get(name) or self._build(row) for name, row in sorted(plan.rows.items())}
-            self._keys = keys
             self._swap(servers)
             self._connect_mounts()
             # After another change in the meantime a hint is on its way, and the next round announces both.

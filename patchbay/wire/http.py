@@ -32,7 +32,6 @@ from patchbay.wire.cors import with_cors
 from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
-    Holding,
     McpHeaders,
     accepted,
     check_json,
@@ -42,6 +41,7 @@ from patchbay.wire.request_bodies import (
 from patchbay.wire.request_checks import check_head
 from patchbay.wire.responses import (
     JSON,
+    ClosingBody,
     ListeningBody,
     Reply,
     StartResponse,
@@ -90,7 +90,7 @@ class McpOverHttp:
         except BaseException:
             release_body(environ)
             raise
-        return Holding(body, environ) if HELD in environ else body
+        return ClosingBody(body, lambda: release_body(environ)) if HELD in environ else body
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
