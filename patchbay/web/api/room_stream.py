@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from patchbay.protocol.streams.subscriptions import ENDING
 from patchbay.rooms.room import Room
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import ROOM_NEWS
+from patchbay.topics import ENDING, ROOM_NEWS
 from patchbay.views.sse import COMMENT
 from patchbay.web.api.activity_stream import KEEPALIVE_SECONDS, UPDATE_SECONDS, format_event
 

@@ -137,7 +137,7 @@ def _sentence(kind: str, payload: Mapping[str, Any]) -> str:
     """Return what an envelope says, in a few words; empty for a type whose name says it."""
     made = _SENTENCES.get(kind)
     if made is not None:
-        return made(payload)
+        return str(made(payload))
     text = payload.get("text")
     return text if isinstance(text, str) else ""
 

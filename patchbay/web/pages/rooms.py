@@ -191,7 +191,13 @@ class _Views:
         return self._rooms.open(name)
 
     def _summary(self, name: str) -> dict[str, Any]:
-        plain = {"name": name, "page": f"/rooms/{quote(name)}", "problem": None, "numbers": None, "names": []}
+        plain: dict[str, Any] = {
+            "name": name,
+            "page": f"/rooms/{quote(name)}",
+            "problem": None,
+            "numbers": None,
+            "names": [],
+        }
         try:
             room = self._rooms.open(name)
             if not self._may_look(room):

@@ -49,6 +49,11 @@ def words(hub: Hub, path: str, status: int = 200) -> str:
     return " ".join(page.text.split())
 
 
+def iter_bytes(answer: TestResponse) -> Iterator[bytes]:
+    """The frames of a stream as they come."""
+    return (frame for frame in answer.response if isinstance(frame, bytes))
+
+
 def send(hub: Hub, **fields: str) -> TestResponse:
     return hub.client.post("/rooms", data=fields, headers=SAME_ORIGIN)
 
@@ -204,7 +209,7 @@ def test_the_stream_says_the_seq_of_the_newest_entry(hub: Hub) -> None:
     """ROOMS 3: the page is live, and its reader is no member."""
     room = room_with(hub, "told")
     answer = hub.client.get("/rooms/told/changes", buffered=False)
-    frames = iter(answer.response)
+    frames = iter_bytes(answer)
     assert next(frames) == b"event: entries\ndata: 1\n\n"
     Person(room, "bo")
     assert next(frame for frame in frames if frame.startswith(b"event")) == b"event: entries\ndata: 2\n\n"
