@@ -11,6 +11,7 @@ from werkzeug.test import TestResponse
 from patchbay.rooms.errors import WrongLog
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
+from patchbay.views.hidden_characters import find_hidden_character
 from tests.hubs import Hub
 from tests.rooms.people import Person
 from tests.web.browsing import BROWSER, links, read, said
@@ -21,7 +22,7 @@ SAME_ORIGIN = {"Origin": "http://localhost", **BROWSER}
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("hub"), {}, room_rate=100_000.0)
+    hub = Hub(tmp_path_factory.mktemp("hub"), {}, room_rate=100_000.0, allowed_origins=("http://friend.example",))
     yield hub
     hub.close()
 
@@ -177,7 +178,13 @@ def test_a_local_reader_creates_and_forks_rooms_with_the_forms(hub: Hub) -> None
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
+    [
+        {},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://friend.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
 )
 def test_a_form_of_another_site_changes_nothing(hub: Hub, headers: dict[str, str]) -> None:
     """T14.3."""
@@ -232,6 +239,7 @@ def test_nothing_that_a_member_wrote_runs_in_a_page(hub: Hub, index: int) -> Non
     for path in ("/rooms", f"/rooms/{room.name}", f"/rooms/{room.name}?verify=yes"):
         page = Reader(read(hub, path))
         assert page.faults == [], path
+        assert find_hidden_character(page.text) is None, path
     assert is_shown(text, page.text)
     assert "<" not in text or text not in read(hub, f"/rooms/{room.name}")
     person.session.leave()
