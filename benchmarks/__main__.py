@@ -13,11 +13,11 @@ The exit code is 0 when every part could be measured, else 1.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,14 +42,13 @@ CONSOLE_WIDTH = 150
 def measure_parts(names: Sequence[str], parameters: Parameters) -> tuple[list[Row], dict[str, str]]:
     """Measure some parts; return their rows, and the error of each part that failed."""
     placement = choose_processors()
-    # This program is part of the load.
-    os.sched_setaffinity(0, {placement.load})
     rows: list[Row] = []
     failures: dict[str, str] = {}
     for name in names:
         sys.stderr.write(f"measuring {name}\n")
         try:
-            rows.extend(PARTS[name](parameters, placement))
+            with placement.joined_load() if PARTS[name].is_load else nullcontext():
+                rows.extend(PARTS[name].measure(parameters, placement))
         except (OSError, RuntimeError, ValueError, AssertionError) as problem:
             failures[name] = f"{type(problem).__name__}: {problem}"
             sys.stderr.write(f"{name} failed: {failures[name]}\n")

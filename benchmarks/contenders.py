@@ -119,6 +119,7 @@ def _served(command: Sequence[str], port: int, folder: Path) -> Iterator[Running
 
 
 CONTENDERS = (
+    Contender(BARE, bare_flask, (PLAIN,)),
     Contender(INLINE, partial(hub, "inline"), (SESSION, STATELESS, MODERN), streams=True),
     Contender(ISOLATED, partial(hub, "process"), (SESSION, STATELESS, MODERN), streams=True),
     Contender(FASTMCP, partial(peer, "fastmcp_server"), (SESSION, MODERN), streams=True),
@@ -127,5 +128,4 @@ CONTENDERS = (
     Contender(SDK, partial(peer, "sdk_server", options=["stateless"]), (STATELESS,)),
     Contender(TYPESCRIPT, partial(typescript, "sdk-1"), (SESSION,)),
     Contender(TYPESCRIPT, partial(typescript, "sdk-2"), (STATELESS, MODERN)),
-    Contender(BARE, bare_flask, (PLAIN,)),
 )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import documents, pages, search
@@ -87,10 +88,11 @@ def measure_search(parameters: Parameters, placement: Placement) -> Iterator[Row
     """Compare the ranking of a library's search with FTS5's."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        count = search.unpack(folder, parameters.languages)
+        search.unpack(folder, parameters.languages)
         for subject, find in (("library", search.own(folder)), ("FTS5", search.fts5(folder))):
             mean = list(search.means(find, lambda *found: None).values())[-1]
-            yield Row("search", subject, f"{count:,} documents", {"reciprocal_rank": mean})
+            condition = f"documents in {len(parameters.languages)} languages"
+            yield Row("search", subject, condition, {"reciprocal_rank": mean})
 
 
 def measure_pages(parameters: Parameters, placement: Placement) -> Iterator[Row]:
@@ -109,15 +111,26 @@ def _output(module: str, *arguments: str) -> str:
     return done.stdout
 
 
-PARTS: dict[str, Callable[[Parameters, Placement], Iterator[Row]]] = {
-    "calls": measure_calls,
-    "lists": measure_lists,
-    "yields": measure_yields,
-    "streams": measure_streams,
-    "mount": measure_mounts,
-    "start": measure_start,
-    "servers": measure_servers,
-    "index": measure_index,
-    "search": measure_search,
-    "pages": measure_pages,
+@dataclass(frozen=True)
+class Part:
+    """A part of a run. `is_load`: this program calls servers that have a processor of their own, so it joins the load.
+
+    Other parts start programs that choose their processors, or measure this program itself.
+    """
+
+    measure: Callable[[Parameters, Placement], Iterator[Row]]
+    is_load: bool = False
+
+
+PARTS = {
+    "calls": Part(measure_calls, is_load=True),
+    "lists": Part(measure_lists, is_load=True),
+    "yields": Part(measure_yields, is_load=True),
+    "streams": Part(measure_streams),
+    "mount": Part(measure_mounts, is_load=True),
+    "start": Part(measure_start),
+    "servers": Part(measure_servers, is_load=True),
+    "index": Part(measure_index),
+    "search": Part(measure_search),
+    "pages": Part(measure_pages),
 }

@@ -1,8 +1,10 @@
-"""Which processor what runs on: the server on the first, the load and this program on the last."""
+"""The processors of a measurement: the server on the first, the load on the last."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks import processes
@@ -20,6 +22,16 @@ class Placement:
 
     server: int
     load: int
+
+    @contextmanager
+    def joined_load(self) -> Iterator[None]:
+        """Keep this program on the load's processor for a while."""
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self.load})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, allowed)
 
     @property
     def on_server(self) -> list[str]:

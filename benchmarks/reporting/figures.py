@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.reporting.results import Run
+from benchmarks.reporting.results import Row, Run
 
 Figure = Callable[[Run], float | None]
 """Reads a figure of a run; None when it was not measured."""
@@ -38,11 +38,17 @@ def choose(choice: Choice, figures: Sequence[Figure]) -> Figure:
     return chosen
 
 
-def choose_among(choice: Choice, part: str, name: str, subjects: Sequence[str] = ()) -> Figure:
-    """Choose one figure of the rows of a part: those of some subjects, or of all."""
+def choose_among(
+    choice: Choice, part: str, name: str, subjects: Sequence[str] = (), condition: str | None = None
+) -> Figure:
+    """Choose one figure of the rows of a part: those of some subjects, or of all; under one condition, or under all."""
+
+    def is_meant(row: Row) -> bool:
+        is_subject = not subjects or row.subject in subjects
+        return row.part == part and is_subject and condition in (None, row.condition)
 
     def chosen(run: Run) -> float | None:
-        rows = [row for row in run.rows if row.part == part and (not subjects or row.subject in subjects)]
+        rows = filter(is_meant, run.rows)
         found = [row.figures[name] for row in rows if name in row.figures]
         return choice(found) if found else None
 

@@ -45,7 +45,7 @@ def stream_body(
     `keep` stores parts that are too large for an event.
     """
     recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
-    frames = _framed(first, answers, caller, recorder, keep)
+    frames = _framed(_frames(first, answers, caller, recorder, keep), recorder)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
@@ -107,15 +107,9 @@ def _finish(frames: Iterator[bytes]) -> None:
         pass
 
 
-def _framed(
-    first: Message | Sign | None,
-    answers: Iterator[Message | Sign],
-    caller: Caller,
-    recorder: Recorder | None,
-    keep: Keep,
-) -> Iterator[bytes]:
+def _framed(frames: Iterator[bytes], recorder: Recorder | None) -> Iterator[bytes]:
     try:
-        yield from _frames(first, answers, caller, recorder, keep)
+        yield from frames
     finally:
         if recorder is not None:
             recorder.leave()

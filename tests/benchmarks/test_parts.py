@@ -13,7 +13,7 @@ import pytest
 from benchmarks import __main__ as bench
 from benchmarks.load import Measured
 from benchmarks.parameters import QUICK, Parameters
-from benchmarks.parts import PARTS, start_row, stream_row
+from benchmarks.parts import PARTS, Part, start_row, stream_row
 from benchmarks.placement import Placement
 from benchmarks.processor_time import cost_of, processor_seconds
 from benchmarks.reporting.results import Row
@@ -110,12 +110,25 @@ def test_a_part_that_fails_is_reported_and_the_others_are_measured(monkeypatch: 
     def succeed(parameters: Parameters, placement: Placement) -> Iterator[Row]:
         yield Row("pages", "/", "", {"cold_ms": 1.0})
 
-    monkeypatch.setitem(PARTS, "mount", fail)
-    monkeypatch.setitem(PARTS, "pages", succeed)
-    allowed = os.sched_getaffinity(0)
-    try:
-        rows, failures = bench.measure_parts(["mount", "pages"], QUICK)
-    finally:
-        os.sched_setaffinity(0, allowed)
+    monkeypatch.setitem(PARTS, "mount", Part(fail))
+    monkeypatch.setitem(PARTS, "pages", Part(succeed))
+    rows, failures = bench.measure_parts(["mount", "pages"], QUICK)
     assert [row.subject for row in rows] == ["before the failure", "/"]
     assert failures == {"mount": "RuntimeError: no answer"}
+
+
+@pytest.mark.parametrize("is_load", [True, False])
+def test_a_part_that_calls_runs_beside_the_load_and_others_may_use_every_processor(
+    monkeypatch: pytest.MonkeyPatch, is_load: bool
+) -> None:
+    seen = []
+
+    def measure(parameters: Parameters, placement: Placement) -> Iterator[Row]:
+        seen.append(os.sched_getaffinity(0))
+        yield from ()
+
+    allowed = os.sched_getaffinity(0)
+    monkeypatch.setitem(PARTS, "pages", Part(measure, is_load))
+    assert bench.measure_parts(["pages"], QUICK) == ([], {})
+    assert seen == [{max(allowed)} if is_load else allowed]
+    assert os.sched_getaffinity(0) == allowed

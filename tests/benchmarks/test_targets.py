@@ -6,8 +6,21 @@ import pytest
 
 from benchmarks.contenders import INLINE
 from benchmarks.load import SESSION
+from benchmarks.parameters import Parameters
 from benchmarks.reporting.results import Row, Run
-from benchmarks.reporting.targets import TARGETS, Verdict, judge
+from benchmarks.reporting.targets import (
+    CONNECTIONS,
+    DOCUMENTS,
+    DROP_INS,
+    LANGUAGES,
+    LIST_CONDITION,
+    MANY_CONNECTIONS,
+    PAGES,
+    STREAMS,
+    TARGETS,
+    Verdict,
+    judge,
+)
 from tests.benchmarks.runs import call, run_of_calls, run_with
 
 
@@ -76,10 +89,10 @@ def test_streams_starts_pages_and_search_are_read_from_their_parts() -> None:
         Row("streams", INLINE, "10,000 streams", streams),
         Row("start", "idle", "1,000 drop-ins", {"core_share": 0.005}),
         Row("start", "first start", "empty hub", {"seconds": 0.9, "processor_ms": 800.0}),
-        Row("pages", "/", "300 servers", {"cold_ms": 310.0, "warm_ms": 20.0}),
-        Row("pages", "/mcp", "300 servers", {"cold_ms": 20.0, "warm_ms": 20.0}),
-        Row("search", "FTS5", "some documents", {"reciprocal_rank": 0.5}),
-        Row("search", "library", "some documents", {"reciprocal_rank": 0.95}),
+        Row("pages", "/", PAGES, {"cold_ms": 310.0, "warm_ms": 20.0}),
+        Row("pages", "/mcp", PAGES, {"cold_ms": 20.0, "warm_ms": 20.0}),
+        Row("search", "FTS5", LANGUAGES, {"reciprocal_rank": 0.5}),
+        Row("search", "library", LANGUAGES, {"reciprocal_rank": 0.95}),
     )
     met = {one.target.id: one.is_met for one in judge([run]) if one.is_met is not None}
     assert met == {
@@ -91,3 +104,19 @@ def test_streams_starts_pages_and_search_are_read_from_their_parts() -> None:
         "search": True,
         "pages": False,
     }
+
+
+def test_a_quick_run_is_not_held_against_the_targets_of_a_large_hub() -> None:
+    run = run_with(Row("pages", "/", "10 servers, 40 calls", {"cold_ms": 10.0, "warm_ms": 1.0}))
+    assert verdict("pages", run).is_met is None
+
+
+def test_the_usual_parameters_measure_what_the_targets_ask_for() -> None:
+    usual = Parameters()
+    assert {CONNECTIONS, MANY_CONNECTIONS} == set(usual.connections)
+    assert f"{usual.page_servers} servers, {usual.page_calls:,} calls" == PAGES
+    assert f"documents in {len(usual.languages)} languages" == LANGUAGES
+    assert f"{usual.drop_ins:,} drop-ins" == DROP_INS
+    assert f"{usual.documents:,} documents" == DOCUMENTS
+    assert STREAMS in [f"{streams:,} streams" for streams in usual.streams]
+    assert LIST_CONDITION.startswith(f"{usual.tools:,} tools, ")

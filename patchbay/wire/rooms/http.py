@@ -271,7 +271,7 @@ def _made(room: Room) -> Reply:
 
 
 def _check_site(environ: Environ) -> None:
-    """Raise Refused for a request that a browser sends for a page of another site, such as an image's address."""
+    """Raise Refused for a request that a page of another site causes, also by a link: reading events joins the room."""
     if environ.get("HTTP_SEC_FETCH_SITE") in ("cross-site", "same-site") and "HTTP_ORIGIN" not in environ:
         raise Refused("this request came from a page of another site; rooms answer to the hub's own pages and programs")
 

@@ -118,8 +118,13 @@ def test_wrong_requests_are_refused(hub: Hub, body: bytes, kind: str, session: s
 )
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Host": "evil.example"}],
-    ids=["origin", "fetch metadata", "host"],
+    [
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Host": "evil.example"},
+    ],
+    ids=["origin", "fetch metadata", "link", "host"],
 )
 def test_requests_of_other_sites_are_refused(hub: Hub, method: str, path: str, headers: dict[str, str]) -> None:
     """ENS-14: the same checks as everything else of the hub."""
