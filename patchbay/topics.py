@@ -99,6 +99,9 @@ ROOM_TOOLS = "room-tools/"
 ACTIVITY = "activity"
 """Records of calls."""
 
+DISCOVERED = "discovered/"
+"""What was read from definitions, by version of the code that read them."""
+
 CHANGES = "changes/"
 """Changes of lists, by server; without a server, changes of any list."""
 
