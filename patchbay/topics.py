@@ -99,6 +99,9 @@ ROOM_TOOLS = "room-tools/"
 ACTIVITY = "activity"
 """Records of calls."""
 
+ACTIVITY_INDEX = "activity/index"
+"""Summaries of ranges of records."""
+
 DISCOVERED = "discovered/"
 """What was read from definitions, by version of the code that read them."""
 
