@@ -97,7 +97,9 @@ def running(folder: Path) -> Iterator[Hub]:
     command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(folder / "servers")]
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        # Compiled modules are kept, as in an installed hub; some workplaces forbid that.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         yield Hub(process.pid, f"http://127.0.0.1:{port}")
     finally:

@@ -79,8 +79,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
         before = _cids(parse_image(store.blobs.get(now[BOOT]), now[BOOT]))
         changes |= dict.fromkeys(before)
     changes |= dict.fromkeys(f"{VARIABLES}{name}" for name in image.disabled)
-    for blob in image.blobs().values():
-        store.blobs.put(blob)
+    store.blobs.put_many(image.blobs().values())
     changes |= _cids(image)
     check_documents(store, {LISTING: changes.get(LISTING)})
     manual = {name for name, cid in changes.items() if _is_changed_by_hand(name, now, before) and now.get(name) != cid}

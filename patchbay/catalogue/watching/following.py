@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 from watchfiles import Change, watch
@@ -74,7 +75,7 @@ def _follow_kernel(
 ) -> Iterator[None]:
     """Yield after changes and at intervals until other folders are to be watched. Raises OSError."""
     # A change between the scan before and the start of the watch is found by the first check.
-    last_scan = 0.0
+    last_scan = -inf
     for has_changed in _wait_for_changes([folder for folder, *_ in watched], ending):
         if _identify(folders()) != watched:
             yield
