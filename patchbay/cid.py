@@ -24,6 +24,9 @@ HEAD = bytes((0x01, 0x55, 0x12, 0x20))
 USUAL = re.compile(r"bafkrei[a-z2-7]{52}")
 PADDING = "=" * 6
 
+MAX_CACHED_CIDS = 16_384
+"""CIDs whose parsed form stays in memory, which is some 4 MiB."""
+
 
 def cid_of(data: bytes) -> str:
     """Return the CID of some bytes, as a base32 string that begins with `bafkrei`."""
@@ -35,7 +38,7 @@ def cid_of_digest(digest: bytes) -> str:
     return "b" + b32encode(HEAD + digest).decode().rstrip("=").lower()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=MAX_CACHED_CIDS)
 def canonical(text: str) -> str:
     """Return the canonical spelling of a CID (CIDv1 in base32), under which the store holds the content.
 
@@ -59,6 +62,16 @@ def canonical(text: str) -> str:
     if cid.hashfun.name == "sha2-256" and len(cid.raw_digest) != 32:
         raise BadCid(f"not a CID of this hub: {text!r} has a digest of {len(cid.raw_digest)} bytes; expected 32")
     return str(cid.set(base="base32"))
+
+
+def is_content(name: str, data: bytes) -> bool:
+    """Whether some bytes are the content of a canonical CID that is a SHA-256 digest."""
+    return sha256(data).digest() == _digest_in(name)
+
+
+@lru_cache(maxsize=MAX_CACHED_CIDS)
+def _digest_in(name: str) -> bytes | None:
+    return b32decode(name[1:].upper() + PADDING)[len(HEAD) :] if USUAL.fullmatch(name) else None
 
 
 def is_cid(text: str) -> bool:

@@ -105,6 +105,12 @@ ROOM_TOOLS = "room-tools/"
 ACTIVITY = "activity"
 """Records of calls."""
 
+ACTIVITY_INDEX = "activity/index"
+"""Summaries of ranges of records."""
+
+DISCOVERED = "discovered/"
+"""What was read from definitions, by version of the code that read them."""
+
 CHANGES = "changes/"
 """Changes of lists, by server; without a server, changes of any list."""
 

@@ -20,16 +20,17 @@ from typing import Any
 
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
+from patchbay.activity.record_index import RANGE_RECORDS, extend_index
 from patchbay.activity.records import (
     Filter,
     Page,
     Record,
-    encoded,
     find,
     recent,
     row_of,
 )
 from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed
+from patchbay.activity.stored_rows import encoded
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
@@ -37,7 +38,7 @@ from patchbay.jsonrpc import Id, Rendered
 from patchbay.protocol.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import ACTIVITY
+from patchbay.topics import ACTIVITY, ACTIVITY_INDEX
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,9 @@ MAX_EMPTY_POLLS = 4
 
 TRIM = 60.0
 """Seconds between two checks of the size of all records."""
+
+INDEX_SHARE = 8
+"""The summaries of records may have this fraction of the bytes that records may have."""
 
 DAY = 24 * 3600.0
 NOTHING: Mapping[str, Any] = {}
@@ -91,6 +95,7 @@ class Activity:
         self._awake = False
         self._every = every
         self._trimmed = time.monotonic()
+        self._unsummarized = RANGE_RECORDS
 
     def begin(
         self,
@@ -224,6 +229,12 @@ class Activity:
             self._awake = True
             return True
 
+    def _summarize(self, written: int) -> None:
+        """Extend the index of records when this process may have completed a range."""
+        self._unsummarized += written
+        if self._unsummarized >= RANGE_RECORDS and not extend_index(self._store.journal, self._keep):
+            self._unsummarized = 0
+
     def _write_batch(self) -> None:
         """Append at most one batch of counted calls to the journal; the caller holds the writing lock."""
         runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
@@ -234,7 +245,9 @@ class Activity:
             if time.monotonic() - self._trimmed > TRIM:
                 self._trimmed = time.monotonic()
                 self._store.journal.trim(ACTIVITY, self._most)
+                self._store.journal.trim(ACTIVITY_INDEX, self._most // INDEX_SHARE)
             self._store.bus.publish(ACTIVITY)
+            self._summarize(len(runs))
         except PatchbayError as problem:
             self.failed += len(runs)
             log.warning("the records of %d calls could not be written: %s", len(runs), problem.message)

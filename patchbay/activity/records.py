@@ -7,9 +7,7 @@ settings. Arguments and results are in these entries and not in the blob store, 
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -20,20 +18,24 @@ from typing import Any
 import orjson
 
 from patchbay.activity.call_recording import CallRecording, digest_of
+from patchbay.activity.record_index import Wanted, entries_backwards
 from patchbay.activity.retention import mode_of
+from patchbay.activity.stored_rows import (
+    DIGEST_PLACE,
+    NAME_PLACE,
+    OUTCOME_PLACE,
+    SERVER_PLACE,
+    outcome_of,
+    rows_of,
+)
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import ACTIVITY
 
-MIN_COMPRESSED_BYTES = 2048
-"""Bytes of the smallest entry that is compressed."""
-
-PAGE = 50
-"""Entries in one read."""
-
-SEARCHED = 50_000
-"""Limit on the records that one search examines; the next page continues from there."""
+SEARCHED = 20_000
+"""Limit on the records that one search examines; the next page continues from there. Records in ranges that cannot hold
+a selected one (`record_index.py`) are not examined."""
 
 MAX_NAME_CHARACTERS = 512
 """Limit on the characters of a name, and of a client's name, in a record."""
@@ -42,11 +44,8 @@ OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required
 """The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
 time limit reached, a question to the caller, a task that goes on."""
 
-_FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}
-"""Names of outcomes in records of older versions, and their present names."""
-
-_OUTCOME_COLUMN = 8
-"""The place of the outcome in a stored row, after the three times."""
+TIMES = 3
+"""The times at the beginning of a stored row."""
 
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,4})")
 
@@ -147,6 +146,16 @@ class Filter:
         """Return a record in the form for the caller."""
         return record.for_strangers() if self.for_strangers else record
 
+    def fits_row(self, row: list[Any]) -> bool:
+        """Whether the record of a stored row, in the form for the caller, is selected."""
+        is_hidden = self.for_strangers and row[DIGEST_PLACE] is None
+        return (
+            (not self.server or row[SERVER_PLACE] == self.server)
+            and (not self.tool or (row[NAME_PLACE] == self.tool and not is_hidden))
+            and (not self.outcome or outcome_of(row) == self.outcome)
+            and self.since <= row[0] / 1000 < self.until
+        )
+
     def fits(self, record: Record) -> bool:
         """Whether a record, in the form for the caller, is selected."""
         return (
@@ -225,36 +234,15 @@ def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
     return (data.decode(), None) if mode == "keep" else (None, sha256(data).hexdigest())
 
 
-def encoded(rows: list[list[Any]]) -> bytes:
-    """Return rows as the data of one entry."""
-    try:
-        data = orjson.dumps(rows)
-    except TypeError:  # a lone surrogate or an integer beyond 64 bits must not lose the other records of the batch
-        data = json.dumps(rows, ensure_ascii=False).encode("utf-8", "replace")
-    return data if len(data) < MIN_COMPRESSED_BYTES else zlib.compress(data, 1)
-
-
 def records_in(entry: JournalEntry, contents: bool = True) -> list[Record]:
     """Return the records of one entry, oldest first; without `contents` they have no contents."""
-    return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(_rows(entry))]
-
-
-def _newest_first(entry: JournalEntry, contents: bool, below: int | None = None) -> Iterator[Record]:
-    """Yield the records of one entry, newest first, below a place if given; each is made only when needed."""
-    rows = _rows(entry)[:below]
-    for place in range(len(rows) - 1, -1, -1):
-        yield _record(f"{entry.seq}-{place}", rows[place], contents)
-
-
-def _rows(entry: JournalEntry) -> list[list[Any]]:
-    rows: list[list[Any]] = orjson.loads(entry.data if entry.data[:1] == b"[" else zlib.decompress(entry.data))
-    return rows
+    return [_record(f"{entry.seq}-{place}", row, contents) for place, row in enumerate(rows_of(entry))]
 
 
 def _record(id: str, row: list[Any], contents: bool) -> Record:
     # Records of older versions end before the moments.
     at, took, first, *plain = row[: WIDTH - 4]
-    plain[_OUTCOME_COLUMN] = _FORMER_OUTCOMES.get(plain[_OUTCOME_COLUMN], plain[_OUTCOME_COLUMN])
+    plain[OUTCOME_PLACE - TIMES] = outcome_of(row)
     values: list[Any] = [id, at / 1000, took / 1000, None if first is None else first / 1000, *plain]
     if not contents:
         return Record(*values, *[None] * 4)
@@ -274,30 +262,30 @@ def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
 def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = None, contents: bool = True) -> Page:
     """Return the newest selected records, at most `limit`, older than `before`. Raises InvalidParams."""
     found: list[Record] = []
+    looked = 0
     last = None
-    for looked, record in enumerate(_backwards(journal, before, contents)):
-        if len(found) >= limit or looked >= SEARCHED or record.at < wanted.since - 3600:
-            # Read an hour further: records are in the order of their ends, and `since` refers to beginnings.
-            return Page(found, None if record.at < wanted.since - 3600 else last)
-        last = record.id
-        shown = wanted.shown(record)
-        if wanted.fits(shown):
-            found.append(shown)
+    for seq, place, row in _backwards(journal, wanted, before):
+        # Read an hour further: records are in the order of their ends, and `since` refers to beginnings.
+        is_too_old = row[0] / 1000 < wanted.since - 3600
+        if len(found) >= limit or looked >= SEARCHED or is_too_old:
+            return Page(found, None if is_too_old or last is None else f"{last[0]}-{last[1]}")
+        looked, last = looked + 1, (seq, place)
+        if wanted.fits_row(row):
+            found.append(wanted.shown(_record(f"{seq}-{place}", row, contents)))
     return Page(found, None)
 
 
-def _backwards(journal: Journal, before: str | None, contents: bool) -> Iterator[Record]:
-    """Yield every record, newest first, older than `before`."""
-    seq: int | None = None
-    if before is not None:
-        seq, place = parsed(before)
-        entry = next(iter(journal.tail(ACTIVITY, 1, seq + 1)), None)
-        if entry is not None and entry.seq == seq:
-            yield from _newest_first(entry, contents, place)
-    while entries := journal.tail(ACTIVITY, PAGE, seq):
-        for entry in entries:
-            yield from _newest_first(entry, contents)
-        seq = entries[-1].seq
+def _backwards(journal: Journal, wanted: Filter, before: str | None) -> Iterator[tuple[int, int, list[Any]]]:
+    """Yield the rows of entries that can hold a selected record, newest first, older than `before`.
+
+    Each row comes with the two numbers of its id.
+    """
+    seq, below = parsed(before) if before is not None else (None, 0)
+    values = Wanted(wanted.server, wanted.tool, wanted.outcome, wanted.since, wanted.until)
+    for entry in entries_backwards(journal, values, None if seq is None else seq + 1):
+        rows = rows_of(entry)
+        for place in range(min(below, len(rows)) if entry.seq == seq else len(rows))[::-1]:
+            yield entry.seq, place, rows[place]
 
 
 def find(journal: Journal, id: str) -> Record | None:

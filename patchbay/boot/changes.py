@@ -79,8 +79,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
         before = _cids(parse_image(store.blobs.get(now[BOOT]), now[BOOT]))
         changes |= dict.fromkeys(before)
     changes |= dict.fromkeys(f"{VARIABLES}{name}" for name in image.disabled)
-    for blob in image.blobs().values():
-        store.blobs.put(blob)
+    store.blobs.put_many(image.blobs().values())
     changes |= _cids(image)
     check_documents(store, {LISTING: changes.get(LISTING)})
     manual = {name for name, cid in changes.items() if _is_changed_by_hand(name, now, before) and now.get(name) != cid}
@@ -116,9 +115,11 @@ def change_names(
     if missing:
         raise MissingBlob(missing, why)
     check_documents(store, changes)
-    served = _build_image(_names_after(store.names.all(), changes), store.blobs, _current(store))
+    planned = _names_after(store.names.all(), changes)
+    served = _build_image(planned, store.blobs, _current(store))
     store.names.move({**changes, ROOT: store.blobs.put(served.data)}, who, why, expected)
-    root = _agree_on_root(store, who, why)
+    alone = store.names.all() == {**planned, ROOT: served.cid}
+    root = served.cid if alone else _agree_on_root(store, who, why)
     store.bus.publish(NAMES_CHANGED)
     return root
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import jsonschema_rs
 import orjson
 
 from patchbay.cid import canonical, cid_of, is_cid
@@ -25,9 +26,11 @@ from patchbay.topics import PAGE_TEMPLATES, SERVERS, VARIABLES
 
 Row = Mapping[str, Any]
 
-_SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((Path(__file__).parent / "image.schema.json").read_text(encoding="utf-8"))
-)
+_SCHEMA_DOCUMENT = json.loads((Path(__file__).parent / "image.schema.json").read_text(encoding="utf-8"))
+_SCHEMA = jsonschema.Draft202012Validator(_SCHEMA_DOCUMENT)
+_FAST_SCHEMA = jsonschema_rs.Draft202012Validator(_SCHEMA_DOCUMENT)
+"""The same schema, some hundred times faster. It only decides; the other one finds the words for a fault."""
+
 _NAME = re.compile(NAME)
 
 
@@ -116,6 +119,8 @@ def _parse_document(data: bytes, where: str) -> Any:
         document = parse(data)
     except ParseError as problem:
         raise ConfigError(where, "", f"expected a boot image in JSON; {problem.message}") from problem
+    if _FAST_SCHEMA.is_valid(document):
+        return document
     fault = jsonschema.exceptions.best_match(_SCHEMA.iter_errors(document))
     if fault is not None:
         path = ".".join(str(step) for step in fault.absolute_path)

@@ -19,12 +19,12 @@ from patchbay.catalogue.reading.skills import Skill, load_skills
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.stored_discovery import ReadDefinition, read_definition
 from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError
-from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind, kind_named
-from patchbay.kinds.discovery import discover
+from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.kinds.room.kind import RoomCaller
@@ -43,7 +43,7 @@ class BuildContext:
     """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
 
     `vouched` says whether an operator supplied a row, because only operators may mount servers; `keepers` hold the
-    connections to those, `rooms` call the tools of rooms.
+    connections to those, `rooms` call the tools of rooms. `read` reads a definition.
     """
 
     blobs: Blobs
@@ -55,6 +55,7 @@ class BuildContext:
     keepers: StandingConnections | None = None
     vouched: Callable[[ServerRow], bool] = lambda row: False
     rooms: RoomCaller | None = None
+    read: Callable[[ServerRow, bytes], ReadDefinition] = read_definition
 
 
 def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
@@ -76,7 +77,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     try:
         source = context.blobs.get(row.definition_cid)
         config = _load_config(row, source, context)
-        found = discover(row.kind, row.name, source)
+        definition = context.read(row, source)
     except ContentError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     fields = config.fields if config else {}
@@ -88,7 +89,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     except ConfigError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     enabled = row.is_enabled(fields)
-    functions = kind_named(row.kind).functions(source)
+    found, functions = definition.discovery, definition.functions
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
     entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)

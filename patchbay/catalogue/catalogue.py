@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -30,9 +30,11 @@ from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions, unknown_version
 from patchbay.catalogue.watching.folder import WatchedFolder
+from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -91,10 +93,12 @@ class Catalogue:
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
         self._folder = WatchedFolder(store, settings.servers) if watch else None
         self._planner = Planner(store, self._configs, settings.enable)
+        self._discoveries = StoredDiscoveries(store)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
         self._served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
+        self._moves = -1
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._listing: tuple[Listing, str | None] = (Listing(), None)
         self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, build_aggregate(()))
@@ -193,6 +197,7 @@ class Catalogue:
         if self._folder and not self.readonly:
             self._run_guarded(partial(self._import_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
+        self._discoveries.release()
 
     def close(self) -> None:
         """Stop the threads and independent functions; servers can still be found."""
@@ -212,7 +217,9 @@ class Catalogue:
     def refresh(self) -> None:
         """Bring the servers up to date with the store; returns when they are."""
         with self._lock:
+            moves = self._newest_move()
             plan = self._planner.plan(self.refused)
+            self._moves = moves
             self._stamp = plan.stamp
             self.mcps_problem = plan.mcps_problem
             self.readonly = plan.readonly
@@ -222,8 +229,8 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
-            self._keys = keys  # before the builds: the transforms of a server use its configuration
-            servers = {name: kept.get(name) or self._build(row) for name, row in sorted(plan.rows.items())}
+            built = self._build_planned(keys, [row for name, row in sorted(plan.rows.items()) if name not in kept])
+            servers = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
             self._swap(servers)
             self._connect_mounts()
             # After another change in the meantime a hint is on its way, and the next round announces both.
@@ -243,7 +250,7 @@ class Catalogue:
     def _announce(self) -> None:
         names = self._announced.keys() | self._servers.keys()
         fresh = [name for name in names if self._announced.get(name) is not self._servers.get(name)]
-        moved = [name for name in sorted(fresh) if self._versions.announce(name, self._servers.get(name))]
+        moved = self._versions.announce_all({name: self._servers.get(name) for name in sorted(fresh)})
         self._announced = self._servers
         if self._versions.announce_listing(self._listing[0]) or moved:
             self.store.bus.publish(NAMES_CHANGED)
@@ -268,12 +275,22 @@ class Catalogue:
             of, _, kind = message.decode().partition(" ")
             self._rebuild(topic.removeprefix(RERUN), kind if of == self._id else None)
         else:
-            self.refresh()
+            self._poll_store()
 
     def _poll_store(self) -> None:
-        """Bring the servers up to date when the store has changed without a hint."""
+        """Bring the servers up to date when the store has changed. Without a move of a name this is one short read."""
+        moves = self._newest_move()
+        if moves == self._moves:
+            return
         if self._planner.stamp() != self._stamp:
             self.refresh()
+        else:
+            self._moves = moves
+
+    def _newest_move(self) -> int:
+        """Return the sequence number of the last move of a name, 0 without one."""
+        newest = self.store.names.past("", 1)
+        return newest[0].seq if newest else 0
 
     def _sweep(self) -> None:
         """Remove expired journal entries at intervals, also when hints arrive all the time."""
@@ -294,7 +311,7 @@ class Catalogue:
             pass
 
     def _watch(self, folder: WatchedFolder) -> None:
-        while not self._ending.wait(folder.every):
+        for _ in follow(folder.folders, folder.is_unsettled, self._ending):
             self._run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
@@ -309,11 +326,28 @@ class Catalogue:
         except Exception:
             log.exception("the catalogue could not be brought up to date; the next round tries again")
 
-    def _build(self, row: ServerRow | Refusal) -> Server:
+    def _build_planned(self, keys: dict[str, Key], rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
+        """Build servers while `keys` are in force, because their transforms use the configuration of their server."""
+        before, self._keys = self._keys, keys
+        try:
+            return self._build_all(rows)
+        except BaseException:
+            self._keys = before
+            raise
+
+    def _build_all(self, rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
+        """Build servers, after their versions are stored in one transaction; returns them by name."""
+        usable = [row for row in rows if isinstance(row, ServerRow)]
+        versions = dict(zip(usable, self._versions.keep(usable), strict=True))
+        servers = [self._build(row, versions[row] if isinstance(row, ServerRow) else "") for row in rows]
+        self._discoveries.save()
+        return {server.name: server for server in servers}
+
+    def _build(self, row: ServerRow | Refusal, version: str) -> Server:
         if isinstance(row, Refusal):
-            server = broken_server(row.row, "", row.sentence)
+            server = broken_server(row.row, version, row.sentence)
         else:
-            server = build_server(row, self._versions.keep(row), self._build_context())
+            server = build_server(row, version, self._build_context())
         if server.broken:
             log.warning("the server %s is not served: %s", server.name, server.broken)
         replaced = row.replaces if isinstance(row, ServerRow) else None
@@ -333,6 +367,7 @@ class Catalogue:
             self._keepers,
             partial(is_from_operator, self.store),
             self._rooms,
+            self._discoveries.read,
         )
 
     def _rebuild(self, name: str, kind: str | None) -> None:
@@ -343,7 +378,7 @@ class Catalogue:
                 return
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)
-            server = self._build(row)
+            server = self._build_all([row])[name]
             self._swap({**self._servers, name: server})
             self._announced = {**self._announced, name: server}
             if kind:

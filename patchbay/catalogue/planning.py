@@ -21,8 +21,8 @@ from patchbay.boot import (
 )
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import ROOM, ServerRow, is_of_room, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
+from patchbay.catalogue.rows import ROOM, RowReader, ServerRow, is_of_room, name_problem, parse_row
+from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
@@ -79,6 +79,8 @@ class Planner:
         self._configs = configs
         self._enable = frozenset(enable)
         self._revocations = Revocations(store)
+        self._reader = RowReader(store.blobs)
+        self._drop_ins = DropInReader(store)
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
         self._mcps = Document(MCPS, self._load_mcps, Mcps(), "it configures no server")
 
@@ -101,11 +103,12 @@ class Planner:
         return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
-        files = drop_ins(self._store)
-        for full, cid in self._store.names.all(SERVERS).items():
-            name = full.removeprefix(SERVERS)
+        files, names = self._drop_ins.all(), self._store.names.all(SERVERS)
+        rows = {full.removeprefix(SERVERS): cid for full, cid in names.items()}
+        self._reader.forget_all_but(rows)
+        for name, cid in rows.items():
             try:
-                row = parse_row(name, self._store.blobs.get(cid))
+                row = self._reader.read(name, cid)
             except ContentError as problem:
                 yield name, Refusal(ServerRow(name, CONFIGURATION_KIND, ""), problem.message)
                 continue

@@ -7,8 +7,9 @@ The origin of a row is not part of it. Names are checked here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
 from patchbay.kind import definition_kinds, kind_named
 from patchbay.kinds.room.offers import SERVER_PREFIX
+from patchbay.store import Blobs
 from patchbay.topics import SERVERS
 
 BOOT = "boot image"
@@ -92,6 +94,29 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
     return ServerRow(name, parts["kind"], parts["definition_cid"], config, parts.get("enabled", True) is True, origin)
 
 
+class RowReader:
+    """Reads rows by name and CID. A content never changes, so each row is read once while its name has it."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._known: dict[str, tuple[str, ServerRow]] = {}
+
+    def read(self, name: str, cid: str) -> ServerRow:
+        """Return the row. Raises ContentError for one that cannot be read."""
+        known = self._known.get(name)
+        if known is not None and known[0] == cid:
+            return known[1]
+        row = parse_row(name, self._blobs.get(cid))
+        self._known[name] = cid, row
+        return row
+
+    def forget_all_but(self, names: Container[str]) -> None:
+        """Free the memory of the rows of other names."""
+        for name in [name for name in self._known if name not in names]:
+            del self._known[name]
+
+
+@lru_cache(maxsize=8192)
 def name_problem(name: str, origin: str = "") -> str | None:
     """Return why a server of this origin cannot have this name, or None."""
     if not _NAME.fullmatch(name) or name in (".", ".."):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 
@@ -32,6 +32,12 @@ KINDS = ("tools", "resources", "prompts")
 MAX_PINNED_SERVERS = 256
 """Maximum number of pinned servers in memory."""
 
+MAX_BATCH_NAMES = 500
+"""Maximum number of servers that one transaction records; other writers wait meanwhile."""
+
+MAX_SINGLE_READS = 16
+"""Up to this number of servers, their names are read one by one; from there on, all names are read at once."""
+
 MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
 
@@ -48,9 +54,24 @@ class Versions:
         self._why = f"built by {id}"
         self._keep = keep
 
-    def keep(self, row: ServerRow) -> str:
-        """Store a row's manifest; returns the version."""
-        return self._store.blobs.put(row.manifest())
+    def keep(self, rows: Sequence[ServerRow]) -> list[str]:
+        """Store the manifests of rows in one transaction; returns their versions in the same order."""
+        return self._store.blobs.put_many(row.manifest() for row in rows)
+
+    def announce_all(self, servers: Mapping[str, Server | None]) -> bool:
+        """Record the current servers of names (None: removed); returns whether this process was the first for any.
+
+        Names move in batches. If another process moves a name of a batch meanwhile, its names move one by one.
+        """
+        names, moved = list(servers), False
+        for start in range(0, len(names), MAX_BATCH_NAMES):
+            batch = {name: servers[name] for name in names[start : start + MAX_BATCH_NAMES]}
+            try:
+                moved |= self._announce_batch(batch)
+            except StaleUpdate:
+                for name, server in batch.items():
+                    moved |= self.announce(name, server)
+        return moved
 
     def announce(self, name: str, server: Server | None, kind: str | None = None) -> bool:
         """Record the current server of a name (None: removed); returns whether this process was the first to do so.
@@ -58,21 +79,42 @@ class Versions:
         The first one announces which lists differ from the earlier ones. With `kind`, that list is announced in any
         case: the server's author declared the change.
         """
-        before = self._store.names.get(LISTS + name)
-        after = self._store.blobs.put(_digests(server)) if server else None
-        changes = {LISTS + name: after}
-        if server is None or server.version:
-            changes[SERVED + name] = server.version if server else None
-        declared = {kind} if kind else set()
-        if all(self._store.names.get(full) == cid for full, cid in changes.items()):
-            self._publish(name, declared)
-            return False
         try:
-            self._store.names.move(changes, AUTHOR, self._why, {LISTS + name: before})
+            return self._announce_batch({name: server}, kind)
         except StaleUpdate:
             return self.announce(name, server, kind)  # another process moved the name in the meantime
-        self._publish(name, declared | self._changed_kinds(before, after))
-        return True
+
+    def _announce_batch(self, servers: Mapping[str, Server | None], kind: str | None = None) -> bool:
+        """Record servers in one transaction. Raises StaleUpdate when another process moved one of the names."""
+        digests = [_digests(server) for server in servers.values() if server]
+        stored = iter(self._store.blobs.put_many(digests))
+        now = self._store.names.all if len(servers) > MAX_SINGLE_READS else self._read_names(servers)
+        present = {**now(LISTS), **now(SERVED)}
+        changes: dict[str, str | None] = {}
+        expected: dict[str, str | None] = {}
+        kinds = {name: {kind} if kind else set[str]() for name in servers}
+        for name, server in servers.items():
+            before, after = present.get(LISTS + name), next(stored) if server else None
+            own: dict[str, str | None] = {LISTS + name: after}
+            if server is None or server.version:
+                own[SERVED + name] = server.version if server else None
+            if any(present.get(full) != cid for full, cid in own.items()):
+                changes |= own
+                expected[LISTS + name] = before
+                kinds[name] |= self._changed_kinds(before, after)
+        if changes:
+            self._store.names.move(changes, AUTHOR, self._why, expected)
+        self._publish(kinds)
+        return bool(changes)
+
+    def _read_names(self, servers: Iterable[str]) -> Callable[[str], Mapping[str, str]]:
+        """Return a function that reads the names of a few servers below a prefix."""
+
+        def read(prefix: str) -> Mapping[str, str]:
+            found = {prefix + name: self._store.names.get(prefix + name) for name in servers}
+            return {full: cid for full, cid in found.items() if cid is not None}
+
+        return read
 
     def announce_listing(self, listing: Listing) -> bool:
         """Record the listing of the aggregate; the first process to do so announces it."""
@@ -96,14 +138,18 @@ class Versions:
         old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY_DIGESTS for cid in (before, after))
         return {kind for kind in KINDS if old[kind] != new[kind]}
 
-    def _publish(self, name: str, kinds: Collection[str]) -> None:
-        if kinds:
-            changed = [kind for kind in KINDS if kind in kinds]
-            change = orjson.dumps({"kinds": changed})
-            # The topic without a name is that of the aggregate.
-            self._store.journal.append(CHANGES, change, self._keep)
-            seq = self._store.journal.append(f"{CHANGES}{name}", change, self._keep)
-            self._store.bus.publish(f"{CHANGED}{name}", orjson.dumps({"kinds": changed, "seq": seq}))
+    def _publish(self, changed: Mapping[str, Collection[str]]) -> None:
+        """Write the changed kinds of each name into the journal, in one transaction, then publish them."""
+        ordered = {name: [kind for kind in KINDS if kind in kinds] for name, kinds in changed.items() if kinds}
+        # The topic without a name is that of the aggregate.
+        entries = [
+            (topic, orjson.dumps({"kinds": kinds}), self._keep)
+            for name, kinds in ordered.items()
+            for topic in (CHANGES, CHANGES + name)
+        ]
+        seqs = self._store.journal.append_all(entries, {}) if entries else []
+        for (name, kinds), seq in zip(ordered.items(), seqs[1::2], strict=True):
+            self._store.bus.publish(f"{CHANGED}{name}", orjson.dumps({"kinds": kinds, "seq": seq}))
 
 
 def _digests(server: Server) -> bytes:

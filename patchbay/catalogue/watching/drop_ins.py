@@ -28,7 +28,21 @@ class DropIn:
         return canonical_json(asdict(self))
 
 
+class DropInReader:
+    """Reads the drop-ins of a store. A content never changes, so each one is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, DropIn] = {}
+
+    def all(self) -> dict[str, DropIn]:
+        """Return every drop-in by the name of its server."""
+        names = self._store.names.all(DROP_INS)
+        blobs, known = self._store.blobs, self._known
+        self._known = {cid: known.get(cid) or DropIn(**orjson.loads(blobs.get(cid))) for cid in names.values()}
+        return {name.removeprefix(DROP_INS): self._known[cid] for name, cid in names.items()}
+
+
 def drop_ins(store: Store) -> dict[str, DropIn]:
     """Return every drop-in by the name of its server."""
-    names = store.names.all(DROP_INS)
-    return {name.removeprefix(DROP_INS): DropIn(**orjson.loads(store.blobs.get(cid))) for name, cid in names.items()}
+    return DropInReader(store).all()

@@ -3,10 +3,10 @@
     hello.py, hello.sh     a server with code; hello.mcp.json beside it is its configuration
     hello.json             a server without code
 
-The folder is scanned twice a second. A file is imported when two scans agree and no program is writing it
-(`settling.py`), and is read only after its size, time or inode changed. The file decides the definition, the store
-decides whether the server is enabled. Only regular files inside the folder are read. Importing the same state twice
-changes nothing, so several processes may watch one folder.
+The folder is scanned after each change that the kernel reports (`following.py`). A file is imported when two scans
+agree and no program is writing it (`settling.py`), and is read only after its size, time or inode changed. The file
+decides the definition, the store decides whether the server is enabled. Only regular files inside the folder are read.
+Importing the same state twice changes nothing, so several processes may watch one folder.
 """
 
 from __future__ import annotations
@@ -21,31 +21,36 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchbay.boot import change_names
-from patchbay.catalogue.rows import ServerRow, name_problem, parse_row
-from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
+from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
+from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
+from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
 from patchbay.catalogue.watching.references import TransformPaths
-from patchbay.catalogue.watching.settling import CONFIG_ENDING, ScanComparison, Signature, is_temporary, server_of
+from patchbay.catalogue.watching.settling import (
+    CONFIG_ENDING,
+    ScanComparison,
+    Signature,
+    ending_of,
+    is_temporary,
+    server_of,
+)
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
-from patchbay.kind import code_endings, kind_of_file, known_kinds
+from patchbay.kind import code_endings, known_kinds
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, SERVERS
 
 log = logging.getLogger(__name__)
 
 AUTHOR = "servers/"
-SCAN_SECONDS = 0.5
-"""Seconds between two scans."""
-
 MAX_FILE_BYTES = 1024 * 1024
 """Maximum bytes of a file that is read."""
 
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+"""Bytes of files in memory from which on they are stored, in one transaction."""
+
 MAX_NAMED_FILES = 10
 """Maximum number of files that one entry of the history names."""
-
-SECOND_SCAN_SECONDS = 0.05
-"""Seconds between the first two scans, when the hub starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class FolderChanges:
 class WatchedFolder:
     """Keeps the store in step with a folder. `refused` maps each file that is not a valid server to the reason."""
 
-    every = SCAN_SECONDS
+    every = POLL_SECONDS
+    """Seconds between two scans where the kernel reports no changes."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
@@ -92,6 +98,8 @@ class WatchedFolder:
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[object, str]] = {}
         self._references = TransformPaths(path, store.blobs)
+        self._rows = RowReader(store.blobs)
+        self._drop_ins = DropInReader(store)
         self._settling = ScanComparison(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
@@ -113,6 +121,14 @@ class WatchedFolder:
             time.sleep(SECOND_SCAN_SECONDS)
             changed |= self.scan()
         return changed
+
+    def folders(self) -> list[Path]:
+        """Return the folders to watch: this one, and those of the transforms that configurations name by a path."""
+        return [self._path, *self._references.folders()]
+
+    def is_unsettled(self) -> bool:
+        """Whether the last scan found files that the next one has to confirm."""
+        return bool(self._waiting)
 
     def scan(self) -> bool:
         """Scan once; return whether anything changed. A difference from the scan before waits for the next one."""
@@ -148,15 +164,18 @@ class WatchedFolder:
     def _files(self, refused: dict[str, str]) -> Iterator[tuple[str, Signature]]:
         """Yield regular files that may be servers, with a signature that shows a change."""
         try:
-            listed = sorted(os.scandir(self._path), key=lambda entry: entry.name)
+            with os.scandir(self._path) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
         except FileNotFoundError:
             return
+        endings = {ending for kind in known_kinds() for ending in kind.endings}
         for entry in listed:
-            if is_temporary(entry.name) or kind_of_file(entry.name) is None:
+            if ending_of(entry.name) not in endings or is_temporary(entry.name):
                 continue
             try:
                 found = entry.stat()
-                inside = Path(entry.path).resolve().parent == self._path.resolve()
+                # Only a link can lead out of the folder.
+                inside = not entry.is_symlink() or Path(entry.path).resolve().parent == self._path.resolve()
             except OSError as problem:
                 refused[entry.name] = f"it cannot be read: {problem.strerror}"
                 continue
@@ -174,8 +193,10 @@ class WatchedFolder:
     def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
         wanted: dict[str, WantedServer] = {}
-        endings = [ending for kind in known_kinds() for ending in kind.endings]
-        for file in sorted(files, key=lambda file: endings.index(Path(file).suffix)):
+        self._store_files(files, refused)
+        kinds = {ending: kind for kind in known_kinds() for ending in kind.endings}
+        endings = list(kinds)
+        for file in sorted(files, key=lambda file: endings.index(ending_of(file))):
             if file.endswith(CONFIG_ENDING):
                 beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in code_endings()]
                 if not any(each in files for each in beside):
@@ -183,17 +204,14 @@ class WatchedFolder:
                         f"expected {' or '.join(beside)} beside it, because this file is only a configuration"
                     )
                 continue
-            name, kind = server_of(file), kind_of_file(file)
-            assert kind is not None, f"{file} is no definition"
+            name, kind = server_of(file), kinds[ending_of(file)]
             problem = name_problem(name)
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
             elif problem is None:
                 config = name + CONFIG_ENDING
-                definition = self._cid(file, files[file], refused)
-                own = (
-                    self._cid(config, files[config], refused) if config in files and not kind.is_configuration else None
-                )
+                definition = self._cid(file)
+                own = self._cid(config) if config in files and not kind.is_configuration else None
                 if not kind.is_configuration and config in refused:
                     # Without its configuration, more tools could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
@@ -203,11 +221,38 @@ class WatchedFolder:
                 refused[file] = problem
         return wanted
 
-    def _cid(self, file: str, signature: Signature, refused: dict[str, str]) -> str | None:
-        """Store a file's bytes and return their CID; None when it cannot be read."""
+    def _store_files(self, files: Mapping[str, Signature], refused: dict[str, str]) -> None:
+        """Store the bytes of new and changed files, many in one transaction.
+
+        A name moves only after the bytes it needs are stored. A hub that is killed in between leaves contents without a
+        name, which the collection of blobs deletes.
+        """
+        batch: dict[str, bytes] = {}
+        size = 0
+        for file, signature in files.items():
+            known = self._cids.get(file)
+            if known is not None and known[0] == (signature, self._references.signatures(file)):
+                continue
+            self._cids.pop(file, None)
+            data = self._read(file, refused)
+            if data is not None:
+                batch[file], size = data, size + len(data)
+            if size > MAX_BATCH_BYTES:
+                self._store_batch(batch, files)
+                batch, size = {}, 0
+        self._store_batch(batch, files)
+
+    def _store_batch(self, batch: Mapping[str, bytes], files: Mapping[str, Signature]) -> None:
+        for file, cid in zip(batch, self._store.blobs.put_many(batch.values()), strict=True):
+            self._cids[file] = (files[file], self._references.signatures(file)), cid
+
+    def _cid(self, file: str) -> str | None:
+        """Return the CID of a file's bytes; None when it could not be read."""
         known = self._cids.get(file)
-        if known is not None and known[0] == (signature, self._references.signatures(file)):
-            return known[1]
+        return known[1] if known is not None else None
+
+    def _read(self, file: str, refused: dict[str, str]) -> bytes | None:
+        """Return a file's bytes in their stored form; None when it cannot be read."""
         try:
             with os.fdopen(os.open(self._path / file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
                 data = opened.read(MAX_FILE_BYTES + 1)
@@ -218,20 +263,18 @@ class WatchedFolder:
             refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
-            data = self._references.resolve(file, with_auto_discover(data)) if file.endswith(CONFIG_ENDING) else data
+            return self._references.resolve(file, with_auto_discover(data)) if file.endswith(CONFIG_ENDING) else data
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None
-        cid = self._store.blobs.put(data)
-        self._cids[file] = (signature, self._references.signatures(file)), cid
-        return cid
 
     def _moves(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
         """Return the moves that make the store agree with the folder."""
         # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
         # made of a file then sees its mark too, and does not take the row for the one that the file replaced.
         rows = self._store.names.all(SERVERS)
-        known, moves = drop_ins(self._store), FolderChanges()
+        known, moves = self._drop_ins.all(), FolderChanges()
+        made: dict[str, tuple[DropIn, ServerRow]] = {}
         for name, found in known.items():
             if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)
@@ -242,10 +285,13 @@ class WatchedFolder:
             ours = before is not None and now is not None and now.definition_cid == before.definition_cid
             row = replace(want.row, enabled=now.enabled) if ours and now else want.row
             base = before.base if ours and before else rows.get(SERVERS + name)
-            made = DropIn(want.file, row.definition_cid, base)
-            if now != row or before != made:
-                put = self._store.blobs.put
-                moves.save(name, want.file, put(made.to_json()), put(row.to_json()))
+            mark = DropIn(want.file, row.definition_cid, base)
+            if now != row or before != mark:
+                made[name] = mark, row
+        marks = self._store.blobs.put_many(mark.to_json() for mark, _ in made.values())
+        stored = self._store.blobs.put_many(row.to_json() for _, row in made.values())
+        for name, mark_cid, row_cid in zip(made, marks, stored, strict=True):
+            moves.save(name, wanted[name].file, mark_cid, row_cid)
         return moves
 
     def _apply(self, moves: FolderChanges, refused: dict[str, str]) -> bool:
@@ -267,7 +313,7 @@ class WatchedFolder:
     def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:
         cid = rows.get(SERVERS + name)
         try:
-            return parse_row(name, self._store.blobs.get(cid)) if cid else None
+            return self._rows.read(name, cid) if cid else None
         except ContentError:
             return None
 

@@ -37,6 +37,12 @@ class TransformPaths:
         """Return the state of each file that a configuration named at its last read; None for a missing file."""
         return {path: self._signature(path) for path in self._named.get(config, ())}
 
+    def folders(self) -> list[Path]:
+        """Return the folders of the named files."""
+        return sorted(
+            {(self._folder / path).parent for paths in self._named.values() for path in paths} - {self._folder}
+        )
+
     def resolve(self, config: str, data: bytes) -> bytes:
         """Replace the path of each transform in a configuration by its CID. Raises ConfigError.
 

@@ -17,7 +17,8 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePath
 
 CONFIG_ENDING = ".mcp.json"
 """Ending of a configuration file beside a definition."""
@@ -37,9 +38,16 @@ def is_temporary(file: str) -> bool:
     return bool(_TEMPORARY.match(file))
 
 
+@lru_cache(maxsize=4096)
+def ending_of(file: str) -> str:
+    """Return the ending of a file's name with its dot, such as `.py`; empty without one."""
+    return PurePath(file).suffix
+
+
+@lru_cache(maxsize=4096)
 def server_of(file: str) -> str:
     """Return the name of the server that a file belongs to."""
-    return file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else Path(file).stem
+    return file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePath(file).stem
 
 
 class ScanComparison:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from patchbay.cid import canonical, cid_of, content_in, verify
+from patchbay.cid import canonical, cid_of, content_in, is_content, verify
 from patchbay.errors import CorruptBlob, MissingBlob
 from patchbay.sqlite import sqlite3
 from patchbay.stores.sqlite.database import Database
@@ -67,7 +67,7 @@ class SqliteBlobs:
         data = content_in(name) if row is None else bytes(row[0])
         if data is None:
             raise MissingBlob([name])
-        if row is not None and cid_of(data) != name:
+        if row is not None and not is_content(name, data) and cid_of(data) != name:
             raise CorruptBlob(f"the stored bytes of {name} are damaged; store the content again to repair them")
         return data
 

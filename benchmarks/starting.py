@@ -1,0 +1,180 @@
+"""How long a hub takes to start, to load many drop-ins, and to notice one changed file; what an idle hub costs.
+
+    python -m benchmarks.starting [--drop-ins 1000] [--idle 20]
+
+Each line shows seconds by the clock and seconds of processor time of the hub with all its processes. Processor time is
+the measure on a machine with other work. A start ends with the first answer to `server/discover` on an empty hub, and
+with the first answer of the last drop-in in the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from benchmarks.processes import below
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+POLL_SECONDS = 0.01
+MAX_WAIT_SECONDS = 300.0
+SETTLE_SECONDS = 5.0
+"""Seconds that a hub has between its first answers and the measurement of an idle hub."""
+
+DEFINITION = '''"""Drop-in {number}."""
+
+
+def greet(name: str, times: int = {number}, polite: bool = False) -> str:
+    """Greet somebody.
+
+    :param name: the person
+    :param times: the number of greetings
+    """
+    return f"hello {{name}}" * times
+
+
+def add(left: int, right: int) -> int:
+    """Add two numbers."""
+    return left + right
+'''
+
+
+@dataclass
+class Hub:
+    """A running hub: its process and its address."""
+
+    pid: int
+    url: str
+
+    def answers(self, path: str, name: str, arguments: dict[str, object] | None = None) -> str:
+        """Return the text of the answer to one request; empty while the hub or the server is absent."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "benchmark", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": name, "params": {**(arguments or {}), "_meta": meta}}
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": name,
+        }
+        try:
+            answer = httpx2.post(f"{self.url}{path}", json=message, headers=headers, timeout=60, trust_env=False)
+        except httpx2.TransportError:
+            return ""
+        return answer.text if answer.status_code == httpx2.codes.OK else ""
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time of the hub and every process that it started."""
+        return sum(map(_cpu_of, {self.pid} | below(self.pid)))
+
+
+def _cpu_of(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Hub]:
+    """A hub on a data folder and a folder of drop-ins."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
+    command += ["--data", str(folder / "data"), "--servers", str(folder / "servers")]
+    with (folder / "log").open("ab") as log:
+        # Compiled modules are kept, as in an installed hub; some workplaces forbid that.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    try:
+        yield Hub(process.pid, f"http://127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def wait_for(ready: Callable[[], object]) -> float:
+    """Wait until something is true; return the seconds. Raises TimeoutError."""
+    begun = time.monotonic()
+    while not ready():
+        if time.monotonic() - begun > MAX_WAIT_SECONDS:
+            raise TimeoutError("the hub did not become ready")
+        time.sleep(POLL_SECONDS)
+    return time.monotonic() - begun
+
+
+def started(label: str, folder: Path, path: str, text: str) -> None:
+    """Start a hub, wait for its first answer with a text, and print what that took."""
+    begun = time.monotonic()
+    with running(folder) as hub:
+        wait_for(lambda: text in hub.answers(path, "tools/list" if path != "/mcp" else "server/discover"))
+        line(label, time.monotonic() - begun, hub.cpu())
+
+
+def changed_and_idle(folder: Path, last: int, idle: float) -> None:
+    """Change one file of a running hub, then leave the hub alone, and print what both took."""
+    with running(folder) as hub:
+        wait_for(lambda: "greet" in hub.answers(f"/mcp/drop{last}", "tools/list"))
+        time.sleep(SETTLE_SECONDS)
+        file = folder / "servers" / "drop7.py"
+        for name in ("first_change", "second_change"):
+            polls = hub.cpu()
+            hub.answers("/mcp/drop7", "tools/list")
+            cost = hub.cpu() - polls
+            before, count = hub.cpu(), [0]
+            file.write_text(DEFINITION.format(number=7).replace("def add", f"def {name}"))
+
+            def is_live(name: str = name, count: list[int] = count) -> bool:
+                count[0] += 1
+                return name in hub.answers("/mcp/drop7", "tools/list")
+
+            seconds = wait_for(is_live)
+            line(f"one change, with {count[0]} requests of {cost:.3f} s", seconds, hub.cpu() - before)
+        time.sleep(SETTLE_SECONDS)
+        before, begun = hub.cpu(), time.monotonic()
+        time.sleep(idle)
+        seconds, cpu = time.monotonic() - begun, hub.cpu() - before
+        line(f"idle: {cpu / seconds:.2%} of a core", seconds, cpu)
+
+
+def line(label: str, seconds: float, cpu: float) -> None:
+    """Print one measurement."""
+    sys.stdout.write(f"{label:<44} {seconds:8.2f} s {cpu:8.2f} s of processor time\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Measure everything once, on folders that are deleted afterwards."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--drop-ins", type=int, default=1000)
+    parser.add_argument("--idle", type=float, default=20.0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "servers").mkdir()
+        started("empty hub, first start", folder, "/mcp", "serverInfo")
+        started("empty hub, second start", folder, "/mcp", "serverInfo")
+        for number in range(given.drop_ins):
+            (folder / "servers" / f"drop{number}.py").write_text(DEFINITION.format(number=number))
+        last = f"/mcp/drop{given.drop_ins - 1}"
+        started(f"{given.drop_ins} drop-ins, first start", folder, last, "greet")
+        started(f"{given.drop_ins} drop-ins, second start", folder, last, "greet")
+        changed_and_idle(folder, given.drop_ins - 1, given.idle)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Discoveries that earlier starts of the hub made, so that a known definition is not parsed again.
+
+The journal topic `discovered/<version of the code>` holds batches of discoveries as JSON, by kind, server and CID of
+the definition. Another version of the code, of Python or of the schema validator has another topic, and its discoveries
+are made again. An entry that cannot be read counts as absent. The journal writes these entries without waiting for
+the disk and deletes them after `KEPT_SECONDS`; a name would keep every former value.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from patchbay import descriptors
+from patchbay.catalogue.rows import ServerRow
+from patchbay.descriptors import Descriptor, Discovery, Problem
+from patchbay.errors import PatchbayError
+from patchbay.kind import kind_named
+from patchbay.kinds.discovery import discover
+from patchbay.store import Store
+from patchbay.topics import DISCOVERED
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 90 * 24 * 3600.0
+"""Lifetime of a stored discovery. One that is used in the second half of its life is stored again."""
+
+MAX_STORED_BYTES = 32 * 1024 * 1024
+"""Limit on the bytes of the stored discoveries; the oldest are deleted."""
+
+SHIPPED_KINDS = "patchbay.kinds."
+"""Prefix of the modules whose discoveries are stored; the version covers no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDefinition:
+    """What the hub reads from a definition: its discovery, and its functions with their parameters in order."""
+
+    discovery: Discovery
+    functions: Mapping[str, tuple[str, ...]]
+
+
+def read_definition(row: ServerRow, source: bytes) -> ReadDefinition:
+    """Read the definition of a row. Raises ConfigError for one that cannot be read."""
+    return ReadDefinition(discover(row.kind, row.name, source), kind_named(row.kind).functions(source))
+
+
+class StoredDiscoveries:
+    """The discoveries in one store. They are loaded at the first use; `release` frees their memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, tuple[float, Any]] | None = None
+        self._new: dict[str, Any] = {}
+
+    def read(self, row: ServerRow, source: bytes) -> ReadDefinition:
+        """Read the definition of a row, from the store if possible. Raises ConfigError for one that cannot be read."""
+        reader = kind_named(row.kind).discover
+        topic = discovery_topic()
+        if reader is None or topic is None or not reader.__module__.startswith(SHIPPED_KINDS):
+            return read_definition(row, source)
+        if self._known is None:
+            self._known = self._load(topic)
+        key = f"{row.kind} {row.name} {row.definition_cid}"
+        at, stored = self._known.pop(key, (0.0, None))
+        found = _parse(stored)
+        if found is None:
+            found = read_definition(row, source)
+            self._new[key] = asdict(found)
+        elif at < time.time() - KEPT_SECONDS / 2:
+            self._new[key] = stored
+        return found
+
+    def save(self) -> None:
+        """Store the discoveries that were made since the last call. A failure of the store is logged."""
+        new, self._new = self._new, {}
+        topic = discovery_topic()
+        if not new or topic is None:
+            return
+        try:
+            self._store.journal.append(topic, zlib.compress(orjson.dumps(new), 1), KEPT_SECONDS)
+        except (PatchbayError, TypeError) as problem:
+            log.warning("discoveries could not be stored; the next start makes them again: %s", problem)
+
+    def release(self) -> None:
+        """Free the memory of stored discoveries that no definition has used."""
+        self._known = {}
+
+    def _load(self, topic: str) -> dict[str, tuple[float, Any]]:
+        found: dict[str, tuple[float, Any]] = {}
+        after = size = 0
+        while entries := self._store.journal.read(topic, after):
+            for entry in entries:
+                size += len(entry.data)
+                try:
+                    batch = orjson.loads(zlib.decompress(entry.data))
+                    found |= {key: (entry.at, value) for key, value in batch.items()}
+                except (zlib.error, ValueError, AttributeError):
+                    log.warning("stored discoveries cannot be read; they are made again")
+            after = entries[-1].seq
+        if size > MAX_STORED_BYTES:
+            self._store.journal.trim(topic, MAX_STORED_BYTES)
+        return found
+
+
+@cache
+def discovery_topic() -> str | None:
+    """Return the topic for this version of the code; None when the source files are not there to identify it."""
+    code = [Path(descriptors.__file__), *sorted(Path(__file__).parents[1].glob("kinds/**/*.py"))]
+    digest = sha256(f"{sys.version} {version('jsonschema-rs')}".encode())
+    try:
+        for file in code:
+            digest.update(file.read_bytes() + b"\0")
+    except OSError:
+        return None
+    return DISCOVERED + digest.hexdigest()[:32] if len(code) > 1 else None
+
+
+def _parse(stored: Any) -> ReadDefinition | None:
+    """Return the stored form as a value; None for one that is absent or not of this form."""
+    try:
+        found = stored["discovery"]
+        discovery = Discovery(
+            tuple(Descriptor(**one) for one in found["descriptors"]),
+            tuple(Problem(**one) for one in found["problems"]),
+            found["description"],
+        )
+        return ReadDefinition(discovery, {name: tuple(taken) for name, taken in stored["functions"].items()})
+    except (TypeError, KeyError, AttributeError):
+        return None
