@@ -24,7 +24,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def served(stage: Stage) -> Iterator[Hub]:
     """A running hub with these servers."""
-    with running(stage.folder, "--enable", "everything") as hub:
+    with running(stage.folder, "--enable", "everything", "--room-idle", "3600") as hub:
         yield hub
         assert hub.end() == 0
 

@@ -1,4 +1,4 @@
-"""The pages of rooms: `/rooms` lists them and creates one, `/rooms/<room>` shows one as it lives; both as JSON too.
+"""The pages of rooms: `/rooms` lists them and creates one, `/rooms/<room>` shows one, live; both as JSON too.
 
 A page is not a participant: reading it joins nothing and logs nothing. It shows what the policy of the room lets the
 reader see: the operator sees everything, another reader the history from the time when it joined or was invited. In

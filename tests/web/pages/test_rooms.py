@@ -73,7 +73,7 @@ def test_the_list_has_each_room_with_its_members_and_servers(hub: Hub) -> None:
 
 
 def test_the_page_shows_members_tools_calls_policy_and_log(hub: Hub) -> None:
-    """ENS-1, ROOMS 3: a room as it lives; tools can be tried at the MCP server of the room."""
+    """ENS-1, ROOMS 3: a room with its content; tools can be tried at the MCP server of the room."""
     room = room_with(hub, "lively", history="all")
     laptop = Person(room, "bo", agent={"name": "laptop"})
     laptop.announces("fs")
@@ -96,7 +96,7 @@ def test_reading_a_page_joins_nothing_and_logs_nothing(hub: Hub) -> None:
     for path in ("/rooms", "/rooms/quiet", "/rooms/quiet?verify=yes"):
         read(hub, path)
     assert room.seq == 1
-    assert "Nobody is in the room now." in words(hub, "/rooms/quiet")
+    assert "No member is in the room now." in words(hub, "/rooms/quiet")
     assert hub.client.get("/rooms/lobby", headers=BROWSER).status_code == 404
     assert "lobby" not in {one.name for one in rooms_of(hub).all()}
 
