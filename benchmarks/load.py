@@ -1,4 +1,4 @@
-"""The load: how one call of `echo` looks in each revision, and what `wrk` measures when many are made.
+"""The load: how one call of `echo` looks in each kind of conversation, and what `wrk` measures when many are made.
 
 `wrk` (Debian package of this name) holds some connections open and sends the next request on each as soon
 as the last is answered. Every answer is looked at; a run with a wrong one is no result.
@@ -21,10 +21,17 @@ EXPECTED = "hello, hello"
 COMMON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 CLIENT = {"name": "bench", "version": "1"}
 
-SESSION = "2025-11-25"
+SESSION_REVISION = "2025-11-25"
+SESSION = "2025-11-25 with a session"
+STATELESS = "2025-11-25 without a session"
 MODERN = "2026-07-28"
 PLAIN = "no MCP"
 """The request to the bare view: the same body, without a session and further headers."""
+
+
+def condition_of(conversation: str, connections: int) -> str:
+    """Name the condition of a measurement of calls."""
+    return f"{conversation}, {connections} connections"
 
 
 @dataclass(frozen=True)
@@ -46,32 +53,38 @@ class Target:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run gave: requests per second, and half and 99% of the answers within so many milliseconds."""
+    """What one run gave: answers, requests per second, and half and 99% of the answers within so many milliseconds."""
 
+    requests: int
     rate: float
     p50: float
     p99: float
 
 
-def target(url: str, revision: str, params: Mapping[str, Any] = CALL, method: str = "tools/call") -> Target:
-    """What a request takes in a revision, a call of `echo` unless said otherwise; opens a session where there are."""
+def target(url: str, conversation: str, params: Mapping[str, Any] = CALL, method: str = "tools/call") -> Target:
+    """Return a request in a conversation (SESSION, STATELESS, MODERN, PLAIN), by default a call of `echo`.
+
+    Opens a session for SESSION.
+    """
     sent: dict[str, Any] = dict(params)
     headers = dict(COMMON)
-    if revision == MODERN:
+    if conversation == MODERN:
         prefix = "io.modelcontextprotocol/"
         own = {"protocolVersion": MODERN, "clientInfo": CLIENT, "clientCapabilities": {}}
         sent["_meta"] = {f"{prefix}{name}": value for name, value in own.items()} | dict(sent.get("_meta", {}))
         headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
         headers |= {"Mcp-Name": sent["name"]} if "name" in sent else {}
-    if revision == SESSION:
-        headers |= {"MCP-Protocol-Version": SESSION, **_session(url)}
+    if conversation in (SESSION, STATELESS):
+        headers |= {"MCP-Protocol-Version": SESSION_REVISION}
+    if conversation == SESSION:
+        headers |= _session(url)
     after = "," + json.dumps({"method": method, "params": sent})[1:]
     return Target(url, ('{"jsonrpc":"2.0","id":', after), headers)
 
 
 def _session(url: str) -> dict[str, str]:
     """The header of a new session; none where the server gives none."""
-    params = {"protocolVersion": SESSION, "capabilities": {}, "clientInfo": CLIENT}
+    params = {"protocolVersion": SESSION_REVISION, "capabilities": {}, "clientInfo": CLIENT}
     answer = _post(url, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, COMMON)
     id = answer.headers["Mcp-Session-Id"]
     session = {"Mcp-Session-Id": id} if id else {}
@@ -93,10 +106,15 @@ def _post(url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> h
     return answer
 
 
-def measure(aim: Target, seconds: float, connections: int, prefix: Sequence[str] = ()) -> Measured:
-    """Call for so many seconds on so many connections. Raises RuntimeError when an answer is wrong or missing."""
+def measure(
+    aim: Target, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
+) -> Measured:
+    """Call for so many seconds on so many connections; each answer has to contain the text `expected`.
+
+    Raises RuntimeError when an answer is wrong or missing.
+    """
     command = [*prefix, "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
-    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, EXPECTED]
+    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, expected]
     command += [f"{name}: {value}" for name, value in aim.headers.items()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
     if done.returncode != 0:
@@ -105,5 +123,8 @@ def measure(aim: Target, seconds: float, connections: int, prefix: Sequence[str]
     if result["wrong"] or result["errors"] or not result["requests"]:
         raise RuntimeError(f"{aim.url} did not answer every call rightly: {result}")
     return Measured(
-        rate=result["requests"] / result["microseconds"] * 1e6, p50=result["p50"] / 1e3, p99=result["p99"] / 1e3
+        requests=result["requests"],
+        rate=result["requests"] / result["microseconds"] * 1e6,
+        p50=result["p50"] / 1e3,
+        p99=result["p99"] / 1e3,
     )

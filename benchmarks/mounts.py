@@ -1,75 +1,116 @@
 """What a mount adds to a call: the same call to a server directly and through a hub that mounts it, in turn.
 
-Rules: one caller, one kept-alive connection each, loopback HTTP; direct and mounted calls alternate, so that whatever
-else the machine does befalls both; the results are medians.
+One caller, one kept-alive connection each, loopback HTTP. Direct and mounted calls alternate, so that other work of
+the machine has the same effect on both; the times are medians. The processor time is that of the hub that mounts,
+beside that of the hub that answers the call itself.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import shlex
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.load import MODERN, SESSION, Target, target
-from tests.interaction.programs import running_hub
+from benchmarks.contenders import Running, definitions
+from benchmarks.load import CALL, EXPECTED, MODERN, SESSION, STATELESS, Target, target
+from benchmarks.parameters import Parameters
+from benchmarks.placement import Placement
+from benchmarks.reporting.results import Row
+from tests.interaction.programs import Hub, running_hub
 
-HERE = Path(__file__).parent
 ERAS = {SESSION: "legacy", MODERN: "modern"}
-PATIENCE = 30.0
-FIRST = 50
-"""Calls before those that are measured."""
+STDIO_ECHO = Path(__file__).parent / "peers" / "stdio_echo.py"
+STDIO = "a program on stdio"
+INLINE_ISOLATION = ("--isolation", "inline")
+START_SECONDS = 30.0
+WARM_UP_CALLS = 50
 
 
-@dataclass(frozen=True)
-class Added:
-    """Medians of one call in milliseconds."""
-
-    direct: float
-    mounted: float
-
-    @property
-    def added(self) -> float:
-        return self.mounted - self.direct
-
-
-def added(folder: Path, calls: int) -> dict[str, Added]:
-    """Measure in each revision, which is then spoken by the caller and by the mount."""
-    definitions = [one for one in sorted((HERE / "definitions").iterdir()) if one.is_file()]
-    with running_hub(folder / "behind", definitions) as behind:
-        mounts = []
-        for era in ERAS.values():
-            mounts.append(folder / f"{era}.json")
-            mount = {"kind": "upstream", "address": behind.endpoint("bench"), "era": era}
-            mounts[-1].write_text(json.dumps(mount), "utf-8")
-        with running_hub(folder / "before", mounts) as before:
-            return {
-                name: _added(behind.endpoint("bench"), before.endpoint(era), name, calls) for name, era in ERAS.items()
-            }
+def measure_mounts(parameters: Parameters, placement: Placement) -> Iterator[Row]:
+    """Measure mounts over HTTP in each era, and the mount of a program."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with running_hub(folder / "behind", definitions(), placement.on_load, INLINE_ISOLATION) as behind:
+            direct = behind.endpoint("bench")
+            mounts = [_mount(folder, era, {"address": direct, "era": era}) for era in ERAS.values()]
+            mounts.append(_mount(folder, "echo", {"address": f"mcp+stdio:{_echo_command()}"}))
+            with running_hub(folder / "before", mounts, placement.on_server, INLINE_ISOLATION) as before:
+                for conversation, era in ERAS.items():
+                    mounted = before.endpoint(era)
+                    _wait_until_answered(target(mounted, conversation))
+                    figures = _times(
+                        _http_calls(target(direct, conversation)),
+                        _http_calls(target(mounted, conversation)),
+                        parameters.calls,
+                    )
+                    figures |= _costs(behind, before, era, conversation, parameters, placement)
+                    yield Row("mount", "mount over HTTP", conversation, figures)
+                yield _stdio_row(before, parameters.calls)
 
 
-def _added(direct: str, mounted: str, revision: str, calls: int) -> Added:
-    aims = [target(url, revision) for url in (direct, mounted)]
-    _wait_until_answered(aims[-1])
-    ways = [_calls(aim) for aim in aims]
-    for _ in range(FIRST):
-        for way in ways:
-            next(way)
-    times = [[next(way) for way in ways] for _ in range(calls)]
-    straight, through = (statistics.median(column) for column in zip(*times, strict=True))
-    return Added(straight, through)
+def _mount(folder: Path, name: str, fields: dict[str, str]) -> Path:
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
+    return file
+
+
+def _echo_command() -> str:
+    return shlex.join([sys.executable, str(STDIO_ECHO)])
+
+
+def _stdio_row(before: Hub, calls: int) -> Row:
+    """Compare a mounted program with the program itself."""
+    aim = target(before.endpoint("echo"), STATELESS)
+    _wait_until_answered(aim)
+    with subprocess.Popen(
+        [sys.executable, str(STDIO_ECHO)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        figures = _times(_pipe_calls(program), _http_calls(aim), calls)
+        assert program.stdin is not None
+        program.stdin.close()
+    return Row("mount", "mount of a program", STDIO, figures)
+
+
+def _costs(
+    behind: Hub, before: Hub, era: str, conversation: str, parameters: Parameters, placement: Placement
+) -> dict[str, float]:
+    """Measure processor time: of a call that the first hub answers, and of the second hub when it passes one on."""
+    found = {}
+    for name, hub, url in (
+        ("direct_processor_us", behind, behind.endpoint("bench")),
+        ("processor_us", before, before.endpoint(era)),
+    ):
+        aim = target(url, conversation)
+        running = Running(url, hub.pid)
+        placement.warm_up(running, aim, parameters.connections[0])
+        found[name] = placement.cost(running, aim, parameters.seconds, parameters.connections[0]).processor_us
+    return found
+
+
+def _times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dict[str, float]:
+    """Call in turn; return medians in milliseconds."""
+    for _ in range(WARM_UP_CALLS):
+        next(direct)
+        next(mounted)
+    pairs = [(next(direct), next(mounted)) for _ in range(calls)]
+    straight, through = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return {"direct_ms": straight, "mounted_ms": through, "added_ms": through - straight}
 
 
 def _wait_until_answered(aim: Target) -> None:
-    """A hub that has just started reaches what it mounts a moment later. Raises RuntimeError after PATIENCE seconds."""
-    end = time.monotonic() + PATIENCE
+    """A hub that has just started reaches its mounts a moment later. Raises RuntimeError after START_SECONDS."""
+    end = time.monotonic() + START_SECONDS
     while True:
         try:
-            next(_calls(aim))
+            next(_http_calls(aim))
             return
         except RuntimeError:
             if time.monotonic() > end:
@@ -77,8 +118,8 @@ def _wait_until_answered(aim: Target) -> None:
             time.sleep(0.1)
 
 
-def _calls(aim: Target) -> Iterator[float]:
-    """Call again and again; gives the milliseconds of each. Raises RuntimeError for a wrong answer."""
+def _http_calls(aim: Target) -> Iterator[float]:
+    """Call again and again; yield the milliseconds of each. Raises RuntimeError for a wrong answer."""
     parts = urlsplit(aim.url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     number = 0
@@ -89,6 +130,24 @@ def _calls(aim: Target) -> Iterator[float]:
         answer = connection.getresponse()
         body = answer.read()
         passed = time.perf_counter() - begun
-        if answer.status != 200 or b"hello, hello" not in body:
+        if answer.status != 200 or EXPECTED.encode() not in body:
             raise RuntimeError(f"{aim.url} answered {answer.status}: {body[:300]!r}")
+        yield passed * 1000
+
+
+def _pipe_calls(program: subprocess.Popen[str]) -> Iterator[float]:
+    """Call a program on its pipes again and again; yield the milliseconds of each."""
+    assert program.stdin is not None
+    assert program.stdout is not None
+    number = 0
+    while True:
+        number += 1
+        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": CALL}
+        begun = time.perf_counter()
+        program.stdin.write(json.dumps(message) + "\n")
+        program.stdin.flush()
+        line = program.stdout.readline()
+        passed = time.perf_counter() - begun
+        if EXPECTED not in line:
+            raise RuntimeError(f"the program answered {line!r}")
         yield passed * 1000

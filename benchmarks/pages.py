@@ -31,6 +31,7 @@ GOAL = 300.0
 """Milliseconds that a page may take."""
 
 CALLS = 5_000
+CALLED_SERVERS = 40
 WARM = 5
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -77,11 +78,11 @@ class Browser:
         return (time.perf_counter() - begun) * 1000, size
 
 
-def pages(folder: Path) -> dict[str, Opened]:
-    """Every page of a large hub, with what it took."""
-    write_servers(folder / "servers")
+def pages(folder: Path, servers: int, calls: int) -> dict[str, Opened]:
+    """Open every page of a hub with so many servers and records of calls."""
+    write_servers(folder / "servers", servers)
     with running(folder) as hub:
-        _call(hub.port)
+        _call(hub.port, servers, calls)
         hub.end()
     # The records stay; the hub that is measured has just started.
     with running(folder) as hub:
@@ -103,11 +104,11 @@ def _by_content(browser: Browser) -> Iterator[tuple[str, str]]:
     yield "/history/rollback", f"/history/rollback?root={roots[-1]}"
 
 
-def _call(port: int) -> None:
+def _call(port: int, servers: int, calls: int) -> None:
     """Leave records of calls to many tools."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    for number in range(CALLS):
-        server = number % 40
+    for number in range(calls):
+        server = number % min(servers, CALLED_SERVERS)
         tool = list(tools_of(server))[number % 7]
         url = f"http://127.0.0.1:{port}/mcp/{name_of(server)}"
         aim = target(url, MODERN, {"name": tool, "arguments": {"text": "hello"}})
@@ -130,10 +131,10 @@ def table(found: Mapping[str, Opened]) -> Table:
     return shown
 
 
-def measured() -> dict[str, Opened]:
+def measured(servers: int = SERVERS, calls: int = CALLS) -> dict[str, Opened]:
     """The same in a folder of its own."""
     with tempfile.TemporaryDirectory() as name:
-        return pages(Path(name))
+        return pages(Path(name), servers, calls)
 
 
 if __name__ == "__main__":

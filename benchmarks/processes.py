@@ -50,6 +50,25 @@ def memory(pid: int) -> int:
     return sum(map(_own, ({pid} | below(pid)) - hosts(pid)))
 
 
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, even if the one that started it has not asked yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def seconds(pid: int) -> float:
+    """Processor time that a hub has taken, its hosts not counted: user and system, of what runs."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    return sum(_ticks(one) for one in ({pid} | below(pid)) - hosts(pid)) / ticks
+
+
+def _ticks(pid: int) -> int:
+    rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(rest[11]) + int(rest[12])
+
+
 def _own(pid: int) -> int:
     """Bytes that belong to a process alone, and its share of what several have."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

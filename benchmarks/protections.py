@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,12 +47,17 @@ def main(calls: int = CALLS, rounds: int = ROUNDS) -> None:
     sys.stdout.write(f"start of the processes, once: {statistics.median(begins) * 1e3:+.1f} ms of processor time\n")
 
 
+def _own_folder(data: Path, name: str, _: str | None) -> Path:
+    """Return the folder of one server."""
+    return data / name
+
+
 def spent(kind: str, names: Sequence[str], calls: int) -> float:
     """Seconds of processor time for a pool of processes that begins, answers so many calls, and ends."""
     before = _used()
     with TemporaryDirectory() as folder:
         hosts = WorkerPool(hidden=[Path(folder, "data")], protections=names, kept=[PACKAGE, Path(sys.prefix)])
-        handlers = Handlers(hosts, "process", folder_of=lambda name: Path(folder, "data", name))
+        handlers = Handlers(hosts, "process", folder_of=partial(_own_folder, Path(folder, "data")))
         handler = handlers(kind, SOURCES[kind], "cid", "bench")
         assert handler is not None
         for _ in range(calls):

@@ -47,13 +47,13 @@ def fetched() -> Path:
     return next(KEPT.glob("fastapi-*.tar.gz"))
 
 
-def unpack(into: Path) -> int:
+def unpack(into: Path, languages: Sequence[str] = LANGUAGES) -> int:
     """Put the documents into a library's folder, as `specs/<language>/<path>`; how many there are."""
     count = 0
     with tarfile.open(fetched()) as archive:
         for member in archive:
             parts = PurePosixPath(member.name).parts
-            if len(parts) < 5 or parts[1] != "docs" or parts[3] != "docs" or parts[2] not in LANGUAGES:
+            if len(parts) < 5 or parts[1] != "docs" or parts[3] != "docs" or parts[2] not in languages:
                 continue
             if not member.isfile() or not member.name.endswith(".md"):
                 continue

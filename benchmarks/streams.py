@@ -1,4 +1,4 @@
-"""Streams: the time from a tool's yield to the client, and the cost of many open streams for other calls."""
+"""Streamed calls: the time from a tool's yield to the client."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import socket
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from benchmarks.load import MODERN, Target, target
+from benchmarks.load import Target, target
 
 BOUND = 30.0
 """Seconds that anything may take."""
@@ -21,7 +21,6 @@ PAUSE = 0.02
 
 MOMENT = re.compile(rb'"message": ?"([0-9.]+)"')
 TOKEN = {"_meta": {"progressToken": "bench"}}
-LISTEN = {"notifications": {"toolsListChanged": True}}
 
 
 @dataclass(frozen=True)
@@ -32,24 +31,9 @@ class Delay:
     p99: float
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Calls per second `without` open streams and `beside` so many, and the KiB of memory that `each` takes."""
-
-    streams: int
-    without: float
-    beside: float
-    each: float
-
-    @property
-    def kept(self) -> float:
-        """The part of the rate that is left."""
-        return self.beside / self.without
-
-
-def delay(url: str, revision: str, calls: int) -> Delay:
+def delay(url: str, conversation: str, calls: int) -> Delay:
     """Make streamed calls, one after the other, each of which says at what time it said so."""
-    wanted = target(url, revision, {"name": "moment", "arguments": {"pause": PAUSE}, **TOKEN})
+    wanted = target(url, conversation, {"name": "moment", "arguments": {"pause": PAUSE}, **TOKEN})
     with connected(wanted) as connection:
         found = [_arrival(connection, wanted, number) * 1e3 for number in range(1, calls + 1)]
     ranked = statistics.quantiles(found, n=100)
@@ -79,18 +63,3 @@ def connected(wanted: Target) -> Iterator[socket.socket]:
     parts = urlsplit(wanted.url)
     with socket.create_connection((parts.hostname or "", parts.port or 80), BOUND) as connection:
         yield connection
-
-
-@contextmanager
-def listening(url: str, streams: int) -> Iterator[None]:
-    """So many open streams that listen for changes; all have begun."""
-    wanted = target(url, MODERN, LISTEN, "subscriptions/listen")
-    with ExitStack() as opened:
-        connections = [opened.enter_context(connected(wanted)) for _ in range(streams)]
-        for number, connection in enumerate(connections):
-            connection.sendall(wanted.request(number))
-        for connection in connections:
-            begun = connection.recv(65536)
-            if not begun.startswith(b"HTTP/1.1 200 "):
-                raise RuntimeError(f"{url} does not let {streams} listen: {begun[:500]!r}")
-        yield

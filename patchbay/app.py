@@ -10,6 +10,7 @@ from flask import Flask
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
+from patchbay.protocol.callers import LOCAL
 from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
@@ -39,6 +40,8 @@ from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgra
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.rooms.http import RoomsOverHttp
+from patchbay.wire.rooms.sockets import add_room_sockets
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
@@ -83,7 +86,13 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     add_json_addresses(app)
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
-    with_websockets = WebSocketUpgrades(websockets, settings, app.wsgi_app)
+    rooms = dispatcher.desk.rooms
+    rooms.start()
+    add_room_sockets(websockets, rooms, lambda request: LOCAL)
+    places, is_operator = dispatcher.places, site.operators.is_operator
+    with_rooms = RoomsOverHttp(rooms, settings, lambda environ: LOCAL, is_operator, places, app.wsgi_app)
+    drain.on_begin(with_rooms.drain)
+    with_websockets = WebSocketUpgrades(websockets, settings, places, with_rooms)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)

@@ -16,7 +16,6 @@ from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.contents.collection import Source
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -32,6 +31,7 @@ from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
@@ -52,30 +52,26 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store = _open_store(settings)
+    hidden = (settings.data, sign_ins(whole_environment()))
+    kept = (settings.servers, PACKAGE, Path(sys.prefix))
     hosts = hosts or WorkerPool(
-        settings.hosts,
-        hidden=(settings.data, sign_ins(whole_environment())),
-        idle=settings.hosts_idle,
-        protections=settings.protections,
-        kept=(settings.servers, PACKAGE, Path(sys.prefix)),
+        settings.hosts, hidden=hidden, idle=settings.hosts_idle, protections=settings.protections, kept=kept
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
     )
-    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes)
-    catalogue = Catalogue(
-        store, settings, handlers=handlers, keepers=connections, key=key, blob_sources=blob_sources(store)
-    )
+    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
+    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
+    rooms = Rooms(store, key, Bounds.of(settings), gateway)
+    catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key, rooms=RoomServers(rooms))
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
-    gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
-    rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(
@@ -92,11 +88,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             rooms=rooms,
         )
     )
-
-
-def blob_sources(store: Store) -> list[Source]:
-    """Return the parts of a hub, besides its names, that need blobs of a store."""
-    return []
 
 
 def _open_store(settings: Settings) -> Store:

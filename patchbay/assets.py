@@ -24,6 +24,5 @@ CHECKOUT = find_checkout(PACKAGE)
 ASSETS = CHECKOUT or PACKAGE / "assets"
 REFERENCE_TEMPLATES = ASSETS / "reference_templates"
 TEMPLATES = ASSETS / "templates"
-STATIC = ASSETS / "static"
 HOME = CHECKOUT or user_data_path("patchbay", appauthor=False)
 """The folder of the hub's own files: its `data` and its `servers`, unless the settings name others."""

@@ -84,13 +84,17 @@ class Connections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:
-    """A server that a configuration describes: its name, its fields, its origin, and the services that it may use."""
+    """A server that a configuration describes: its name, its fields, its origin, and the services that it may use.
+
+    `connections` reach mounted servers, `rooms` are the hub's rooms (`patchbay.kinds.room.kind.RoomCaller`).
+    """
 
     name: str
     fields: Fields
     origin: str
     hub: Hub | None = None
     connections: Connections | None = None
+    rooms: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ class Settings:
     data: Path = _setting(HOME / "data", "Folder of the database and the hub's own key.")
     jane_dir: str = _setting(
         "",
-        "Folder of the documents of the server jane; empty means `jane` in the data folder. `JANE_DIR` is the same.",
+        "Folder of the documents of the server jane; empty means the `folder` of its configuration, else `jane` in the"
+        " data folder. `JANE_DIR` is the same.",
         alias="JANE_DIR",
     )
     servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
@@ -52,7 +53,12 @@ class Settings:
         (), "Shipped servers to switch on that are off by default: everything, bash, claudecode; comma-separated."
     )
     workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
-    threads: int = _setting(256, "Threads in each worker; an open stream holds one.", least=1, most=65536)
+    threads: int = _setting(
+        256,
+        "Threads in each worker; a call and its stream hold one, a stream that only listens holds none.",
+        least=1,
+        most=65536,
+    )
     store: str = _setting(
         "sqlite", "Where the hub stores its data: in the data folder, or in memory only.", choices=("sqlite", "memory")
     )
@@ -96,7 +102,7 @@ class Settings:
     )
     connections: int = _setting(
         1024,
-        "Most open connections of one address in each worker; at most half of the worker's file descriptors.",
+        "Most open connections of one address in each worker; at most three quarters of the worker's file descriptors.",
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
@@ -107,7 +113,8 @@ class Settings:
     read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that a client may read.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
-        128, "Most open listening streams in each worker; replays and the streams of 2024-11-05 count too."
+        10_000,
+        "Most open listening streams in each worker; replays, the streams of 2024-11-05 and WebSockets count too.",
     )
     blob_hours: float = _setting(
         24.0,
@@ -195,9 +202,13 @@ class Settings:
                 values[name] = values[name].expanduser().absolute()
         return cls(**values)
 
-    def folder_of(self, server: str) -> Path:
-        """Return the folder for the files of a server. The folder may not exist yet."""
-        return Path(self.jane_dir).expanduser() if server == "jane" and self.jane_dir else self.data / server
+    def folder_of(self, server: str, configured: str | None = None) -> Path:
+        """Return the folder for the files of a server. The folder may not exist yet.
+
+        `configured` is the field `folder` of the server's configuration; `jane_dir` takes precedence over it.
+        """
+        chosen = (server == "jane" and self.jane_dir) or configured
+        return Path(chosen).expanduser() if chosen else self.data / server
 
 
 def converted(row: Field[Any], value: Any, where: str) -> Any:

@@ -51,7 +51,13 @@ CONTRACTS = "contracts/"
 """Contracts of profiles, by CID; the name keeps the blob."""
 
 ROOMS = "rooms/"
-"""Rooms, by id."""
+"""The first entries of rooms, by the name of the room."""
+
+ROOM_MANIFESTS = "room-manifests/"
+"""Scope manifests of mounts in rooms, by room and CID; the name keeps the blob."""
+
+ROOM_OFFERS = "room-offers/"
+"""What rooms offer to MCP clients, by the name of the room's server."""
 
 # Topics of the bus
 
@@ -140,3 +146,6 @@ OPERATOR_SESSIONS = "operator/ended/"
 
 ROOM_LOGS = "room-log/"
 """The log of a room, by room."""
+
+ROOM_CONTENTS = "room-content/"
+"""The contents of one envelope in the log of a room, by room and id of the envelope."""

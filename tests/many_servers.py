@@ -54,10 +54,10 @@ def how_many(number: int) -> int:
     return rest // (SERVERS - 1) + (number <= rest % (SERVERS - 1))
 
 
-def write_servers(folder: Path) -> None:
-    """Write SERVERS definitions with TOOLS tools in all into a folder, which is made."""
+def write_servers(folder: Path, servers: int = SERVERS) -> None:
+    """Write definitions into a folder, which is made: SERVERS with TOOLS tools in all, or the first `servers`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number in range(SERVERS):
+    for number in range(servers):
         trade = TRADES[number % len(TRADES)]
         text = HEAD.format(trade=trade, number=number, things=THINGS[number % 10] + "s")
         for name in tools_of(number):

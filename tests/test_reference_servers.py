@@ -8,10 +8,7 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from tests.hubs import (
-    MODERN,
-    Hub,
-)
+from tests.hubs import MODERN, Hub
 from tests.waiting import until
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN]

@@ -1,4 +1,7 @@
-"""FastMCP's server with the tools of the benchmark, as its documentation starts it; the port is the only argument."""
+"""FastMCP's server with the tools of the benchmark, as its documentation starts it.
+
+Arguments: the port, the number of tools beside `echo` and `moment`, and `stateless` for a server without sessions.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +29,20 @@ async def moment(pause: float, ctx: Context) -> str:
     return "done"
 
 
+def main(port: str, tools: str, *options: str) -> None:
+    """Serve until SIGTERM."""
+    for number in range(int(tools)):
+        server.tool(echo, name=f"tool_{number}")
+    server.run(
+        "http",
+        host="127.0.0.1",
+        port=int(port),
+        path="/mcp",
+        show_banner=False,
+        log_level="warning",
+        stateless_http="stateless" in options,
+    )
+
+
 if __name__ == "__main__":
-    server.run("http", host="127.0.0.1", port=int(sys.argv[1]), path="/mcp", show_banner=False, log_level="warning")
+    main(*sys.argv[1:])

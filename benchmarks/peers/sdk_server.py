@@ -1,4 +1,7 @@
-"""The official Python SDK's server with one tool, as its documentation starts it; the port is the only argument."""
+"""The official Python SDK's server with the tools of the benchmark, as its documentation starts it.
+
+Arguments: the port, the number of tools beside `echo`, and `stateless` for a server without sessions.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +18,12 @@ def echo(message: str) -> str:
     return message
 
 
+def main(port: str, tools: str, *options: str) -> None:
+    """Serve until SIGTERM."""
+    for number in range(int(tools)):
+        server.add_tool(echo, name=f"tool_{number}")
+    server.run("streamable-http", host="127.0.0.1", port=int(port), stateless_http="stateless" in options)
+
+
 if __name__ == "__main__":
-    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    main(*sys.argv[1:])

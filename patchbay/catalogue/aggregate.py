@@ -121,7 +121,7 @@ def _merge_entries(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor
     owners: dict[str, Owner] = {}
     problems: list[Problem] = []
     for public, claimants in claims.items():
-        reason = _refusal_reason(kind, public, claimants)
+        reason = _refusal_reason(kind, claimants)
         if reason:
             problems.append(Problem(public, reason))
             continue
@@ -161,7 +161,7 @@ def _public_key(kind: str, server: Server, key: str) -> str:
     return public_name(server.name, key) if kind in ("tools", "prompts") else key
 
 
-def _refusal_reason(kind: str, public: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
+def _refusal_reason(kind: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
     if len(claimants) > 1:
         names = ", ".join(sorted({server.name for server, _, _ in claimants}))
         return f"not served at /mcp: {names} have {kind} of this name; they are served at /mcp/<server>"

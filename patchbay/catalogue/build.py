@@ -27,6 +27,7 @@ from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
+from patchbay.kinds.room.kind import RoomCaller
 from patchbay.store import Blobs
 
 ENTRY_MAKERS = (
@@ -42,7 +43,7 @@ class BuildContext:
     """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
 
     `vouched` says whether an operator supplied a row, because only operators may mount servers; `keepers` hold the
-    connections to those. `read` reads a definition.
+    connections to those, `rooms` call the tools of rooms. `read` reads a definition.
     """
 
     blobs: Blobs
@@ -53,6 +54,7 @@ class BuildContext:
     handler_for: HandlerFor = field(default=handler_for)
     keepers: StandingConnections | None = None
     vouched: Callable[[ServerRow], bool] = lambda row: False
+    rooms: RoomCaller | None = None
     read: Callable[[ServerRow, bytes], ReadDefinition] = read_definition
 
 
@@ -153,7 +155,9 @@ def configured_server(
     if found is None:
         raise ConfigError(row.origin, "kind", "expected a kind of server that a configuration alone describes")
     kind, configuration = found
-    parts = configuration.make_parts(ConfiguredServer(row.name, fields, row.origin, context.hub, context.keepers))
+    parts = configuration.make_parts(
+        ConfiguredServer(row.name, fields, row.origin, context.hub, context.keepers, context.rooms)
+    )
     templates = dict(parts.templates)
     problems = [*parts.problems, *_remove_invalid_templates(templates)]
     listing = Listing.of(fields.get("listing", {}))

@@ -15,11 +15,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
+from typing import Any
 from uuid import uuid4
 
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
-from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, Source
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -38,6 +39,7 @@ from patchbay.config import Configs
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
+from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import NAMES_CHANGED, RERUN
@@ -62,7 +64,7 @@ class Catalogue:
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
-    `blob_sources` list the CIDs that other parts of the hub need, so that their blobs are not collected.
+    `rooms` call the tools of the hub's rooms; without them no room is served.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Catalogue:
         handlers: HandlerFor = handler_for,
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
-        blob_sources: Sequence[Source] = (),
+        rooms: RoomCaller | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -85,6 +87,7 @@ class Catalogue:
         self.readonly = False
         self._handlers = handlers
         self._keepers = keepers
+        self._rooms = rooms
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -102,7 +105,7 @@ class Catalogue:
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
-        self._collector = Collector(store, settings.blob_hours * 3600, blob_sources)
+        self._collector = Collector(store, settings.blob_hours * 3600)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pins = Pins(store, self._build_pinned)
@@ -119,6 +122,11 @@ class Catalogue:
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise UnknownServer(f"there is no server {name!r:.140}{hint}")
         raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
+
+    def configuration(self, name: str) -> Mapping[str, Any]:
+        """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
+        row = self._keys[name][0] if name in self._keys else None
+        return self._configs.config(row.config_cid).fields if isinstance(row, ServerRow) and row.config_cid else {}
 
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
         """Return one version of a server; `cid` is that of a version or definition that this name has had.
@@ -221,9 +229,13 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
-            built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
+            before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
+            try:
+                built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
+            except Exception:
+                self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
+                raise
             servers = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
-            self._keys = keys
             self._swap(servers)
             self._connect_mounts()
             # After another change in the meantime a hint is on its way, and the next round announces both.
@@ -350,6 +362,7 @@ class Catalogue:
             self._handlers,
             self._keepers,
             partial(is_from_operator, self.store),
+            self._rooms,
             self._discoveries.read,
         )
 

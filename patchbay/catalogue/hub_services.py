@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,6 +53,8 @@ class CatalogueForHub(CatalogueForReading, Protocol):
     settings: Settings
 
     def rerun(self, name: str, kind: str) -> None: ...
+
+    def configuration(self, name: str) -> Mapping[str, Any]: ...
 
 
 class CatalogueHub:
@@ -137,7 +139,7 @@ class CatalogueHub:
 
     def folder(self, server: str) -> Path:
         """Return the folder for a server's own files."""
-        return self._catalogue.settings.folder_of(server)
+        return self._catalogue.settings.folder_of(server, self._catalogue.configuration(server).get("folder"))
 
     def kept(self, server: str, make: Callable[[], Closing]) -> Any:
         """Return the object that `make` made at the first request of this server; closed when the hub ends.

@@ -21,18 +21,14 @@ from patchbay.boot import (
 )
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import (
-    RowReader,
-    ServerRow,
-    name_problem,
-    parse_row,
-)
+from patchbay.catalogue.rows import ROOM, RowReader, ServerRow, is_of_room, name_problem, parse_row
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
+from patchbay.kinds.room.offers import offer_cids
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
@@ -60,8 +56,8 @@ class Refusal:
 class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
-    `lists` are the lists that mounted servers reported last, as CIDs by server. `listing` is the listing of the
-    aggregate, and its problem, if any.
+    `lists` are the lists that mounted servers and rooms reported last, as CIDs by server. `listing` is the listing of
+    the aggregate, and its problem, if any.
     """
 
     rows: Mapping[str, ServerRow | Refusal]
@@ -93,7 +89,7 @@ class Planner:
         names = self._store.names
         single = (names.get(MCPS), names.get(LISTING), names.get(ROOT))
         revoked = self._revocations.state()
-        return (names.all(SERVERS), names.all(DROP_INS), snapshots.stored_cids(self._store), revoked, *single)
+        return (names.all(SERVERS), names.all(DROP_INS), _reported_lists(self._store), revoked, *single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
@@ -103,7 +99,7 @@ class Planner:
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
-        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), snapshots.stored_cids(self._store)
+        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), _reported_lists(self._store)
         return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
@@ -120,6 +116,9 @@ class Planner:
             own = file is not None and file.definition_cid == row.definition_cid
             if name in self._enable:
                 row = replace(row, enabled=True)
+            if is_of_room(row):
+                yield name, replace(row, origin=ROOM)
+                continue
             if file is None or not own:
                 yield name, _with_mcps_config(row, mcps)
                 continue
@@ -178,6 +177,11 @@ class Planner:
         if text != self._read[0]:
             self._read = (text, self._configs.load_mcps(text))
         return self._read[1]
+
+
+def _reported_lists(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the CIDs of what mounted servers and rooms reported last, by server."""
+    return snapshots.stored_cids(store) | offer_cids(store)
 
 
 def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:

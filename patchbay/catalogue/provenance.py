@@ -16,11 +16,12 @@ from patchbay.catalogue.rows import (
 )
 from patchbay.errors import ContentError
 from patchbay.kind import configured_kind
+from patchbay.kinds.room.offers import WHO
 from patchbay.store import NameChange, Store
 from patchbay.topics import MCPS, SERVERS
 
-OPERATORS = frozenset({"start", "servers/", "command line"})
-"""Authors of moves that count as an operator: import of a boot image, the watched folder, a command."""
+OPERATORS = frozenset({"start", "servers/", "command line", WHO})
+"""Authors of moves that count as an operator: import of a boot image, the watched folder, a command, the rooms."""
 
 MOVES_PER_READ = 500
 

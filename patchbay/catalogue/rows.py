@@ -18,10 +18,13 @@ from patchbay.boot import canonical_json
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
 from patchbay.kind import definition_kinds, kind_named
+from patchbay.kinds.room.offers import SERVER_PREFIX
 from patchbay.store import Blobs
 from patchbay.topics import SERVERS
 
 BOOT = "boot image"
+ROOM = "room"
+"""Origins of rows: the boot image, and a room of this hub."""
 
 RESERVED = frozenset(
     [
@@ -122,4 +125,16 @@ def name_problem(name: str, origin: str = "") -> str | None:
         return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
     if name.lower() == SHIPPED_NAME and origin != BOOT:
         return f"a server cannot be called {name!r}: the hub ships with a server of this name"
+    if is_room_name(name) and origin != ROOM:
+        return f"a server cannot be called {name!r}: names that begin with {SERVER_PREFIX} belong to the hub's rooms"
     return None
+
+
+def is_room_name(name: str) -> bool:
+    """Whether a name is that of a room's server."""
+    return name.lower().startswith(SERVER_PREFIX)
+
+
+def is_of_room(row: ServerRow) -> bool:
+    """Whether a row of the store is that of a room's server; only rooms write rows of such a name."""
+    return row.name.startswith(SERVER_PREFIX)

@@ -22,6 +22,7 @@ from patchbay.catalogue.rows import (
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer
+from patchbay.kind import kind_named
 from patchbay.store import NameChange, Store
 from patchbay.topics import CHANGED, CHANGES, LISTS, SERVED, SERVERS
 
@@ -175,6 +176,12 @@ def unknown_version(name: str, cid: str) -> UnknownServer:
     return UnknownServer(f"the server {name!r:.140} has never had the version {cid!r:.140}")
 
 
+def has_changing_lists(server: Server) -> bool:
+    """Whether the lists of one version of a server can change at any time."""
+    configuration = kind_named(server.kind).configuration
+    return server.upstream is not None or (configuration is not None and configuration.is_changing)
+
+
 class Pins:
     """Servers by name and CID, built once; a bounded cache holds the most recently used."""
 
@@ -195,7 +202,7 @@ class Pins:
         if server is None:
             server = self._build(self.row(name, version), version)
         with self._lock:
-            if server.upstream is None:  # the lists of a mounted server can change at any time
+            if not has_changing_lists(server):
                 self._kept[name, version] = server
                 self._kept.move_to_end((name, version))
             while len(self._kept) > MAX_PINNED_SERVERS:

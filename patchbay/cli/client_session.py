@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
@@ -41,6 +41,8 @@ from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.views.terminal import is_terminal
 
 Command = Callable[..., Any]
+Listener = Callable[[str, Mapping[str, Any]], None]
+"""Gets the method and the params of a notification."""
 
 POSITIVE_SECONDS = click.FloatRange(min=0, min_open=True)
 
@@ -67,10 +69,11 @@ def open_session(
     answers: Answers | None = None,
     level: str | None = None,
     creates: bool = False,
+    listener: Listener | None = None,
 ) -> Iterator[ClientSession]:
     """Open everything that a command needs to reach servers; close it after the block.
 
-    With `creates` the command may create the store of the local hub.
+    With `creates` the command may create the store of the local hub. `listener` gets notifications outside requests.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -81,8 +84,7 @@ def open_session(
     signin = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
     with ExitStack() as stack:
         stack.enter_context(_quiet_logs())
-        contracts = ContractBlobs(settings)
-        stack.callback(contracts.close)
+        contracts = stack.enter_context(closing(ContractBlobs(settings)))
 
         @cache
         def local_hub() -> Any:
@@ -108,7 +110,7 @@ def open_session(
                     signin=signin,
                     exchange=exchange,
                     log_level=level,
-                    quick=True,
+                    **_listening(listener),
                 )
 
         connections = stack.enter_context(ConnectionPool(open_connection))
@@ -119,6 +121,11 @@ def open_session(
         )
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
+
+
+def _listening(listener: Listener | None) -> dict[str, Any]:
+    """Return the options of a connection with or without a listener; only one without may begin quickly."""
+    return {"quick": True} if listener is None else {"listener": listener}
 
 
 @contextmanager

@@ -44,7 +44,9 @@ def handler_for(
 class Handlers:
     """How one hub makes its handlers. `isolation` and `memory` (MiB) are defaults.
 
-    `folder_of` returns the folder for a server's own files, `writes` are folders that all servers may change.
+    `folder_of` returns the folder for a server's own files, from the server's name and the field `folder` of its
+    configuration; `writes` are folders that all servers may change; a configured folder must not overlap the
+    `hub_folders`.
 
     Raises ConfigError for an unknown isolation.
     """
@@ -52,8 +54,9 @@ class Handlers:
     hosts: WorkerPool | None = None
     isolation: str = INLINE
     memory: int = DEFAULT_MEMORY_MIB
-    folder_of: Callable[[str], Path] | None = None
+    folder_of: Callable[[str, str | None], Path] | None = None
     writes: tuple[str, ...] = ()
+    hub_folders: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:
@@ -63,6 +66,24 @@ class Handlers:
         """Return the limits of a server's processes. Raises ConfigError for a sandbox that is not available."""
         writes = (*self.writes, *config.get("writes", ()))
         return Limits(config.get("memory", self.memory), is_sandboxed(config, inline, name), writes)
+
+    def folder(self, config: Mapping[str, Any], name: str) -> Path | None:
+        """Return the folder for a server's own files; None without a hub.
+
+        The code of the server may read and change everything in this folder, so a configured folder must not contain,
+        or lie inside, a folder of the hub. Raises ConfigError.
+        """
+        configured = config.get("folder")
+        if configured is not None:
+            wanted = Path(configured).expanduser().resolve()
+            for taken in map(Path.resolve, self.hub_folders):
+                if wanted.is_relative_to(taken) or taken.is_relative_to(wanted):
+                    raise ConfigError(
+                        f"the configuration of {name}",
+                        "folder",
+                        f"expected a folder apart from those of the hub; {configured} overlaps {taken}",
+                    )
+        return self.folder_of(name, configured) if self.folder_of is not None else None
 
     def __call__(
         self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None

@@ -87,9 +87,6 @@ class Caller:
         """The owner of this caller's request ids: its session or its connection. None: it cannot cancel by id."""
         return self.session.nonce if self.session is not None else self.wire.connection
 
-    def declares(self, capability: str) -> bool:
-        return isinstance(self.capabilities.get(capability), dict)
-
     def extends(self, extension: str) -> bool:
         """Whether this message declares the extension with this id."""
         declared = self.capabilities.get("extensions")

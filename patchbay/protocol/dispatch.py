@@ -47,8 +47,8 @@ RELAYED = frozenset(
 class Dispatcher:
     """Answers messages with the services of the hub. Safe to use from many threads.
 
-    `places` limits the streams that only listen, over all transports; each holds a thread. `streams` holds the bodies
-    of answers that are being streamed.
+    `places` limits the streams that only listen, over all transports. `streams` holds the bodies of answers that are
+    being streamed.
     """
 
     def __init__(self, desk: HubServices) -> None:

@@ -62,7 +62,7 @@ class ToolRun:
         self._hub = hub
         self._reference = reference
         self._whole: dict[str, Any] | None = None
-        self._promised = "outputSchema" in descriptor.wire and server.upstream is None
+        self._promised = "outputSchema" in descriptor.wire and descriptor.source != "upstream"
         self._remembered = descriptor.name in server.tools_with_stored_output
         self.fold = ValueFold(self._promised) if passed_on and not self._remembered else Fold()
         self.events: Events = folded(server.activate(descriptor, call), self.fold, self._checked)
@@ -189,9 +189,9 @@ def nearest(name: str, known: Mapping[str, Any]) -> str:
 def _argument_problems(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> list[dict[str, str]]:
     """Return the problems of arguments as `{path, message}`; empty if they fit the tool's schema.
 
-    A mounted server checks its arguments itself.
+    A server that is mounted, or shared in a room, checks its arguments itself.
     """
-    if server.upstream is not None:
+    if descriptor.source == "upstream":
         return []
     return misfits(_checker(server, "inputSchema", descriptor), descriptor.wire["inputSchema"], arguments)
 

@@ -24,7 +24,7 @@ A way in that keeps no connection (`POST`): `room.resume(principal, session_id)`
 process it is; `receipt.seq`, `receipt.refusal` and `receipt.answers` say at once what came of an envelope.
 
 MCP: `room.tools()` lists what can be called (descriptors with digests); `room.call(server_id, tool, arguments,
-principal, ttl)` yields the events of one activation and its ending. `patchbay.rooms.room.TOOLS_TOPIC` + room id is the
+principal, ttl)` yields the events of one activation and its ending. `patchbay.topics.ROOM_TOOLS` + room id is the
 topic of the store's bus that says that the tools have changed.
 
 Pages: `rooms.all()`, `room.state()`, `room.state_cid`, `room.seq`, `room.head`, `room.lines(after, principal)` (the

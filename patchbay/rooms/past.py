@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Delivery
-from patchbay.rooms.folding.rights import visible_from
+from patchbay.rooms.folding.rights import NOTHING, visible_from
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.contents import is_kept
 from patchbay.rooms.record.envelope import Json, hub_envelope
@@ -36,8 +36,11 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
 
 
 def visible_for(room: RoomCore, principal: str) -> int:
-    """Return the seq of the first entry that a principal may see."""
+    """Return the seq of the first entry that a principal may see, under whichever name it has in the room."""
     names = (principal, room.pseudonym(principal))
+    members = room.state_now["members"]
+    if any(members.get(name, {}).get("membership") == "banned" for name in names):
+        return NOTHING
     return min(visible_from(room.state_now, name) for name in names)
 
 

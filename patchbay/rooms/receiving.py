@@ -101,6 +101,11 @@ def _stream(desk: Reception, session: RoomSession, envelope: Json) -> None:
     desk.room.feed.publish(envelope)
 
 
+def _pass_on(desk: Reception, session: RoomSession, envelope: Json) -> None:
+    _need(desk.room, session, "speak")
+    desk.room.feed.publish(envelope)
+
+
 def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
     decision = decide(room.state_now, session.id, action)
     if not decision:
@@ -217,6 +222,8 @@ HANDLES: Mapping[str, Handle] = {
     "act.rationale": _append,
     "act.intent": _append,
     "presence.part": _part,
+    "presence.heartbeat": _pass_on,
+    "state.patch": _pass_on,
     "flow.pause": _pause,
     "flow.resume": _resume,
     "flow.nack": _nack,

@@ -21,6 +21,7 @@ from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.client_calls import call_tool
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.offers import keep_room_offer
 from patchbay.rooms.session import RoomSession
 from patchbay.store import Store
 from patchbay.topics import ROOM_TOOLS
@@ -29,7 +30,7 @@ TOGETHER = 32
 """Sessions that leave at the same time when the hub ends, so that the store takes their entries in one step."""
 
 TOOL_TYPES = frozenset(
-    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part"}
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part", "room.policy"}
 )
 
 
@@ -48,6 +49,7 @@ class Room:
         self._members.desk = Reception(self.core, self._calls, self._gateway, self._members)
         self.liveness = Liveness(self._members)
         self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
+        keep_room_offer(self.core)
 
     # who is here
 
@@ -142,6 +144,10 @@ class Room:
         self.core.run_later()
         self._calls.expire(now_ms())
 
+    def next_deadline(self) -> int | None:
+        """Return when the next call is over its time (Unix time in milliseconds), None without open calls."""
+        return self._calls.next_deadline()
+
     def end_lost_sessions(self) -> None:
         """End the sessions that are alive in no process."""
         for id in self.liveness.lost():
@@ -156,4 +162,8 @@ class Room:
     def _notice(self, logged: Logged) -> None:
         forget_redacted(self.core, logged)
         if logged.entry.envelope["type"] in TOOL_TYPES:
-            self.core.later(lambda: self.core.store.bus.publish(ROOM_TOOLS + self.id))
+            self.core.later(self._announce_tools)
+
+    def _announce_tools(self) -> None:
+        keep_room_offer(self.core)
+        self.core.store.bus.publish(ROOM_TOOLS + self.id)

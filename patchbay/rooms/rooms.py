@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.errors import PatchbayError, StaleUpdate
+from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.fold import Fold, fold
@@ -24,8 +25,9 @@ from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
+from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
-from patchbay.topics import ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOMS
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOMS
 
 log = logging.getLogger(__name__)
 
@@ -123,10 +125,12 @@ class Rooms:
         topic = f"{ROOM_LOGS}{id}"
         self.store.journal.append_all([(topic, entry.data, None)], {topic: 0})
         try:
-            self.store.names.move({ROOMS + name: id}, "rooms", "a room was created", {ROOMS + name: None})
+            moved = {ROOMS + name: id} | row_names(self.store, name, id)
+            self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
             self.store.journal.trim(f"{ROOM_LOGS}{id}", 0)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
+        self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
     def open(self, room: str, principal: str = "") -> Room:
@@ -159,9 +163,23 @@ class Rooms:
         for room in rooms:
             room.close()
         if thread is not None:
+            # The thread waits for the bus: end its wait.
+            self.store.bus.publish(ROOM_NEWS)
             thread.join()
 
     # the thread that keeps rooms going
+
+    def start(self) -> None:
+        """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
+        if self.store.names.all(ROOM_OFFERS):
+            with self._lock:
+                self._start()
+
+    def _open_offering(self) -> None:
+        for one in self.all():
+            offer = load_offer(self.store, SERVER_PREFIX + one.name)
+            if offer is not None and offer.tools and not self._ending.is_set():
+                self.open(one.id)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -169,20 +187,33 @@ class Rooms:
             self._thread.start()
 
     def _run(self) -> None:
-        beaten = time.monotonic()
-        with self.store.bus.subscribe([ROOM_NEWS + "*", ROOM_ALIVE + "*"], 4096) as subscription:
+        try:
+            self._open_offering()
+        except Exception:
+            log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
+        beaten = ticked = time.monotonic()
+        with self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
-                found = subscription.get(TICK_SECONDS)
+                found = subscription.get(self._until_next_deadline())
                 try:
                     if found is not None:
                         self._heard(*found)
-                    else:
+                    now = time.monotonic()
+                    if found is None or now - ticked > TICK_SECONDS:
+                        ticked = now
                         self._tick_all()
-                    if time.monotonic() - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
-                        beaten = time.monotonic()
+                    if now - beaten > min(BEAT_SECONDS, self.bounds.idle / 3):
+                        beaten = now
                         self._beat()
                 except Exception:
                     log.exception("a room could not be kept going; the next round tries again")
+
+    def _until_next_deadline(self) -> float:
+        """Seconds until a call is over its time, at most TICK_SECONDS."""
+        with self._lock:
+            deadlines = [one for room in self._open.values() if (one := room.next_deadline()) is not None]
+        left = (min(deadlines) - time.time() * 1000) / 1000 if deadlines else TICK_SECONDS
+        return max(0.0, min(TICK_SECONDS, left))
 
     def _heard(self, topic: str, message: bytes) -> None:
         kind, _, id = topic.partition("/")

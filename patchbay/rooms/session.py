@@ -112,6 +112,10 @@ class RoomSession:
         self._listeners = (*self._listeners, wake)
         wake()
 
+    def stop_listening(self, wake: Callable[[], None]) -> None:
+        """Call `wake` no more."""
+        self._listeners = tuple(one for one in self._listeners if one != wake)
+
     def wake(self) -> None:
         """Say that there is something to read."""
         self._news.set()

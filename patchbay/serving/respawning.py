@@ -8,6 +8,7 @@ stop the hub. Here the supervisor continues: the first replacement starts at onc
 from __future__ import annotations
 
 import time
+from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from granian.server.mp import MPServer
@@ -16,6 +17,9 @@ FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
 LOOK_SECONDS = 0.1
 """Time between two checks whether the hub is to stop."""
+
+START_SECONDS = 60.0
+"""How long an old worker stays at most while its replacement starts."""
 
 QUIET_SECONDS = 60.0
 """Time without an ended worker after which the next replacement starts at once again."""
@@ -40,10 +44,14 @@ class Backoff:
 
 
 class Supervisor(MPServer):
-    """The web server with a growing pause between replacements; each worker has `python_threads` threads."""
+    """The web server with a growing pause between replacements; each worker has `python_threads` threads.
 
-    def __init__(self, *arguments: Any, python_threads: int, **options: Any) -> None:
+    Each worker releases `started` once it serves. On SIGHUP an old worker ends only after that.
+    """
+
+    def __init__(self, *arguments: Any, python_threads: int, started: Semaphore, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._started = started
         self._backoff = Backoff()
         self._python_threads = python_threads
 
@@ -59,5 +67,27 @@ class Supervisor(MPServer):
             if self.interrupt_signal:
                 return
             time.sleep(min(left, LOOK_SECONDS))
-        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        if delay:
+            for worker in workers:
+                self._replace(worker, spawn_target, target_loader)
+        else:
+            super()._respawn_workers(workers, spawn_target, target_loader)
         self.respawned_wrks.clear()  # the web server finds a crash loop by these entries, and would stop the hub
+
+    def _replace(self, place: int, spawn_target: Any, target_loader: Any) -> None:
+        """Start a worker, and end the one that it replaces once it serves."""
+        while self._started.acquire(block=False):
+            continue
+        old: Any = self.wrks.pop(place)
+        new: Any = self._spawn_worker(place, spawn_target, target_loader)
+        new.start()
+        self.wrks.insert(place, new)
+        until = time.monotonic() + START_SECONDS
+        while not self._started.acquire(timeout=LOOK_SECONDS):
+            if self.interrupt_signal or not new.is_alive() or time.monotonic() > until:
+                break
+        old.terminate()
+        old.join(self.workers_kill_timeout)
+        if old.is_alive():
+            old.kill()
+            old.join()

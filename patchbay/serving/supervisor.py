@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import wait
+from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces, RuntimeModes
@@ -30,6 +31,7 @@ from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
+from patchbay.serving.descriptors import ensure_descriptors
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts
 from patchbay.serving.hub_url import authority, hub_url, reachable
@@ -77,6 +79,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
+    settings = ensure_descriptors(settings)
     lock = claim_folder(settings.data) if settings.store != "memory" else None
     if lock is not None:
         # A worker that outlives the supervisor ends its calls; the next hub may claim the folder meanwhile.
@@ -84,11 +87,12 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
     announced, refused = OnceAcrossProcesses(), OnceAcrossProcesses()
+    started = multiprocessing.Semaphore(0)
     code: Any = exit_codes.OK
     try:
-        supervisor(settings).serve(
+        supervisor(settings, started).serve(
             spawn_target=serve_natively,
-            target_loader=partial(application, settings, announced, refused, extend),
+            target_loader=partial(application, settings, announced, refused, started, extend),
             wrap_loader=False,
         )
     except SystemExit as end:
@@ -96,8 +100,11 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     return code if refused.first() else exit_codes.USAGE
 
 
-def supervisor(settings: Settings) -> MPServer:
-    """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request."""
+def supervisor(settings: Settings, started: Semaphore) -> MPServer:
+    """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request.
+
+    Each worker releases `started` once it serves.
+    """
     return Supervisor(
         "patchbay.app:create_app",
         address=settings.host,
@@ -108,6 +115,7 @@ def supervisor(settings: Settings) -> MPServer:
         workers=settings.workers,
         runtime_mode=RuntimeModes.mt,
         python_threads=settings.threads + EXTRA_THREADS,
+        started=started,
         # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
@@ -125,6 +133,7 @@ def application(
     settings: Settings,
     announced: OnceAcrossProcesses,
     refused: OnceAcrossProcesses,
+    started: Semaphore,
     extend: Callable[[Any], None] | None = None,
 ) -> Front:
     """The front of one worker, with its drain attached to the signals of this process. Runs in the worker.
@@ -158,7 +167,7 @@ def application(
     threading.Thread(
         target=_end_with_parent, args=(settings.drain + KILL_GRACE_SECONDS,), name="parent", daemon=True
     ).start()
-    announce = (settings, announced, serving, app.extensions["operators"])
+    announce = (settings, announced, serving, started, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     leave_out_what_lasts()
     return front
@@ -214,12 +223,15 @@ def _end_with_parent(seconds: float) -> None:
         os._exit(exit_codes.FAILED)
 
 
-def _announce(settings: Settings, announced: OnceAcrossProcesses, serving: threading.Event, operators: Any) -> None:
-    """Set `serving` once this worker does, then say where the hub is once it is ready, in one worker only."""
+def _announce(
+    settings: Settings, announced: OnceAcrossProcesses, serving: threading.Event, started: Semaphore, operators: Any
+) -> None:
+    """Set `serving` and release `started` once this worker serves; say where the hub is, in one worker only."""
     pause = threading.Event()
     while not _in_main_loop():
         pause.wait(READY_POLL_SECONDS)
     serving.set()
+    started.release()
     while not ready(settings):
         pause.wait(READY_POLL_SECONDS)
     if announced.first():

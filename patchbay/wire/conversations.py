@@ -49,7 +49,7 @@ class Busy(PatchbayError):
     status = 503
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"busy: {most} calls are running, which are the most; try again later")
+        super().__init__(f"busy: {most} calls are running, which is the limit; try again later")
 
 
 class Conversation:

@@ -32,7 +32,6 @@ from patchbay.wire.cors import with_cors
 from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
-    Holding,
     McpHeaders,
     accepted,
     check_json,
@@ -42,6 +41,7 @@ from patchbay.wire.request_bodies import (
 from patchbay.wire.request_checks import check_head
 from patchbay.wire.responses import (
     JSON,
+    ClosingBody,
     ListeningBody,
     Reply,
     StartResponse,
@@ -90,7 +90,7 @@ class McpOverHttp:
         except BaseException:
             release_body(environ)
             raise
-        return Holding(body, environ) if HELD in environ else body
+        return ClosingBody(body, lambda: release_body(environ)) if HELD in environ else body
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
@@ -181,7 +181,9 @@ class McpOverHttp:
     def _listen(self, said: Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
-        caller = replace(caller, wire=replace(caller.wire, waits=True))
+        # A copy of the headers: those of the request keep its whole environ, which no stream needs.
+        wire = replace(caller.wire, waits=True, headers=dict(caller.wire.headers or {}))
+        caller = replace(caller, wire=wire)
 
         def begin() -> Reply:
             answers = self.dispatcher.answer(said, caller, server)
@@ -233,7 +235,7 @@ class McpOverHttp:
             reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
         else:
             changes = desk.listeners.stream(server, session, last[1] if last else None)
-            reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller))))
+            reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))))
         return _with_session(reply, caller)
 
     def _delete(self, caller: Caller) -> Reply:

@@ -11,7 +11,7 @@ Source: RFC 9110, section 8.6; RFC 9112, section 6.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,6 @@ from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.wire.front.requests import ARRIVED_SINCE
-from patchbay.wire.responses import ClosingBody
 
 BODIES = "patchbay.bodies"
 """Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
@@ -140,25 +139,11 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     return body
 
 
-def release_body(environ: Mapping[str, Any]) -> None:
-    """Give back the bytes that the request took of the budget for parsed bodies."""
-    held = environ.get(HELD)
+def release_body(environ: MutableMapping[str, Any]) -> None:
+    """Give back the bytes that the request took of the budget for parsed bodies; a second time does nothing."""
+    held = environ.pop(HELD, None)
     if held:
         environ[BODIES].parsed.give_back(held)
-
-
-class Holding(ClosingBody):
-    """The answer to a request with a large body; it holds the request's part of the budget until its end."""
-
-    def __init__(self, body: Iterable[bytes], environ: Mapping[str, Any]) -> None:
-        super().__init__(body, self._release)
-        self._environ = environ
-        self._closed = False
-
-    def _release(self) -> None:
-        if not self._closed:
-            self._closed = True
-            release_body(self._environ)
 
 
 def _announced(text: str | None) -> int | None:

@@ -20,6 +20,7 @@ from patchbay.protocol.results.large import Keep
 from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
+from patchbay.protocol.versions import Revision
 from patchbay.settings import Settings
 from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming
@@ -44,7 +45,7 @@ def stream_body(
     `keep` stores parts that are too large for an event.
     """
     recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
-    frames = _framed(first, answers, caller, recorder, keep)
+    frames = _framed(_frames(first, answers, caller, recorder, keep), recorder)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
@@ -106,15 +107,9 @@ def _finish(frames: Iterator[bytes]) -> None:
         pass
 
 
-def _framed(
-    first: Message | Sign | None,
-    answers: Iterator[Message | Sign],
-    caller: Caller,
-    recorder: Recorder | None,
-    keep: Keep,
-) -> Iterator[bytes]:
+def _framed(frames: Iterator[bytes], recorder: Recorder | None) -> Iterator[bytes]:
     try:
-        yield from _frames(first, answers, caller, recorder, keep)
+        yield from frames
     finally:
         if recorder is not None:
             recorder.leave()
@@ -174,7 +169,7 @@ def replay_body(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> Iterator[
             yield COMMENT if isinstance(item, Pause) else event(item[1], item[0])
 
 
-def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], caller: Caller) -> Iterator[bytes | Wait]:
+def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], revision: Revision) -> Iterator[bytes | Wait]:
     """Yield a session's GET stream; in a revision with priming events it begins with its number."""
     for item in changes:
         if isinstance(item, Wait):
@@ -182,6 +177,6 @@ def listener_body(changes: Iterator[NumberedMessage | Pause | Wait], caller: Cal
         elif isinstance(item, Pause):
             yield COMMENT
         elif item.message is None:
-            yield priming(f"{LISTENER}-{item.number}") if caller.revision.priming else COMMENT
+            yield priming(f"{LISTENER}-{item.number}") if revision.priming else COMMENT
         else:
             yield event(encode(item.message), None if item.number is None else f"{LISTENER}-{item.number}")

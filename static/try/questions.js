@@ -62,7 +62,7 @@ function sampling(params, answer, refuse) {
     el("header", {}, el("span", { class: "tag warm" }, role)), contentBlocks(Array.isArray(content) ? content : [content], null)));
   const send = () => answer({ role: "assistant", model: "a person", stopReason: "endTurn",
     content: { type: "text", text: reply.value } });
-  const formElement = form([reply], send, "Send the answer");
+  const formElement = form([reply], send, "Send the model's answer");
   formElement.querySelector(".actions").append(button("Refuse", () => refuse("the user refused")));
   return [el("p", {}, el("strong", {}, "The tool asks for an answer of a language model. Write the answer yourself.")),
     params.systemPrompt ? el("p", { class: "soft prose" }, params.systemPrompt) : "", ...messages, formElement];

@@ -9,9 +9,7 @@ from typing import Any
 import orjson
 
 from tests.hubs import BOTH, Answer, sse_messages
-from tests.serving.running import (
-    Hub,
-)
+from tests.serving.running import Hub
 from tests.waiting import BOUND
 
 

@@ -11,9 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from tests.hubs import BOTH, modern_request, sse_messages
-from tests.serving.running import (
-    Hub,
-)
+from tests.serving.running import Hub
 from tests.waiting import BOUND
 
 NEVER_SENT: Mapping[str, str] = {}

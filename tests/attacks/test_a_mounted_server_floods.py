@@ -12,11 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.serving.running import (
-    Hub,
-    Worker,
-    running,
-)
+from tests.serving.running import Hub, Worker, running
 from tests.waiting import BOUND, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")

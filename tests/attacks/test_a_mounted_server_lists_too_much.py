@@ -16,10 +16,7 @@ import pytest
 
 from patchbay.views.hidden_characters import find_hidden_character
 from tests.attacks.posting import post
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.process

@@ -13,10 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.leading import leading
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND, until
 
 SAID = '''"""Says."""

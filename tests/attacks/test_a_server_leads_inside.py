@@ -24,9 +24,7 @@ from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import PatchbayError
 from tests.attacks.leading import Leading, Witness, leading, witness
 from tests.checkout import ROOT
-from tests.serving.running import (
-    running,
-)
+from tests.serving.running import running
 from tests.waiting import BOUND, until
 
 HERE = (

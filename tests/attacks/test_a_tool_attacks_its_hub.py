@@ -21,10 +21,7 @@ from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES, PRIVACY
 from tests.attacks.attackers import WAYS, attack, attack_with_power, attacked, command, is_refused
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-    marks,
-)
+from tests.serving.running import Hub, marks
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

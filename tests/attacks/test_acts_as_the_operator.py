@@ -18,10 +18,7 @@ import pytest
 
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
 from patchbay.web.operator.operators import MAX_WRONG_TOKENS
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process

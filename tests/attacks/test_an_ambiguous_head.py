@@ -12,10 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND
 
 MARK = '''"""Mark."""

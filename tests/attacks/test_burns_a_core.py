@@ -14,11 +14,7 @@ import pytest
 
 from patchbay.documents.search import MAX_SEARCH_SECONDS
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-    Worker,
-    running,
-)
+from tests.serving.running import Hub, Worker, running
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process

@@ -11,10 +11,7 @@ import pytest
 
 from tests.attacks.requests import ask, call, fill_in, send
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

@@ -75,7 +75,7 @@ def test_a_call_whose_last_output_cannot_be_kept_succeeds(hub: Hub) -> None:
         answer = call(hub, "greet", arguments={"name": "disk"})
     assert (answer.status, answer.text) == (200, "hello disk")
     assert not answer.result.get("isError")
-    hub.line_with("the last output of disk.greet is not kept")
+    hub.line_with("the last output of disk.greet is not stored")
     call(hub, "greet", arguments={"name": "again"})
     read = post(
         hub,

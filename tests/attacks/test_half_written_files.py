@@ -9,10 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.process

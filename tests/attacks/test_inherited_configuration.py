@@ -65,5 +65,5 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
         assert shown(hub.get("/servers.json")[1], "echo")["status"] == "off"
         home = hub.get("/")[1].decode()
         assert hub.end() == 0
-    assert "cannot be used" in home
+    assert "Until it is corrected" in home
     assert "its earlier value" in home

@@ -16,11 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.running import (
-    Hub,
-    Worker,
-    running,
-)
+from tests.serving.running import Hub, Worker, running
 from tests.waiting import BOUND, until
 
 THREADS, CONNECTIONS = 64, 96

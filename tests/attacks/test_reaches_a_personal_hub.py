@@ -69,11 +69,11 @@ def test_an_open_hub_serves_strangers_who_change_nothing(tmp_path: Path) -> None
     with running(tmp_path, "--access", "open", "--allowed-hosts", "localhost,127.0.0.1,hub.example") as hub:
         assert sent(hub.port, "POST", "/mcp/echo", CALL, POSTED | proxy)[0] == 200
         assert (
-            "everybody who reaches this hub"
+            "everyone who can reach this hub"
             in sent(hub.port, "GET", "/servers", b"", {"Accept": "text/html"} | proxy)[2]
         )
         assert sent(hub.port, "PUT", "/variables/stolen", b"1", proxy)[0] == 401
-        assert hub.line_with("everybody who reaches this hub")
+        assert hub.line_with("everyone who can reach this hub")
         for page in PAGES:
             for stranger in ({}, proxy, {"X-Forwarded-For": "192.0.2.7"}):
                 text = sent(hub.port, "GET", page, b"", {"Accept": "text/html"} | stranger)[2]

@@ -11,9 +11,7 @@ import pytest
 from patchbay.activity.call_recording import digest_of
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.attacks.requests import ask, call, send
-from tests.serving.running import (
-    Hub,
-)
+from tests.serving.running import Hub
 from tests.waiting import until
 
 pytestmark = pytest.mark.process

@@ -13,10 +13,7 @@ import pytest
 
 from patchbay.store import DATABASE_FILE as FILE
 from tests.checkout import ROOT
-from tests.serving.running import (
-    refused,
-    running,
-)
+from tests.serving.running import refused, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

@@ -12,9 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.serving.running import (
-    Hub,
-)
+from tests.serving.running import Hub
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser

@@ -82,7 +82,7 @@ AT_ONCE = ("test_input_required_result_multiple_inputs", "test_input_required_re
 FAILING = ("test_error_handling", "failing_job", "protocol_error_job")
 
 Replies = list[tuple[str, dict[str, Any]]]
-SEND, MODEL, FOLDERS = "Send the answer", "Send the answer", "Send the folders"
+SEND, MODEL, FOLDERS = "Send the answer", "Send the model's answer", "Send the folders"
 NAME: tuple[str, dict[str, Any]] = (SEND, {"name": "Ada"})
 CONFIRM: tuple[str, dict[str, Any]] = (SEND, {"ok": True})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -60,13 +60,6 @@ def test_of_a_tools_state_only_the_present_values_stay(store: Store, clock: Cloc
     assert store.blobs.missing([old, new]) == [old]
 
 
-def test_blobs_that_another_part_of_the_hub_needs_stay(store: Store, clock: Clock) -> None:
-    entry = store.blobs.put(b"said in a room")
-    clock.now += 10 * GRACE
-    assert Collector(store, GRACE, [lambda: [entry]]).collect() == Collected(0, 0)
-    assert Collector(store, GRACE).collect() == Collected(1, 14)
-
-
 @pytest.mark.parametrize("base", ["base16", "base32", "base36", "base58btc", "base64", "base64url", "base32upper"])
 def test_a_reference_counts_in_every_spelling_of_a_cid(base: str) -> None:
     from multiformats import CID
@@ -80,23 +73,16 @@ def test_a_name_that_moves_during_a_collection_keeps_its_blob(clock: Clock, monk
     store = MemoryStore()
     late, lost = store.blobs.put_many([b"late", b"lost"])
     clock.now += 10 * GRACE
-    listed = store.collection.older_than
+    listed = store.names.all
 
-    def move_after_listing(at: float) -> list[str]:
-        found = listed(at)
-        monkeypatch.setattr(store.collection, "older_than", listed)
+    def move_after_listing() -> Mapping[str, str]:
+        found = listed()
+        monkeypatch.setattr(store.names, "all", listed)
+        store.names.move({"variables/late": late}, "me", "test")
         return found
 
-    collector = Collector(store, GRACE, [lambda: move_once()])
-    moved: list[int] = []
-
-    def move_once() -> list[str]:
-        if not moved:
-            moved.append(store.names.move({"variables/late": late}, "me", "test"))
-        return []
-
-    monkeypatch.setattr(store.collection, "older_than", move_after_listing)
-    assert collector.collect() == Collected(1, 4)
+    monkeypatch.setattr(store.names, "all", move_after_listing)
+    assert Collector(store, GRACE).collect() == Collected(1, 4)
     assert store.blobs.missing([late, lost]) == [lost]
 
 

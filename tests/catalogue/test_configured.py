@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.catalogue.contents.configuration import MOVES_PER_READ, ConfigurationContents, describes_hub
+from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES, MOVES_PER_READ, ConfigurationContents
 from patchbay.cid import cid_of
 from patchbay.store import Store
 
@@ -17,9 +17,9 @@ def test_names_of_the_configuration_describe_the_hub_and_those_of_stored_values_
         "root",
         "boot",
     ):
-        assert describes_hub(name)
+        assert name.startswith(CONFIGURATION_PREFIXES)
     for name in ("state/echo/key", "dropins/echo", "lists/echo", "server", ""):
-        assert not describes_hub(name)
+        assert not name.startswith(CONFIGURATION_PREFIXES)
 
 
 def test_a_content_is_reached_from_a_name_over_any_number_of_steps_and_stays_so(store: Store) -> None:

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from patchbay.documents.search_results import MAX_CONTENT_BYTES
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.waiting import until
 
 

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hubs import (
-    MODERN,
-    Hub,
-)
+from tests.hubs import MODERN, Hub
 from tests.protocol.test_tools import listed
 from tests.waiting import until
 

@@ -12,9 +12,7 @@ from click.testing import CliRunner, Result
 
 from patchbay.cli.commands.patchbay import main
 from tests.client.reaching import SCRIPTED
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.waiting import until
 
 PIPED = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"

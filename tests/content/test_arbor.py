@@ -11,11 +11,7 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from tests.hubs import (
-    MODERN,
-    Hub,
-    modern_request,
-)
+from tests.hubs import MODERN, Hub, modern_request
 from tests.waiting import until
 
 READING = {

@@ -11,14 +11,7 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import (
-    BOTH,
-    MODERN,
-    Answer,
-    Hub,
-    modern_request,
-    sse_messages,
-)
+from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request, sse_messages
 from tests.waiting import until
 
 DEFINITION = (ROOT / "reference_templates/servers/definitions/bash.py").read_text()

@@ -14,10 +14,7 @@ import pytest
 
 from patchbay.kinds.python.workers.fork_server_client import ALLOWED
 from tests.checkout import ROOT
-from tests.hubs import (
-    Answer,
-    Hub,
-)
+from tests.hubs import Answer, Hub
 from tests.kinds.calls import alive
 from tests.protocol.native.natives import items
 from tests.waiting import until

@@ -13,10 +13,7 @@ import pytest
 from patchbay.cid import cid_of
 from tests.checkout import ROOT
 from tests.content.model_endpoint import KEY, Endpoint
-from tests.hubs import (
-    Answer,
-    Hub,
-)
+from tests.hubs import Answer, Hub
 from tests.protocol.native.natives import items
 from tests.waiting import until
 

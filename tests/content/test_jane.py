@@ -10,10 +10,7 @@ import orjson
 import pytest
 
 from tests.checkout import ROOT
-from tests.hubs import (
-    MODERN,
-    Hub,
-)
+from tests.hubs import MODERN, Hub
 from tests.waiting import until
 
 READING = {"get_stdlib", "get_spec", "list_stdlibs", "list_specs", "search"}
@@ -244,6 +241,39 @@ def test_the_folder_is_what_the_settings_say(tmp_path: Path) -> None:
         assert not (tmp_path / "data/jane").exists()
         done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
         assert (tmp_path / "data/jane/specs/hub/a/rooms.md").exists()
+    finally:
+        hub.close()
+
+
+def jane_with(folder: Path) -> dict[str, str]:
+    """Files of a server `jane` that stores its documents in this folder."""
+    config = orjson.loads((ROOT / "reference_templates/mcps/configs/jane.json").read_bytes())
+    config = {key: value for key, value in config.items() if key != "resources_transform_cid"}
+    source = (ROOT / "reference_templates/servers/definitions/jane.py").read_text()
+    return {"jane.py": source, "jane.mcp.json": orjson.dumps(config | {"folder": str(folder)}).decode()}
+
+
+def test_the_configuration_names_the_folder_and_another_folder_has_other_documents(tmp_path: Path) -> None:
+    """The folder is a field of the server's configuration; a change of it needs no restart."""
+    hub = Hub(tmp_path, jane_with(tmp_path / "one"))
+    try:
+        done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
+        assert (tmp_path / "one/specs/hub/a/rooms.md").exists() and not (tmp_path / "data/jane").exists()
+        for name, text in jane_with(tmp_path / "two").items():
+            (hub.servers / name).write_text(text)
+        until(lambda: hub.catalogue.find("jane").config["folder"] == str(tmp_path / "two"))
+        assert done(hub, "list_specs", {})["projects"] == []
+        done(hub, "create_document", {**AT, "title": "Rooms", "content": "two"})
+        assert (tmp_path / "two/specs/hub/a/rooms.md").exists()
+    finally:
+        hub.close()
+
+
+def test_the_setting_of_the_folder_takes_precedence_over_the_configuration(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, jane_with(tmp_path / "configured"), jane_dir=str(tmp_path / "set"))
+    try:
+        done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
+        assert (tmp_path / "set/specs/hub/a/rooms.md").exists() and not (tmp_path / "configured").exists()
     finally:
         hub.close()
 

@@ -19,18 +19,8 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.hubs import (
-    BOTH,
-    MODERN,
-    Answer,
-    Hub,
-    modern_request,
-)
-from tests.serving.running import (
-    alive,
-    marks,
-    running,
-)
+from tests.hubs import BOTH, MODERN, Answer, Hub, modern_request
+from tests.serving.running import alive, marks, running
 from tests.serving.test_stdio_process import OPEN, started
 from tests.waiting import BOUND, until
 

@@ -13,24 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.callers import (
-    ANSWERED,
-    CUT,
-    UNHEARD,
-    Fate,
-    Line,
-    Load,
-    call,
-    fetched,
-    posted,
-    session,
-)
+from tests.faults.callers import ANSWERED, CUT, UNHEARD, Fate, Line, Load, call, fetched, posted, session
 from tests.hubs import modern_request
-from tests.serving.running import (
-    Hub,
-    marks,
-    running,
-)
+from tests.serving.running import Hub, marks, running
 from tests.waiting import BOUND, until_async
 
 pytestmark = pytest.mark.process

@@ -18,12 +18,7 @@ import pytest
 from tests.hubs import BOTH, sse_messages
 from tests.kinds.python.workers.conversing import family
 from tests.serving.holding import back_to, settled
-from tests.serving.running import (
-    Hub,
-    Worker,
-    alive,
-    running,
-)
+from tests.serving.running import Hub, Worker, alive, running
 from tests.waiting import BOUND, until
 
 CALLS = 1000

@@ -18,20 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.callers import (
-    ANSWERED,
-    CALLERS,
-    CUT,
-    Line,
-    Load,
-    call,
-    together,
-)
-from tests.serving.running import (
-    Hub,
-    marks,
-    running,
-)
+from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
+from tests.serving.running import Hub, marks, running
 from tests.waiting import BOUND, until, until_async
 
 pytestmark = pytest.mark.process

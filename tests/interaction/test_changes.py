@@ -18,9 +18,7 @@ from mcp_types import ToolListChangedNotification
 
 from patchbay.catalogue.watching.folder import WatchedFolder
 from tests.interaction.peers import MODERN, PythonSdk, names, texts
-from tests.interaction.programs import (
-    Hub,
-)
+from tests.interaction.programs import Hub
 from tests.waiting import BOUND, until_async
 
 pytestmark = pytest.mark.process

@@ -20,11 +20,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.hubs import sse_messages
 from tests.interaction.cases import LEGACY, Case, cases
-from tests.interaction.programs import (
-    Hub,
-    free_port,
-    running,
-)
+from tests.interaction.programs import Hub, free_port, running
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process

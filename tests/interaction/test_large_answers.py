@@ -15,9 +15,7 @@ from mcp.types import TextResourceContents
 
 from tests.hubs import modern_request
 from tests.interaction.peers import MODERN
-from tests.interaction.programs import (
-    running_hub,
-)
+from tests.interaction.programs import running_hub
 from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process]

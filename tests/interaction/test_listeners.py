@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.wire.work_limits import EXTRA_THREADS
 from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone, threads_of, worker_of
 from tests.interaction.programs import free_port, running
 
@@ -24,7 +25,10 @@ CROWD = {"everything": 300, "moving": 600, "quiet": 100}
 """How many listen to each server. A tenth of them does so in the older way."""
 
 FREE = 100
-"""Places for listeners beside the crowd, and threads beside those that listen."""
+"""Places for listeners beside the crowd."""
+
+THREADS = 64
+"""Threads of the worker: far fewer than listeners."""
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
     command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(servers), "--keepalive", "1"]
     command += ["--enable", "everything"]
-    command += ["--listeners", str(most + FREE), "--threads", str(most + 2 * FREE)]
+    command += ["--listeners", str(most + FREE), "--threads", str(THREADS)]
     command += ["--connections", str(2 * most + 4 * FREE)]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:
@@ -82,6 +86,7 @@ def test_every_listener_hears_of_every_change_of_its_own_server_and_everything_c
     threads, descriptors = threads_of(worker), descriptors_of(worker)
 
     listeners = gathered(crowd, CROWD)
+    assert threads_of(worker) <= threads + THREADS + EXTRA_THREADS, "a stream that listens holds no thread"
     changed(crowd, servers, CHANGES)
     crowd.until(lambda: everyone(listeners["everything"], CHANGES), "every change that was announced is told")
     told = max(one.told for one in listeners["moving"])

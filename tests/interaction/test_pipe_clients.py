@@ -17,10 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from tests.checkout import ROOT
 from tests.interaction.peers import INSPECTOR, MODERN, NODE, names, texts
-from tests.interaction.programs import (
-    Hub,
-    plain_environment,
-)
+from tests.interaction.programs import Hub, plain_environment
 from tests.interaction.test_clients import USES, Use
 from tests.waiting import BOUND
 

@@ -21,9 +21,7 @@ from mcp_types import (
 )
 
 from tests.interaction.peers import MODERN, texts
-from tests.interaction.programs import (
-    Hub,
-)
+from tests.interaction.programs import Hub
 from tests.waiting import BOUND
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("mode", ["legacy", MODERN])]

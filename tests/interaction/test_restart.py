@@ -27,11 +27,7 @@ from mcp.shared.message import ClientMessageMetadata
 
 from tests.interaction.crowds import worker_of
 from tests.interaction.peers import texts
-from tests.interaction.programs import (
-    free_port,
-    running,
-    status_of,
-)
+from tests.interaction.programs import free_port, running, status_of
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

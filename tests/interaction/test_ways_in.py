@@ -21,12 +21,7 @@ from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.subscription import parse_request
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold
-from tests.hubs import (
-    MODERN,
-    Answer,
-    Hub,
-    modern_request,
-)
+from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.laboratory import CASES, FILES, LIMIT, TOOLS, Case, Json
 from tests.protocol.native.natives import items, native, stream
 from tests.waiting import until

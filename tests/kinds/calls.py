@@ -79,7 +79,7 @@ def python(source: str, name: str = "tool") -> Handler:
 def shell(source: str | bytes, name: str = "tool", hidden: Sequence[Path] = (), **limits: Any) -> Handler:
     """Return the handler of a shell definition."""
     data = source if isinstance(source, bytes) else dedent(source).encode()
-    return shell_handler(data, cid_of(data), name, limits=Limits(**limits), hidden=hidden)
+    return shell_handler(data, name, limits=Limits(**limits), hidden=hidden)
 
 
 def call_of(arguments: dict[str, Any] | None = None, /, left: float = 20.0, **more: Any) -> Call:

@@ -13,9 +13,7 @@ import pytest
 
 from patchbay.boot.generate import BootImageGenerator
 from patchbay.kind import known_kinds, register
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.kinds.countdown.kind import KIND
 from tests.waiting import until
 

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-)
+from tests.serving.running import Hub
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

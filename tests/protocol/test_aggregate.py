@@ -11,11 +11,7 @@ import orjson
 import pytest
 
 from patchbay.catalogue.public_names import public_name
-from tests.hubs import (
-    MODERN,
-    Hub,
-    modern_request,
-)
+from tests.hubs import MODERN, Hub, modern_request
 from tests.protocol.test_tools import listed
 from tests.waiting import until
 

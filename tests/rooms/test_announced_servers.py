@@ -67,7 +67,7 @@ def test_a_tool_that_cannot_be_served_is_left_out_with_its_reason(room: Room) ->
 
 
 def test_the_same_server_is_replaced_by_its_own_owner_only(room: Room) -> None:
-    """ENS-C5: a repeat of a serverId replaces for the same owner, also in a new session, and for nobody else."""
+    """ENS-C5: a repeat of a serverId replaces for the same owner, also in a new session; another member is refused."""
     bob, carol = Person(room, "bob"), Person(room, "carol")
     bob.announces("fs", READ)
     assert carol.announces("fs").refusal == "the server fs belongs to another member; choose another serverId"

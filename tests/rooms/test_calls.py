@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ def owner(room: Room) -> Person:
 
 @pytest.fixture
 def caller(room: Room, owner: Person) -> Person:
-    """Somebody who calls it."""
+    """A member who calls it."""
     return Person(room, "carol", caps=["tool.call"])
 
 
@@ -167,6 +168,18 @@ def test_no_answer_is_given_again_once_the_tool_changed_the_policy_says_no_or_it
     assert answered()
     alice.says("room.policy", {"policy": {**room.state()["policy"], "cache": {"enabled": False, "ttlMs": 60_000}}})
     assert not answered()
+
+
+def test_an_answer_is_given_again_only_within_the_time_of_the_policy(
+    room: Room, owner: Person, caller: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENS-16: `cache.ttlMs` is counted from the result, by the hub's clock."""
+    first = caller.calls("fs", "list")
+    owner.answers(first, "a")
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    second = caller.calls("fs", "list")
+    assert second in room.state()["calls"]
 
 
 @pytest.mark.parametrize(

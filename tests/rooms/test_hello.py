@@ -99,6 +99,15 @@ def test_capabilities_change_under_a_revision_that_only_grows(room: Room) -> Non
     assert room.state_now["sessions"][alice.id]["revision"] == 2
 
 
+@pytest.mark.parametrize("revision", [0, 2, None])
+def test_the_fold_refuses_a_revision_that_does_not_follow(room: Room, revision: int | None) -> None:
+    """ENS-18: no gap and no repeat in the revisions of a session (E-F4)."""
+    alice = Person(room, "alice")
+    payload: dict[str, Any] = {"session": alice.id, "caps": [], "revision": revision}
+    with pytest.raises(RoomRefused, match=f"the revision is {revision}; expected 1"):
+        room.core.append_own("caps.update", payload)
+
+
 def test_a_second_hello_is_refused_and_so_is_anything_after_leaving(room: Room) -> None:
     """ENS-18: a session says hello once; after its end nothing is accepted."""
     alice = Person(room, "alice")

@@ -122,7 +122,7 @@ def test_missing_repeated_and_reordered_entries_are_named() -> None:
 
 
 def test_an_entry_signed_by_another_hub_is_found() -> None:
-    """ENS-C7: the hub signs what it emits; another one's signature is none."""
+    """ENS-C7: the hub signs what it emits; another hub's signature is refused."""
     lines, _ = random_lines(12)
     other = RandomRoom(1, Signer(b"another hub's key, 32 bytes long"))
     foreign = [entry.line(contents) for entry, contents in other.entries(12)]

@@ -126,6 +126,7 @@ def test_what_the_room_sees_is_request_and_manifest_and_acl(upstream: Hub, mount
     cid = room.state()["servers"]["work-some"]["manifest"]
     assert orjson.loads(store.blobs.get(cid)) == manifest
     assert cid == cid_of(store.blobs.get(cid))
+    assert cid in store.names.all("room-manifests/").values(), "a name keeps the blob"
     assert seen("work-again", manifest=cid) == {"greet"}
 
 

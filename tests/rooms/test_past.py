@@ -158,6 +158,33 @@ def test_an_invited_room_admits_who_is_invited(rooms: Rooms) -> None:
         Person(room, "bob", privacy={"profile": "ghost"})
 
 
+def test_who_is_banned_or_not_invited_sees_nothing_of_the_log(rooms: Rooms) -> None:
+    """ENS-14: `all` is for those who may be in the room."""
+    room = rooms.create("club", "alice", {"policy": {"join": "invite", "history": "all"}})
+    alice = Person(room, "alice")
+    alice.says("room.member", {"principal": "bob", "membership": "invited"})
+    Person(room, "bob").says("chat.msg", {"text": "inside"})
+
+    def shown(principal: str) -> int:
+        return len([line for line in room.lines(principal=principal) if line.startswith((b'{"content', b'{"entry'))])
+
+    assert shown("bob") == room.seq
+    assert shown("zoe") == 1, "the first entry alone, which says how to check the others"
+    alice.says("room.member", {"principal": "bob", "membership": "banned"})
+    assert shown("bob") == 1
+    assert shown("alice") == room.seq
+
+
+def test_signs_of_life_and_states_are_live_only(room: Room) -> None:
+    """ENS-18: presence heartbeats are passed on and never logged."""
+    alice, bob = Person(room, "alice"), Person(room, "bob")
+    before = room.seq
+    bob.says("presence.heartbeat", {"session": bob.id})
+    bob.says("state.patch", {"voice": {"s1": "degraded"}})
+    assert alice.types()[-2:] == ["presence.heartbeat", "state.patch"]
+    assert room.seq == before
+
+
 def test_the_exported_log_is_canonical_json_line_by_line(room: Room) -> None:
     """ENS-16: NDJSON of entries and contents."""
     Person(room, "bob").says("chat.msg", {"text": "hi"})

@@ -7,9 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from tests.kinds.python.workers.conversing import family
-from tests.serving.running import (
-    Worker,
-)
+from tests.serving.running import Worker
 from tests.waiting import until
 
 

@@ -11,11 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving.running import (
-    Hub,
-    marks,
-    running,
-)
+from tests.serving.running import Hub, marks, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

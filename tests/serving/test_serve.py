@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 
 from patchbay.sqlite import known_defect
-from tests.serving.running import (
-    alive,
-    refused,
-    running,
-)
+from tests.serving.running import alive, refused, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

@@ -18,12 +18,7 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.serving.holding import back_to, held
-from tests.serving.running import (
-    Hub,
-    Worker,
-    marks,
-    running,
-)
+from tests.serving.running import Hub, Worker, marks, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

@@ -18,12 +18,8 @@ import pytest
 
 from patchbay import exit_codes
 from tests.checkout import ROOT
-from tests.hubs import (
-    modern_request,
-)
-from tests.interaction.programs import (
-    plain_environment,
-)
+from tests.hubs import modern_request
+from tests.interaction.programs import plain_environment
 from tests.kinds.python.workers.conversing import family
 from tests.serving.running import alive, marks
 from tests.waiting import BOUND, until

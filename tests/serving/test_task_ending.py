@@ -14,11 +14,7 @@ import pytest
 
 from patchbay.protocol.tasks.tasks import GONE, STOPPED, TASKS
 from tests.hubs import modern_request
-from tests.serving.running import (
-    Hub,
-    alive,
-    running,
-)
+from tests.serving.running import Hub, alive, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

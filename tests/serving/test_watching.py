@@ -13,10 +13,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
 from patchbay.settings import Settings
 from patchbay.stores import open_store
-from tests.serving.running import (
-    Hub,
-    running,
-)
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process

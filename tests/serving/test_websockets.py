@@ -22,10 +22,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from tests.checkout import ROOT
-from tests.serving.running import (
-    Hub,
-    Worker,
-)
+from tests.serving.running import Hub, Worker
 from tests.waiting import BOUND, until
 
 KEEPALIVE = 0.2
@@ -175,6 +172,16 @@ def test_a_path_without_a_route_is_refused(hub: Hub) -> None:
     assert refused(hub, "/") >= 400
     assert refused(hub, "/mcp/echo") >= 400
     assert hub.get("/echo/some")[0] == 426
+
+
+def test_a_websocket_takes_a_place_for_listeners_and_gives_it_back(tmp_path: Path) -> None:
+    with echoing(tmp_path, listeners=1) as hub:
+        with opened(hub, "/echo/first"):
+            assert refused(hub, "/echo/second") == 503
+        until((hub.folder / "marks" / "first").exists, "the first is over")
+        with opened(hub) as connection:
+            connection.send("now")
+            assert connection.recv(BOUND) == "now"
 
 
 def test_open_websockets_hold_no_threads(tmp_path: Path) -> None:

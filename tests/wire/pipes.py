@@ -12,10 +12,7 @@ import orjson
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.wire.native_stdio import NativePipe
 from patchbay.wire.stdio import Pipe
-from tests.hubs import (
-    Hub,
-    modern_request,
-)
+from tests.hubs import Hub, modern_request
 from tests.waiting import BOUND
 
 Json = dict[str, Any]

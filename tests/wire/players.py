@@ -15,11 +15,7 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import (
-    BOTH,
-    modern_request,
-    path,
-)
+from tests.hubs import BOTH, modern_request, path
 from tests.waiting import BOUND
 from tests.wire.happenings import Stage
 from tests.wire.patterns import Mismatch, Words, fill, match

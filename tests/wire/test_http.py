@@ -8,12 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.hubs import (
-    BOTH,
-    Hub,
-    modern_request,
-    sse_messages,
-)
+from tests.hubs import BOTH, Hub, modern_request, sse_messages
 from tests.waiting import BOUND, until
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

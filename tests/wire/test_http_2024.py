@@ -11,10 +11,7 @@ import orjson
 import pytest
 
 from patchbay.views.sse import COMMENT
-from tests.hubs import (
-    Answer,
-    Hub,
-)
+from tests.hubs import Answer, Hub
 from tests.waiting import until
 
 Json = dict[str, Any]

@@ -89,7 +89,8 @@ def test_no_message_makes_the_hub_fail(zoo: Hub, body: bytes, headers: dict[str,
     response = zoo.client.post("/mcp/zoo", data=body, headers=known)
     answer = response.get_data()
     assert response.status_code < 500, (response.status_code, answer)
-    assert not INSIDE.search(answer), answer
+    found = INSIDE.search(answer)
+    assert found is None or found[0] in body, answer  # an error may quote the request
     assert not answer or response.mimetype in ("application/json", "text/event-stream")
     assert b'"code":-32603' not in answer, answer
 

@@ -11,11 +11,7 @@ import orjson
 import pytest
 
 from patchbay.protocol.dispatch import Dispatcher
-from tests.hubs import (
-    BOTH,
-    Hub,
-    modern_request,
-)
+from tests.hubs import BOTH, Hub, modern_request
 from tests.waiting import BOUND, until
 
 SOURCE = """import time

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from patchbay.catalogue.rows import name_problem
 from patchbay.wire.native_http import preferred
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import (
-    Answer,
-    Hub,
-)
+from tests.hubs import Answer, Hub
 from tests.waiting import until
 from tests.wire.pipes import Json, NativeTalk, item_of
 
@@ -336,7 +333,7 @@ def test_more_calls_than_a_pipe_has_room_for_are_refused(talk: NativeTalk) -> No
     for id in range(MAX_CONCURRENT_CALLS):
         talk.call("zoo.hangs", id=id)
     talk.ask("zoo.greet", {"name": "Ada"}, "more")
-    assert "expected at most" in talk.answer("more")["error"]["message"]
+    assert "which is the limit" in talk.answer("more")["error"]["message"]
     assert talk.legacy("plexus_unsubscribe", {"subscription": 1}, "still")["result"] is False
 
 

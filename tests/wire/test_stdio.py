@@ -11,10 +11,7 @@ import orjson
 import pytest
 
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
-from tests.hubs import (
-    MODERN,
-    Hub,
-)
+from tests.hubs import MODERN, Hub
 from tests.waiting import until
 from tests.wire.pipes import Json, Talk
 

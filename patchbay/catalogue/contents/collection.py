@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from patchbay.cid import canonical
@@ -41,17 +41,13 @@ _CIDS = re.compile(
 )
 """The usual spelling, base64 (`m`), and any other word of a CID's length; `canonical` decides."""
 
-Source = Callable[[], Iterable[str]]
-"""Lists CIDs that a part of the hub needs beside those of names."""
-
 
 class Collector:
     """Collects the unreachable blobs of one store. `grace` is in seconds. For one thread at a time."""
 
-    def __init__(self, store: Store, grace: float, sources: Sequence[Source] = ()) -> None:
+    def __init__(self, store: Store, grace: float) -> None:
         self._store = store
         self._grace = grace
-        self._sources = sources
         self._mentions: dict[str, tuple[str, ...]] = {}
 
     def preview(self) -> Collected:
@@ -85,7 +81,6 @@ class Collector:
         if not old:
             return [], seq
         reached = set(self._named(seq))
-        reached.update(name for source in self._sources for name in _canonical(source()))
         waiting = list(reached)
         while waiting:
             fresh = [each for each in self._mentioned_by(waiting.pop()) if each not in reached]

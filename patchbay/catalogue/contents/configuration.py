@@ -24,11 +24,6 @@ MOVES_PER_READ = 500
 """Number of moves that are read at once."""
 
 
-def describes_hub(name: str) -> bool:
-    """Whether every caller may see a name and its history."""
-    return name.startswith(CONFIGURATION_PREFIXES)
-
-
 class ConfigurationContents:
     """The contents that the configuration of one store reaches. Thread-safe.
 

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
-from patchbay.assembly import blob_sources
 from patchbay.catalogue.contents.collection import Collector
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
@@ -39,7 +38,7 @@ def _collect(settings: Settings, dry_run: bool) -> str:
         fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
     store = open_store(settings.store, settings.data)
     try:
-        collector = Collector(store, settings.blob_hours * 3600, blob_sources(store))
+        collector = Collector(store, settings.blob_hours * 3600)
         if dry_run:
             found = collector.preview()
             return f"{found.count} contents with {found.size} bytes would be deleted"

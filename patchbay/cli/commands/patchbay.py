@@ -23,6 +23,10 @@ HUB = {
         "patchbay.cli.commands.mount:unmount_command",
         "Remove the mounted server NAME, and end its process.",
     ),
+    "room": LateCommand(
+        "patchbay.cli.commands.rooms.group:room",
+        "Rooms: share MCP servers with people and agents of a hub, from behind any firewall.",
+    ),
     "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
         "List all settings with value, source and default.",

@@ -1,1 +1,1 @@
-"""Addresses of servers and services: parsed, formatted, and resolved to a target that a connection can be made to."""
+"""Addresses of servers and services: parsed and resolved to a target that a connection can be made to."""

@@ -212,7 +212,7 @@ def _make_store(location: ObjectPath) -> AbstractFileSystem:
         raise Unreachable(f"{location.label}: the client cannot be made: {problem}") from problem
 
 
-def _describe_object(store: AbstractFileSystem, info: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_object(info: Mapping[str, Any]) -> dict[str, Any]:
     modified = next((info[key] for key in ("LastModified", "last_modified", "mtime", "created") if key in info), None)
     if isinstance(modified, int | float):
         modified = datetime.fromtimestamp(modified).astimezone()
@@ -235,7 +235,7 @@ def _list_objects(store: AbstractFileSystem, location: ObjectPath, deep: bool = 
         found = {location.path: store.info(location.path)}
     for key in sorted(found):
         if found[key].get("type") == "file":
-            yield _describe_object(store, found[key])
+            yield _describe_object(found[key])
         elif not deep and not location.is_pattern and key.rstrip("/") != location.path.rstrip("/"):
             yield {"key": key.rstrip("/") + "/", "size": 0}
 
@@ -283,7 +283,7 @@ def _open_buffered(store: AbstractFileSystem, key: str) -> Iterator[io.BufferedR
 def _describe_sample(
     store: AbstractFileSystem, location: ObjectPath, key: str, context: SourceContext
 ) -> dict[str, Any]:
-    row = _describe_object(store, store.info(key))
+    row = _describe_object(store.info(key))
     kind = location.get_format(key)
     if kind not in ("csv", "tsv", "ndjson", "json"):
         return row

@@ -19,7 +19,6 @@ from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.requests import Json
 from patchbay.client.errors import McpFailure
 
-EXTENSION = "io.modelcontextprotocol/skills"
 FRONTMATTER_FENCE = "---"
 INTERNAL_ERROR = -32603
 

@@ -195,7 +195,7 @@ class Context:
 
     @property
     def folder(self) -> Path:
-        """The folder for this server's own files, in the hub's data folder unless a setting says otherwise.
+        """The folder for this server's own files: `folder` of its configuration, else one in the hub's data folder.
 
         It may not exist yet. For definitions that run inside the hub: a sandbox does not see it.
         """
@@ -205,10 +205,11 @@ class Context:
         """Return the object that `make` made at the first request in this process, shared by all functions of this
         server.
 
-        It lasts until the hub ends, which calls its `close`. `make` gets a context that outlives the call and can
-        announce changes. For definitions that run inside the hub: raises ToolFailed elsewhere.
+        It lasts until the hub ends, which calls its `close`; after a change of the server's folder, a new one is made.
+        `make` gets a context that outlives the call and can announce changes. For definitions that run inside the hub:
+        raises ToolFailed elsewhere.
         """
-        return self._hub("keeping something").kept(self.server, lambda: make(self))
+        return self._hub("keeping something").kept(f"{self.server} {self.folder}", lambda: make(self))
 
     def uses(self, name: str, input: Any = None, id: str | None = None) -> None:
         """Report that the work uses a tool outside this hub, such as an agent's own tool. Raises ToolFailed."""

@@ -10,6 +10,7 @@ ends. A direct call yields no Pause; its answer is never streamed.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -29,7 +30,10 @@ MIN_QUICK_CALLS = 32
 """Number of quick calls in a row after which a function is called directly."""
 
 QUICK_SECONDS, SLOW_SECONDS = 0.01, 0.1
-"""Maximum seconds of a quick call; seconds after which a direct call counts as slow."""
+"""Maximum seconds of a quick call; age from which the watchdog measures the work of a direct call."""
+
+WORK_SECONDS = 0.03
+"""Processor time, measured from then on, that makes a direct call slow; waiting for a processor does not."""
 
 PENALTY_CALLS = 1000
 """Additional calls that a slow function must make on runner threads."""
@@ -51,9 +55,10 @@ class Place:
     """A slot for one direct call: the call, its start, and its thread.
 
     `interrupting` is true while the watchdog decides; `raised` is when it last raised `Stopped` in the thread, or 0.
+    `measured` is the call's beginning and the processor time of its thread at the first look that found it old.
     """
 
-    __slots__ = ("__weakref__", "begun", "call", "history", "interrupting", "raised", "thread", "watched")
+    __slots__ = ("__weakref__", "begun", "call", "history", "interrupting", "measured", "raised", "thread", "watched")
 
     def __init__(self, history: FunctionHistory) -> None:
         self.history = history
@@ -63,6 +68,7 @@ class Place:
         self.interrupting = False
         self.raised = 0.0
         self.watched = False
+        self.measured = (0.0, 0.0)
 
     def leave(self) -> None:
         """End the call on this thread. No `Stopped` comes after this."""
@@ -77,6 +83,19 @@ class Place:
             if self.call is call and now - self.raised > AGAIN_SECONDS:
                 self.raised = now
                 _raise_in(self.thread, Stopped)
+        finally:
+            self.interrupting = False
+
+    def is_slow(self, call: Call) -> bool:
+        """Whether this call is old and its thread works on it. Its thread does not end meanwhile."""
+        self.interrupting = True
+        try:
+            if self.call is not call:
+                return False
+            spent = _processor_seconds(self.thread)
+            if self.measured[0] != self.begun:
+                self.measured = (self.begun, spent)
+            return spent - self.measured[1] > WORK_SECONDS
         finally:
             self.interrupting = False
 
@@ -171,7 +190,7 @@ class Watchdog:
         if call is None:
             return
         now = time.monotonic()
-        if now - place.begun > SLOW_SECONDS:
+        if now - place.begun > SLOW_SECONDS and place.is_slow(call):
             place.history.quick_calls = -PENALTY_CALLS
         if call.cancelled or now >= call.deadline or (call.hub is not None and call.hub.over()):
             place.interrupt(call, now)
@@ -263,6 +282,13 @@ def _call(definition: Definition, call: Call) -> list[Event] | _Unfinished:
     if not isinstance(value, str) and isinstance(value, (Awaitable, AsyncIterator, Iterator)):
         return _Unfinished(value)
     return list(events_of_value(value, call))
+
+
+def _processor_seconds(thread: int) -> float:
+    """The processor time of a thread that lives; the time of day where the system does not tell it."""
+    if sys.platform == "darwin" or sys.platform == "win32":
+        return time.monotonic()
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:

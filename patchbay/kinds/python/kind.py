@@ -18,9 +18,9 @@ from patchbay.kinds.registry import INLINE, Handlers
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
     inline = using.hosts is None or _is_inline(config, using.isolation)
     limits = using.limits(config, inline, name)
+    own = using.folder(config, name)
     if inline or using.hosts is None:
         return python_handler(source, cid, name)
-    own = using.folder_of(name) if using.folder_of is not None else None
     return hosted_handler(using.hosts, source, cid, name, limits, config.get("environment", {}), own)
 
 

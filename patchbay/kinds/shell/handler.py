@@ -55,7 +55,6 @@ PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
 def shell_handler(
     source: bytes,
-    cid: str,
     name: str,
     variables: Mapping[str, str] | None = None,
     limits: Limits = Limits(),  # noqa: B008 (it never changes)
@@ -63,7 +62,7 @@ def shell_handler(
     protections: Sequence[str] = (),
     kept: Sequence[Path] = (),
 ) -> Handler:
-    """Return the handler of a shell definition. `cid` is unused: calls share nothing of a definition.
+    """Return the handler of a shell definition.
 
     A child sees `variables` (with resolved references, `settings.resolved`) and those of ALLOWED. `protections`
     (`confinement/`) or the sandbox hide the folders `hidden` from it and make the folders `kept` read-only.

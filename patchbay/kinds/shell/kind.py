@@ -16,9 +16,9 @@ from patchbay.processes.confinement.protections import NAMESPACES
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
     environment, limits = config.get("environment", {}), using.limits(config, False, name)
     if using.hosts is None:
-        return shell_handler(source, cid, name, environment, limits)
+        return shell_handler(source, name, environment, limits)
     around = (using.hosts.hidden, using.hosts.wanted, using.hosts.kept)
-    return shell_handler(source, cid, name, environment, limits, *around)
+    return shell_handler(source, name, environment, limits, *around)
 
 
 def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:

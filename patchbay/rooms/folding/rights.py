@@ -21,6 +21,10 @@ NEEDED: Mapping[str, tuple[str, ...]] = {"mount": (CLIENT,), "call": (CALL,), "a
 """The capabilities that a session needs for an action, beside the power."""
 
 
+NOTHING = 2**53 - 1
+"""Stands for the seq of the first visible entry where no entry is visible."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Whether something is allowed, and a sentence that says why not."""
@@ -123,16 +127,15 @@ def may_join(state: Mapping[str, Any], member: str, profile: str) -> Decision:
 
 
 def visible_from(state: Mapping[str, Any], member: str) -> int:
-    """Return the seq of the first entry whose contents a member may see."""
-    record = state["members"].get(member)
-    history = state["policy"].get("history", "joined")
-    if history == "all":
+    """Return the seq of the first entry that a member may see; NOTHING for one that may see none."""
+    record, policy = state["members"].get(member, {}), state["policy"]
+    membership = record.get("membership")
+    if membership in ("banned", "left") or (membership is None and policy.get("join") != "public"):
+        return NOTHING
+    if policy.get("history") == "all":
         return 1
-    if record is None:
-        return 2**53 - 1
-    joined = record.get("joined") or 2**53 - 1
-    invited = record.get("invited") or joined
-    return int(min(joined, invited) if history == "invited" else joined)
+    joined = record.get("joined") or NOTHING
+    return int(min(joined, record.get("invited") or joined) if policy.get("history") == "invited" else joined)
 
 
 def allowed_capabilities(state: Mapping[str, Any], member: str, role: str, caps: Iterable[str]) -> list[str]:

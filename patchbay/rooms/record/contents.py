@@ -15,6 +15,7 @@ from patchbay.cid import cid_of
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import CONTENT_BYTES, CONTENT_CID, MARKS, PASSING, WITHHELD, Json
 from patchbay.store import Journal
+from patchbay.topics import ROOM_CONTENTS
 
 CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("room.create", "room.policy", "room.flags", "room.member", "room.redact"), ()),
@@ -77,7 +78,7 @@ class Contents:
 
     def __init__(self, journal: Journal, room: str) -> None:
         self._journal = journal
-        self._prefix = f"room-content/{room}/"
+        self._prefix = f"{ROOM_CONTENTS}{room}/"
 
     def topic(self, envelope_id: str) -> str:
         """Return the journal topic of one envelope's contents."""

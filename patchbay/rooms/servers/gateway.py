@@ -51,7 +51,7 @@ class Gateway:
         decision = decide(room.state_now, envelope["from"], "mount", server)
         if not decision:
             raise RoomRefused(decision.reason)
-        payload = checked_mount(envelope["payload"], room.store, self._context)
+        payload = checked_mount(envelope["payload"], room.id, room.store, self._context)
         if payload != envelope["payload"] and "sig" in envelope:
             raise RoomRefused("a signed mount names its manifest by CID")
         logged = room.append(lambda fold, now: {**envelope, "payload": payload})

@@ -25,6 +25,7 @@ from patchbay.rooms.folding.servers import TRANSPORTS
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
 from patchbay.store import Store
+from patchbay.topics import ROOM_MANIFESTS
 
 CREDENTIALS = "room-credentials"
 FIELDS = frozenset({"serverId", "transport", "exposeTools", "exposeResources", "labels", "manifest", "credentials"})
@@ -55,7 +56,7 @@ class Manifest:
     resources: tuple[str, ...] = ("*",)
 
 
-def checked_mount(payload: Json, store: Store, context: GatewayContext) -> Json:
+def checked_mount(payload: Json, room: str, store: Store, context: GatewayContext) -> Json:
     """Return the payload of a mount with its manifest as a CID. Raises BadFrame, RoomRefused with a sentence."""
     unknown = sorted(set(payload) - FIELDS)
     if unknown:
@@ -71,7 +72,9 @@ def checked_mount(payload: Json, store: Store, context: GatewayContext) -> Json:
         credential_headers(store, name, host)
     if "manifest" not in payload:
         return payload
-    return {**payload, "manifest": _kept_manifest(store, payload["manifest"])}
+    cid = _kept_manifest(store, payload["manifest"])
+    store.names.move({f"{ROOM_MANIFESTS}{room}/{cid}": cid}, "rooms", "a mount names a scope manifest")
+    return {**payload, "manifest": cid}
 
 
 def is_secret(name: str) -> bool:

@@ -18,8 +18,8 @@ from patchbay.web.site import wants_html
 from patchbay.wire.responses import Reply, StartResponse, refusal
 from patchbay.wire.security import authority, is_loopback
 
-PERSONAL, OPEN = "personal", "open"
-"""The values of the setting `access`."""
+PERSONAL = "personal"
+"""The value of the setting `access` that lets only the operator in."""
 
 PROXY_HEADERS = frozenset(
     (

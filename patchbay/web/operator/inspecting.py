@@ -102,7 +102,7 @@ class _Views:
                 "problem": problem or None,
                 "server": found,
             },
-            **self._view(wanted, reached, fields, urlencode(_target_query(wanted) | seal)),
+            **self._view(reached, fields, urlencode(_target_query(wanted) | seal)),
             tools=tools[(number - 1) * ITEMS_PER_PAGE : number * ITEMS_PER_PAGE],
             number=number,
             pages=pages,
@@ -110,7 +110,7 @@ class _Views:
         response.status_code = status
         return response
 
-    def _view(self, wanted: InspectionTarget, reached: bool, fields: dict[str, str], query: str) -> dict[str, Any]:
+    def _view(self, reached: bool, fields: dict[str, str], query: str) -> dict[str, Any]:
         operators = self._site.operators
         saved = request.args.get("saved", "")
         return {

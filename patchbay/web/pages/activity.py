@@ -20,6 +20,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
 from patchbay.web.api.activity_stream import stream_activity
 from patchbay.web.api.json_answers import json_answer
@@ -52,6 +53,10 @@ MIN_PLOT_SECONDS = 60.0
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+WATCHED_SHARE = 4
+"""At most this part of the threads of a worker follows the page: a quarter."""
+
+
 class UnknownRecord(PatchbayError):
     """There is no record with this id; old records are deleted."""
 
@@ -69,6 +74,9 @@ class _Views:
         self._site = site
         self._dispatcher = dispatcher
         self._activity = dispatcher.desk.activity
+        settings = site.settings
+        # Each stream of this page holds a thread, so that there are fewer places for them than for other listeners.
+        self._watching = ListenerSlots(max(1, min(settings.listeners, settings.threads // WATCHED_SHARE)))
 
     def page(self) -> Response:
         """GET /activity: charts, filters and a table; as JSON `records` (without contents), `next`, `running`."""
@@ -122,13 +130,17 @@ class _Views:
     def events(self) -> Response:
         """GET /activity/events: new calls as server-sent events. Raises TooManyStreams (503)."""
         wanted, places = self._asked(), self._dispatcher.places
+        if not self._watching.acquire():
+            raise TooManyStreams("too many streams of this page are open; try again later (setting threads)")
         if not places.acquire():
+            self._watching.release()
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
         frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted))
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)
+        response.call_on_close(self._watching.release)
         return response
 
     def _asked(self) -> Filter:

@@ -58,7 +58,7 @@ class Front:
             log.exception("a request could not be taken")
 
     def drain(self) -> None:
-        """End what waits: the hub is stopping. From any thread."""
+        """End the waiting streams and WebSockets, because the hub stops; from any thread."""
         self.websockets.drain()
 
     def finish(self) -> None:
@@ -114,8 +114,8 @@ class Front:
                 closing()
         except Exception:
             log.exception("the check of the WebSocket %s failed", scope.path)
-        if upgrade.request is None or upgrade.open_session is None:
+        if upgrade.open is None:
             # A page answers 200 or a redirect to a request that its path has no WebSocket for.
             end.close(start.status if start.status >= 400 else 404)
             return
-        self.websockets.begin(scope, end, upgrade.request, upgrade.open_session)
+        self.websockets.begin(scope, end, upgrade)

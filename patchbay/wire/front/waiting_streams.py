@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from patchbay.store import Wait
 from patchbay.wire.front.answers import LONGEST_WAIT_SECONDS, Flow, StartedAnswer, is_sent
@@ -49,14 +50,20 @@ class WaitingStreams:
 
     def __call__(self, steps: Iterator[Wait]) -> None:
         """Run steps that send nothing, to their end."""
-        self.start(WaitingStream(self, steps))
+        self.start(WaitingStream(self, steps, at_end=getattr(steps, "close", None)))
 
     def send(
         self, protocol: HttpProtocol, client: str, start: StartedAnswer, steps: Steps, at_end: Callable[[], None]
     ) -> None:
         """Answer a request of `client` (`address:port`) with steps; call `at_end` when they end or it disconnects."""
+        # The stream listens before the client reads the head of its answer.
+        try:
+            first = next(steps, b"")
+        except BaseException:
+            at_end()
+            raise
         sent = protocol.response_stream(start.status, start.headers)
-        stream = WaitingStream(self, steps, sent, at_end, client)
+        stream = WaitingStream(self, chain((first,), steps), sent, at_end, client)
         stream.watch(protocol.client_disconnect())
         self.start(stream)
 
@@ -122,8 +129,9 @@ class WaitingStreams:
             stream.expected = None
             if stream.is_late(now):
                 self.wake(stream)
-            elif stream.waits:
+            elif stream.waits and stream.due > now:
                 self.expect(stream)
+            # Else a message has woken it a moment ago: it runs soon, and says then how long it waits.
         if self._due and self._timer is None:
             self._set_timer()
 
@@ -191,7 +199,7 @@ class WaitingStream:
                         self._wait = step
                         self._expect(step.seconds)
                         return
-                elif self._sent is not None:
+                elif self._sent is not None and step:
                     if not is_sent(self._sent, step):
                         break
                     self._paused = self._flow.add(len(step))
@@ -220,9 +228,6 @@ class WaitingStream:
         if steps is None:
             return
         try:
-            closing = getattr(steps, "close", None)
-            if closing is not None:
-                closing()
             if self._at_end is not None:
                 self._at_end()
         except Exception:

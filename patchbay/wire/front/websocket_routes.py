@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
+from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.settings import Settings
-from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
+from patchbay.wire.responses import Reply, StartResponse, busy, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]
-Send = Callable[[str], None]
+Send = Callable[[str], int]
 Close = Callable[[int, str], None]
 
 UPGRADE = "patchbay.websocket"
@@ -58,16 +60,20 @@ OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
 """Makes the session of a new WebSocket, on a worker thread.
 
 `send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. What is sent
-to a WebSocket that is closed is dropped. A reader that leaves too much unread loses its connection.
+to a WebSocket that is closed is dropped. A reader that leaves more than 4 MiB unread loses its connection: `send`
+returns how many bytes it has left unread so far, and sends no message for an empty text.
 """
 
 
 @dataclass(slots=True)
 class Upgrade:
-    """Whether a request becomes a WebSocket: the front puts it into the environ, and a route fills it in."""
+    """Whether a request becomes a WebSocket: the front puts it into the environ, and a route fills it in.
 
-    request: WebSocketRequest | None = None
-    open_session: OpenSession | None = None
+    `open` makes the session; None when the request is refused. `release` gives back the place of the WebSocket.
+    """
+
+    open: Callable[[Send, Close], WebSocketSession] | None = None
+    release: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -92,13 +98,18 @@ class WebSocketRoutes:
 class WebSocketUpgrades:
     """WSGI: answers the paths of `routes`, and hands everything else on to `others`.
 
-    A request that the front marked (UPGRADE) gets 101 and its route; every other one gets 426, or 501 where it asks
-    for a WebSocket of a server that has none.
+    Each WebSocket has one of the `places` for listening streams. A request that the front marked (UPGRADE) gets 101 and
+    its route; every other one gets 426, or 501 where it asks for a WebSocket of a server that has none.
     """
 
     def __init__(
-        self, routes: WebSocketRoutes, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
+        self,
+        routes: WebSocketRoutes,
+        settings: Settings,
+        places: ListenerSlots,
+        others: Callable[[Any, StartResponse], Iterable[bytes]],
     ) -> None:
+        self._places = places
         self._routes = routes
         self._settings = settings
         self._others = others
@@ -121,8 +132,10 @@ class WebSocketUpgrades:
             if environ.get("HTTP_UPGRADE", "").lower() == "websocket":
                 return refusal(501, "this web server has no WebSockets: start the hub with `patchbay serve`")
             return refusal(426, "this address is a WebSocket: connect to it with ws://", ("Upgrade", "websocket"))
-        upgrade.request = _request(environ, match)
-        upgrade.open_session = open_session
+        if not self._places.acquire():
+            return busy(None)
+        upgrade.open = partial(open_session, _request(environ, match))
+        upgrade.release = self._places.release
         return Reply(101)
 
 

@@ -28,14 +28,14 @@ from patchbay.serving.sockets import find_connection
 from patchbay.settings import Settings
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import Future, Scope
-from patchbay.wire.front.websocket_routes import OpenSession, WebSocketRequest, WebSocketSession
+from patchbay.wire.front.websocket_routes import Upgrade, WebSocketSession
 
 log = logging.getLogger(__name__)
 
 WAITING_MESSAGES = 64
 """Messages of one WebSocket that wait for its session; no more is read meanwhile."""
 
-UNSENT_BYTES = 1024 * 1024
+UNSENT_BYTES = 4 * 1024 * 1024
 """What one reader may leave unread before it loses its connection."""
 
 GOODBYE_SECONDS = 2.0
@@ -68,12 +68,12 @@ class WebSockets:
         """How many are open."""
         return len(self._open)
 
-    def begin(self, scope: Scope, end: ServerEnd, request: WebSocketRequest, open_session: OpenSession) -> None:
+    def begin(self, scope: Scope, end: ServerEnd, upgrade: Upgrade) -> None:
         """Make a request that passed all checks a WebSocket; from any thread, without waiting."""
         with self._changed:
             self._beginning += 1
         accepted = end.accept()
-        accepted.add_done_callback(partial(self._accepted, scope.client, end, request, open_session), None)
+        accepted.add_done_callback(partial(self._accepted, scope.client, end, upgrade), None)
 
     def drain(self) -> None:
         """Close every WebSocket with 1001; from any thread."""
@@ -89,9 +89,7 @@ class WebSockets:
         for connection in [*self._open]:
             connection.close(CloseCode.GOING_AWAY, STOPPING)
 
-    def _accepted(
-        self, client: str, end: ServerEnd, request: WebSocketRequest, open_session: OpenSession, accepted: Future
-    ) -> None:
+    def _accepted(self, client: str, end: ServerEnd, upgrade: Upgrade, accepted: Future) -> None:
         """On a thread of the web server, once its part of the handshake is done."""
         try:
             transport = accepted.result()
@@ -102,12 +100,14 @@ class WebSockets:
         except Exception as problem:
             log.warning("a WebSocket was not opened: %s", problem)
             end.close(None)
+            upgrade.release()
             with self._changed:
                 self._beginning -= 1
                 self._changed.notify_all()
             return
-        connection = Connection(self._settings, self._loop, self._workers, (transport, end), self._left)
-        self._loop.call(self._start, copy, connection, partial(open_session, request))
+        left = partial(self._left, upgrade)
+        connection = Connection(self._settings, self._loop, self._workers, (transport, end), left)
+        self._loop.call(self._start, copy, connection, upgrade.open)
 
     def _start(
         self, copy: socket.socket, connection: Connection, open_session: Callable[..., WebSocketSession]
@@ -119,7 +119,8 @@ class WebSockets:
         if self._stopping:
             connection.close(CloseCode.GOING_AWAY, STOPPING)
 
-    def _left(self, connection: Connection) -> None:
+    def _left(self, upgrade: Upgrade, connection: Connection) -> None:
+        upgrade.release()
         with self._changed:
             self._open.discard(connection)
             self._changed.notify_all()
@@ -176,14 +177,22 @@ class Connection(asyncio.Protocol):
 
     # What the session calls, on any thread.
 
-    def send_text(self, text: str) -> None:
-        """Queue a text message."""
+    def send_text(self, text: str) -> int:
+        """Queue a text message, none for an empty text or a closed WebSocket; return the bytes that wait to be sent."""
+        transport = self._transport
+        buffered = 0 if transport is None or self._ended else transport.get_write_buffer_size()
         with self._lock:
+            if self._ended or not text or self._unsent_bytes > UNSENT_BYTES:
+                return self._unsent_bytes + buffered
             first = not self._unsent
             self._unsent.append(text)
             self._unsent_bytes += len(text)
-        if first:
+            waiting = self._unsent_bytes
+        if waiting > UNSENT_BYTES:
+            self._loop.call(self._cut_off)
+        elif first:
             self._loop.call(self._send_queued)
+        return waiting + buffered
 
     def close_soon(self, code: int, reason: str) -> None:
         """Close after what was sent before. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
@@ -264,8 +273,12 @@ class Connection(asyncio.Protocol):
                 break
         self._flush()
         if transport.get_write_buffer_size() > UNSENT_BYTES:
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        if self._transport is not None and not self._ended:
             log.info("a WebSocket is closed: its reader left more than %d bytes unread", UNSENT_BYTES)
-            transport.abort()
+            self._transport.abort()
 
     def _flush(self) -> None:
         """Write what the framing has, and end the connection when both ends have said so, or one has waited."""
@@ -276,7 +289,7 @@ class Connection(asyncio.Protocol):
             if data:
                 transport.write(data)
             elif transport.can_write_eof():
-                # What still comes in is read and dropped: closing beside unread bytes would lose the close frame.
+                # Read and drop further input: closing a socket with unread bytes would lose the close frame.
                 transport.write_eof()
         if self._goodbye is None and self._framing.close_expected():
             self._goodbye = asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)

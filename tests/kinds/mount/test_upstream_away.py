@@ -18,11 +18,7 @@ from patchbay.client.connection.connection import Connection
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
-from tests.hubs import (
-    MODERN,
-    Hub,
-    sse_messages,
-)
+from tests.hubs import MODERN, Hub, sse_messages
 from tests.interaction.programs import free_port, running, running_hub
 from tests.waiting import BOUND, until
 

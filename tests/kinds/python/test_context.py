@@ -9,13 +9,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.errors import MissingCapability
 from patchbay.events import Ask, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text, ToolUse
-from tests.kinds.calls import (
-    SmallHub,
-    call_of,
-    events,
-    next_event,
-    python,
-)
+from tests.kinds.calls import SmallHub, call_of, events, next_event, python
 from tests.kinds.python.test_inline import runners
 from tests.waiting import until
 

@@ -14,9 +14,7 @@ from patchbay.kinds.python import direct_calls
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.direct_calls import MIN_QUICK_CALLS, DirectCalls, FunctionHistory
 from patchbay.kinds.python.runner_threads import Stopped
-from tests.kinds.calls import (
-    call_of,
-)
+from tests.kinds.calls import call_of
 from tests.waiting import until
 
 LOOP = "def main(n=0):\n    while n:\n        n += 1\n    return 'x'"
@@ -77,6 +75,15 @@ def test_the_watchdog_ends_a_call_at_its_deadline_and_then_the_function_counts_a
     assert failed.message.startswith("timed out after")
     assert tool.history.quick_calls < 0
     assert len(tool.history.places) == 2
+
+
+def test_a_call_that_waits_for_a_processor_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN 10: a busy machine does not take the quick way from a quick function."""
+    monkeypatch.setattr(direct_calls, "_processor_seconds", lambda _: 1.0)
+    tool = Inline(LOOP).warm().close_pool()
+    (failed,) = tool.events(call_of({"n": 1}, left=0.5))
+    assert isinstance(failed, Failed)
+    assert tool.history.quick_calls >= MIN_QUICK_CALLS
 
 
 def test_the_watchdog_ends_a_call_that_is_cancelled() -> None:

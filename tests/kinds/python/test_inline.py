@@ -13,11 +13,7 @@ from patchbay.errors import MissingCapability
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.kinds.registry import handler_for
 from patchbay.views.fold import fold
-from tests.kinds.calls import (
-    call_of,
-    events,
-    python,
-)
+from tests.kinds.calls import call_of, events, python
 from tests.waiting import until
 
 KEEP = "def main(value): return {'value': value}"

@@ -28,12 +28,7 @@ from patchbay.events import (
 )
 from patchbay.kinds.registry import Handlers
 from tests.hubs import shared_hosts
-from tests.kinds.calls import (
-    SmallHub,
-    call_of,
-    events,
-    next_event,
-)
+from tests.kinds.calls import SmallHub, call_of, events, next_event
 from tests.waiting import until
 
 Make = Callable[[str], Handler]

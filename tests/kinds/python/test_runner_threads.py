@@ -12,11 +12,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
-from tests.kinds.calls import (
-    call_of,
-    events,
-    next_event,
-)
+from tests.kinds.calls import call_of, events, next_event
 from tests.waiting import until
 
 

@@ -15,12 +15,7 @@ from patchbay.activation import Call, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Content, Done, Event, Failed, Log, Pause, Text
 from patchbay.kinds.shell.handler import fill_argv
-from tests.kinds.calls import (
-    alive,
-    call_of,
-    events,
-    shell,
-)
+from tests.kinds.calls import alive, call_of, events, shell
 from tests.waiting import until
 
 EACH = 'for one in "$@"; do printf "[%s]" "$one"; done'

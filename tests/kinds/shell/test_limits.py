@@ -13,12 +13,7 @@ from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.processes.limits import MAX_DESCRIPTORS, MAX_FILE_BYTES, Limits, limit_command
 from patchbay.processes.sandbox import is_available
-from tests.kinds.calls import (
-    alive,
-    call_of,
-    events,
-    shell,
-)
+from tests.kinds.calls import alive, call_of, events, shell
 from tests.waiting import until
 
 SANDBOXES = [False, True] if is_available() else [False]

@@ -12,7 +12,7 @@ from patchbay.processes.confinement import landlock, threads
 from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.protections import ALL
 from patchbay.processes.confinement.threads import Confiner
-from tests.kinds.calls import wait_until
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_a_thread_with_old_rules_is_replaced_and_ends(confined: list[int], monke
     before = len(launchers())
     monkeypatch.setattr(threads, "FRESH_SECONDS", 0.05)
     confiner = Confiner(AllowedPaths(), ALL)
-    wait_until(lambda: confiner(threading.get_ident) == confined[-1] and len(confined) > 2)
-    wait_until(lambda: len(launchers()) <= before)
+    until(lambda: confiner(threading.get_ident) == confined[-1] and len(confined) > 2)
+    until(lambda: len(launchers()) <= before)
     assert confiner(threading.get_ident) == confined[-1]
 
 

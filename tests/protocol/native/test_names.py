@@ -13,9 +13,7 @@ from patchbay.jsonrpc import Failure
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
 from patchbay.protocol.native.subscription import parse_request
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.protocol.native.natives import FILES, Json, definition, items, native, refused, text, told
 from tests.waiting import until
 

@@ -16,9 +16,7 @@ from patchbay.jsonrpc import Failure, Result, encode, parse
 from patchbay.protocol.callers import TransportInfo
 from patchbay.protocol.native.calls import NO_QUESTIONS
 from patchbay.protocol.native.subscription import Stream, parse_request
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.protocol.native.natives import FILES, items, native, stream, text
 from tests.waiting import until
 

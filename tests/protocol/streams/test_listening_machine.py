@@ -22,10 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID
 from patchbay.views.sse import COMMENT
-from tests.hubs import (
-    Hub,
-    modern_request,
-)
+from tests.hubs import Hub, modern_request
 from tests.waiting import until
 from tests.wire.happenings import put
 

@@ -6,10 +6,7 @@ from typing import Any
 
 import orjson
 
-from tests.hubs import (
-    Hub,
-    modern_request,
-)
+from tests.hubs import Hub, modern_request
 from tests.waiting import until
 
 TAG = "io.modelcontextprotocol/subscriptionId"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.hubs import (
-    Answer,
-    Hub,
-)
+from tests.hubs import Answer, Hub
 from tests.waiting import until
 
 KNOWS: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {}}

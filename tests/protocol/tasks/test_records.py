@@ -10,9 +10,7 @@ import pytest
 from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.protocol.tasks.jobs import FILES, accept, ask, begin, call, ended, get, questions, update
 from tests.waiting import until
 

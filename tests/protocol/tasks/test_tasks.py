@@ -11,10 +11,7 @@ import orjson
 import pytest
 
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
-from tests.hubs import (
-    Hub,
-    modern_request,
-)
+from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import FILES, JOBS, KNOWS, accept, ask, begin, call, ended, get, questions, update
 from tests.waiting import until
 

@@ -10,10 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from patchbay import __version__
-from tests.hubs import (
-    Hub,
-    modern_request,
-)
+from tests.hubs import Hub, modern_request
 from tests.waiting import until
 
 FILES = {

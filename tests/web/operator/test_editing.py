@@ -12,9 +12,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.cid import cid_of
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import BROWSER, TOWN, read
 from tests.wire.hostile import HOSTILE, Reader

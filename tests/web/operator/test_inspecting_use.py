@@ -18,12 +18,7 @@ from patchbay.errors import UnknownServer
 from patchbay.protocol import inspection
 from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.settings import Settings, whole_environment
-from tests.hubs import (
-    BOTH,
-    Answer,
-    Hub,
-    modern_request,
-)
+from tests.hubs import BOTH, Answer, Hub, modern_request
 from tests.waiting import until
 from tests.web.browsing import said
 from tests.web.inspecting import HERE, bearer, closed, csrf, press, told

@@ -13,9 +13,7 @@ from werkzeug.test import TestResponse
 from patchbay.boot import read_variable
 from patchbay.cid import cid_of
 from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import TOWN, links, read, said, set_variable, town_hub
 from tests.wire.hostile import HOSTILE, Reader

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from patchbay.boot import change_names
 from patchbay.cid import cid_of
 from patchbay.kinds.confinement_description import confinement
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, get, links, read, said, set_variable, town_hub
+from tests.web.browsing import BROWSER, get, links, read, said, set_variable
 from tests.wire.hostile import Reader
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = town_hub(tmp_path_factory.mktemp("hub"))
-    yield hub
-    hub.close()
-
-
-@pytest.fixture
-def app(hub: Hub) -> Flask:
-    """The app that the fixture `client` of pytest-flask speaks to."""
-    return hub.app
 
 
 def test_the_instruction_page_says_how_to_connect(client: FlaskClient) -> None:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, read, said, town_hub
+from tests.web.browsing import BROWSER, read, said
 from tests.wire.hostile import Reader
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = town_hub(tmp_path_factory.mktemp("hub"))
-    yield hub
-    hub.close()
-
-
-@pytest.fixture
-def app(hub: Hub) -> Flask:
-    """The app that the fixture `client` of pytest-flask speaks to."""
-    return hub.app
 
 
 def test_the_page_and_its_json_find_the_same(client: FlaskClient) -> None:

@@ -28,10 +28,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.interaction.peers import NODE, PACKAGES
-from tests.interaction.programs import (
-    Hub,
-    running_hub,
-)
+from tests.interaction.programs import Hub, running_hub
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process

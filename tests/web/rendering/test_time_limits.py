@@ -9,9 +9,7 @@ import pytest
 from patchbay.web.rendering import highlighting, markdown
 from patchbay.web.rendering.highlighting import highlight_lines
 from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, run_within
-from tests.hubs import (
-    Hub,
-)
+from tests.hubs import Hub
 from tests.waiting import BOUND, until
 
 

@@ -22,14 +22,17 @@ MAX_WAITING_CALLS = 2048
 STALL_SECONDS = 0.05
 """Seconds without a worker that becomes free, after which a quick definition may have more of them."""
 
+ENDING_POLL_SECONDS = 0.02
+"""Seconds between two checks of a waiting call for a worker that has ended, when it needs the place of one."""
+
 QUICK_SECONDS = 0.005
 """Seconds that the calls of a quick definition run in a worker, on average."""
 
 FAIR_SECONDS = 1.0
 """Seconds that the first call in the queue waits while workers go to later calls of their own definition."""
 
-MAX_QUICK_WORKERS = 2 * (os.cpu_count() or 1)
-"""Workers that a quick definition has at a time."""
+MAX_QUICK_WORKERS = 8 * (os.cpu_count() or 1)
+"""Workers that a quick definition has at a time. With fewer, calls wait in the queue, which costs the hub more."""
 
 _WEIGHT = 0.125
 """How much the latest call counts in the average."""
@@ -51,9 +54,18 @@ class WaitingCall:
         """The worker that it was given by now."""
         return self.worker
 
-    def wait(self, seconds: float) -> None:
-        """Wait until it is woken, no longer than `seconds`."""
-        self._woken.acquire(timeout=max(0.0, seconds))
+    def wait(self, until: float, workers_end: bool = False) -> None:
+        """Wait until it is woken, at most until a `time.monotonic()` moment.
+
+        It returns earlier once its definition may count as stalled, and to check again whether a worker has ended.
+        """
+        now = time.monotonic()
+        stalled = self.since + STALL_SECONDS
+        if workers_end:
+            until = min(until, now + ENDING_POLL_SECONDS)
+        elif stalled > now:
+            until = min(until, stalled)
+        self._woken.acquire(timeout=max(0.0, until - now))
 
     def wake(self) -> None:
         """Have it look again; once is enough however often it is said."""

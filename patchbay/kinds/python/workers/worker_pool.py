@@ -23,7 +23,7 @@ from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
-from patchbay.kinds.python.workers.waiting_calls import STALL_SECONDS, Pace, WaitingCall, WaitingCalls
+from patchbay.kinds.python.workers.waiting_calls import Pace, WaitingCall, WaitingCalls
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
@@ -38,9 +38,6 @@ MAX_CALLS = 5000
 
 IDLE_SECONDS = 60.0
 """Seconds after which an idle worker ends."""
-
-ENDING_POLL_SECONDS = 0.02
-"""Seconds between two checks of a waiting call for a worker that has ended, when it needs the place of one."""
 
 HOUSEKEEPING_SECONDS = 1.0
 """Seconds between two rounds of housekeeping."""
@@ -180,9 +177,7 @@ class WorkerPool:
         """Return the worker that a waiting call gets within so many seconds, or None."""
         until = time.monotonic() + seconds
         while True:
-            left = until - time.monotonic()
-            stalls = waiting.since + STALL_SECONDS - time.monotonic()
-            waiting.wait(min(left, ENDING_POLL_SECONDS) if self._ending else min(left, stalls) if stalls > 0 else left)
+            waiting.wait(until, workers_end=bool(self._ending))
             if waiting.worker is not None:
                 return waiting.worker
             with self._free:

@@ -13,13 +13,7 @@ import pytest
 from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Log, Pause, Text, ToolUse
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from tests.kinds.calls import (
-    SmallHub,
-    alive,
-    call_of,
-    events,
-    next_event,
-)
+from tests.kinds.calls import SmallHub, alive, call_of, events, next_event
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 from tests.waiting import until
 

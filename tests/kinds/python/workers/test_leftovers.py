@@ -9,7 +9,7 @@ import pytest
 
 from patchbay.kinds.python.workers import leftovers
 from patchbay.kinds.python.workers.leftovers import SETTLED_NS, WorkingFolder
-from tests.kinds.calls import wait_until
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_folder_that_has_not_changed_for_a_while_is_not_read(folder: Path, mon
     working = WorkingFolder(folder)
     working.enter()
     changed = folder.stat().st_ctime_ns
-    wait_until(lambda: time.time_ns() - changed > SETTLED_NS)
+    until(lambda: time.time_ns() - changed > SETTLED_NS)
     working.empty()
     reads: list[Path] = []
     monkeypatch.setattr(leftovers, "empty_folder", reads.append)

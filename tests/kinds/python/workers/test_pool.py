@@ -24,12 +24,7 @@ from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from tests.checkout import ROOT
-from tests.kinds.calls import (
-    alive,
-    call_of,
-    events,
-    next_event,
-)
+from tests.kinds.calls import alive, call_of, events, next_event
 from tests.kinds.python.workers.conversing import descriptors, failure, family, hosted, value
 from tests.waiting import until
 

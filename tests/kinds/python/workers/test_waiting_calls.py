@@ -60,7 +60,8 @@ def test_a_call_that_was_woken_before_it_waits_does_not_wait() -> None:
     call = queue.add(order("one"))
     queue.wake_all()
     queue.wake_all()
-    over = threading.Thread(target=call.wait, args=(600.0,))
+    call.since -= STALL_SECONDS
+    over = threading.Thread(target=call.wait, args=(time.monotonic() + 600.0,))
     over.start()
     over.join(60)
     assert not over.is_alive()

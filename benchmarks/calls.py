@@ -1,0 +1,55 @@
+"""Calls of `echo` to the hub and its peers: processor time, rate and delay in each conversation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import streams
+from benchmarks.contenders import CONTENDERS, Contender
+from benchmarks.load import condition_of, target
+from benchmarks.parameters import Parameters
+from benchmarks.placement import Placement
+from benchmarks.processor_time import Cost
+from benchmarks.reporting.results import Row
+
+WARM_UP_STREAMED_CALLS = 10
+
+
+def measure_calls(parameters: Parameters, placement: Placement) -> Iterator[Row]:
+    """Measure each contender in each of its conversations with each number of connections."""
+    for contender in CONTENDERS:
+        yield from _calls_of(contender, parameters, placement)
+
+
+def measure_yields(parameters: Parameters, placement: Placement) -> Iterator[Row]:
+    """Measure the time from a tool's yield to the client, for contenders that stream."""
+    for contender in filter(lambda one: one.streams, CONTENDERS):
+        with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.on_server) as found:
+            for conversation in contender.conversations:
+                streams.delay(found.url, conversation, WARM_UP_STREAMED_CALLS)
+                delay = streams.delay(found.url, conversation, parameters.calls)
+                yield Row("yields", contender.name, conversation, {"p50_ms": delay.p50, "p99_ms": delay.p99})
+
+
+def figures_of(cost: Cost) -> dict[str, float]:
+    """Return the figures of calls."""
+    measured = cost.measured
+    return {
+        "processor_us": cost.processor_us,
+        "core_share": cost.core_share,
+        "rate": measured.rate,
+        "p50_ms": measured.p50,
+        "p99_ms": measured.p99,
+    }
+
+
+def _calls_of(contender: Contender, parameters: Parameters, placement: Placement) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.on_server) as found:
+        for conversation in contender.conversations:
+            aim = target(found.url, conversation)
+            for connections in parameters.connections:
+                placement.warm_up(found, aim, connections)
+                cost = placement.cost(found, aim, parameters.seconds, connections)
+                yield Row("calls", contender.name, condition_of(conversation, connections), figures_of(cost))

@@ -1,0 +1,1 @@
+"""`patchbay room`: the commands for rooms of a hub, here or elsewhere."""

@@ -1,0 +1,140 @@
+"""`patchbay room call` and `patchbay room mount`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from patchbay import exit_codes
+from patchbay.cli.client_session import NAME_VALUE
+from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, tell, until_told
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import fail, make_printable, write_note
+from patchbay.cli.ndjson import parse_object
+from patchbay.client.contracts.coercion import coerce_arguments
+from patchbay.client.rooms.address import RoomAddress
+from patchbay.client.rooms.connection import RoomConnection, RoomLost, RoomRefusal
+
+TTL_SECONDS = 60.0
+GRACE_SECONDS = 10.0
+"""How much longer than its time a call is waited for."""
+
+
+@click.command("call", epilog=exit_codes.with_examples(f"patchbay room call {EXAMPLE} time now timezone=UTC"))
+@click.argument("room", type=ROOM)
+@click.argument("server")
+@click.argument("tool")
+@click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1, type=NAME_VALUE)
+@click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
+@click.option(
+    "--ttl", type=click.FloatRange(min=0.001), default=TTL_SECONDS, metavar="SECONDS", help="Time it has [60]."
+)
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [text].")
+@HEADERS
+def call(
+    room: RoomAddress,
+    server: str,
+    tool: str,
+    pairs: tuple[tuple[str, str], ...],
+    exact: str | None,
+    ttl: float,
+    style: str,
+    headers: tuple[str, ...],
+) -> None:
+    """Call TOOL of SERVER in ROOM. Progress goes to standard error; Ctrl-C cancels the call."""
+    with exit_on_error():
+        given: dict[str, str | list[str]] = dict(pairs)
+        fixed = parse_object(exact, "--args") if exact is not None else {}
+        connection = open_room(room, ["tool.call"], headers)
+        arguments = coerce_arguments(given, _schema(connection, server, tool)) | fixed
+        id = str(uuid4())
+        payload: Json = {"callId": id, "provider": "mcp", "serverId": server, "name": tool, "args": arguments}
+        connection.say("tool.call", payload | {"ttlMs": max(1, round(ttl * 1000))})
+        try:
+            result = _result(connection, id, ttl)
+        except KeyboardInterrupt:
+            connection.say("tool.cancel", {"callId": id, "reason": "interrupted"})
+            connection.close()
+            raise
+        connection.close()
+        _print(result, style)
+        if not result["ok"]:
+            fail(str(result.get("error") or "the call failed"), exit_codes.FAILED)
+
+
+def _schema(connection: RoomConnection, server: str, tool: str) -> Any:
+    tools = connection.adverts.get(server, {}).get("tools", [])
+    return next((one.get("inputSchema") for one in tools if one.get("name") == tool), None)
+
+
+def _result(connection: RoomConnection, id: str, ttl: float) -> Json:
+    while True:
+        found = connection.receive(ttl + GRACE_SECONDS)
+        if found is None:
+            raise RoomLost(f"{connection.room.url} gave no result within {ttl + GRACE_SECONDS:g} s")
+        payload = found["payload"]
+        if payload.get("callId") != id:
+            continue
+        if found["type"] == "tool.partial":
+            write_note(_words(payload.get("partial")))
+        elif found["type"] == "tool.result":
+            result: Json = payload
+            return result
+
+
+def _words(partial: Any) -> str:
+    if isinstance(partial, dict) and "progress" in partial:
+        total = f" of {partial['total']:g}" if "total" in partial else ""
+        return f"{partial['progress']:g}{total} {partial.get('message') or ''}".rstrip()
+    text = partial.get("text") if isinstance(partial, dict) else None
+    return text if isinstance(text, str) else json.dumps(partial, ensure_ascii=False)
+
+
+def _print(payload: Json, style: str) -> None:
+    result = payload.get("result")
+    if style == "json":
+        click.echo(json.dumps(payload, ensure_ascii=False, indent=2))
+        return
+    if not payload["ok"]:
+        return  # its error is said on standard error
+    blocks = result.get("content") if isinstance(result, dict) else None
+    if not isinstance(blocks, list):
+        if result is not None:
+            click.echo(json.dumps(result, ensure_ascii=False))
+        return
+    for block in blocks:
+        text = block.get("text") if isinstance(block, dict) else None
+        click.echo(make_printable(text) if isinstance(text, str) else json.dumps(block, ensure_ascii=False))
+
+
+@click.command("mount", epilog=exit_codes.with_examples(f"patchbay room mount {EXAMPLE} docs https://mcp.example/mcp"))
+@click.argument("room", type=ROOM)
+@click.argument("id")
+@click.argument("url")
+@click.option("--tools", "patterns", multiple=True, metavar="PATTERN", help="Show only tools that match; repeatable.")
+@click.option("--credentials", metavar="NAME", help="Credentials that the operator of the hub keeps under this name.")
+@HEADERS
+def mount(
+    room: RoomAddress, id: str, url: str, patterns: tuple[str, ...], credentials: str | None, headers: tuple[str, ...]
+) -> None:
+    """Mount the MCP server at URL in ROOM as ID. The hub reaches it; it stays as long as this command runs."""
+    with until_told():
+        connection = open_room(room, ["mcp.client", "tool.call"], headers)
+        payload: Json = {"serverId": id, "transport": {"kind": "http-stream", "url": url}, "exposeResources": ["*"]}
+        payload |= {"exposeTools": list(patterns) or True} | ({"credentials": credentials} if credentials else {})
+        connection.say("mcp.mount", payload)
+        is_mounted = False
+        while True:
+            found = connection.receive(None if is_mounted else SECONDS)
+            if found is None:
+                raise RoomLost(f"{room.url} did not mount {url} within {SECONDS:g} s")
+            about = found["payload"]
+            if about.get("serverId") == id and found["type"] == "mcp.mount.failed":
+                raise RoomRefusal(f"{room.url}: {about['error']}")
+            if about.get("serverId") == id and found["type"] == "tool.advertise":
+                is_mounted = True
+                tell(f"{id} is mounted in {room.url}: {', '.join(one['name'] for one in about['tools'])}")

@@ -1,0 +1,116 @@
+"""What the commands of rooms share: the room as an argument, headers, and requests to its hub."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from string import Template
+from typing import Any
+
+import click
+import httpx2
+
+import patchbay
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import make_printable
+from patchbay.client.addresses.targets import AddressError
+from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.rooms.address import RoomAddress, parse_room_address
+from patchbay.client.rooms.connection import RoomConnection
+from patchbay.errors import ConfigError
+from patchbay.settings import whole_environment
+
+SECONDS = 60.0
+"""How long a hub may take for an answer."""
+
+Json = dict[str, Any]
+
+
+class RoomType(click.ParamType[RoomAddress]):
+    """The address of a room."""
+
+    name = "ROOM"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RoomAddress:
+        """Parse it."""
+        if isinstance(value, RoomAddress):
+            return value
+        try:
+            return parse_room_address(str(value))
+        except AddressError as problem:
+            self.fail(problem.message, param, ctx)
+
+
+ROOM = RoomType()
+
+HEADERS = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Send this HTTP header to the hub; secrets as ${NAME} from the environment.",
+)
+
+
+def read_headers(given: tuple[str, ...]) -> dict[str, str]:
+    """Return headers with variables of the environment put in. Raises ConfigError."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, colon, value = text.partition(":")
+        try:
+            found[name.strip()] = Template(value.strip()).substitute(whole_environment())
+        except (KeyError, ValueError) as problem:
+            raise ConfigError("--header", "", f"expected a variable of the environment: {problem}") from problem
+        if not colon or not name.strip():
+            raise ConfigError("--header", "", "expected NAME:VALUE")
+    return found
+
+
+def open_room(
+    room: RoomAddress, caps: list[str], headers: tuple[str, ...] = (), after: int | None = None
+) -> RoomConnection:
+    """Join a room as this program. Raises Unreachable, RoomRefusal, ConfigError."""
+    agent = {"name": f"patchbay on {os.uname().nodename}"[:200], "version": patchbay.__version__}
+    return RoomConnection.open(room, caps, agent, after, read_headers(headers))
+
+
+def request(method: str, url: str, headers: tuple[str, ...], body: Json | None = None) -> httpx2.Response:
+    """Send a request to a hub. Raises McpFailure with the hub's sentence, Unreachable."""
+    try:
+        answer = httpx2.request(method, url, json=body, headers=read_headers(headers), timeout=SECONDS)
+    except httpx2.HTTPError as problem:
+        raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+    if answer.status_code >= 400:
+        raise McpFailure(answer.status_code, f"{url}: {_sentence(answer)}")
+    return answer
+
+
+def _sentence(answer: httpx2.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the hub answered with {answer.status_code}"
+
+
+@contextmanager
+def until_told() -> Iterator[None]:
+    """Run until Ctrl-C or SIGTERM, which are the ordinary end; other problems end as those of every command."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    with exit_on_error():
+        try:
+            yield
+        except KeyboardInterrupt:
+            return
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def tell(sentence: str) -> None:
+    """Write one line on standard output, at once."""
+    click.echo(make_printable(sentence.replace("\n", " ")))
+    sys.stdout.flush()

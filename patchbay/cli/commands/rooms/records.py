@@ -1,0 +1,84 @@
+"""`patchbay room create`, `log`, `verify` and `fork`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import httpx2
+
+from patchbay import exit_codes
+from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, read_headers, request
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import fail
+from patchbay.cli.ndjson import parse_object
+from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.rooms.address import RoomAddress
+from patchbay.rooms.record.verification import verify
+
+
+@click.command("create", epilog=exit_codes.with_examples(f"patchbay room create {EXAMPLE}"))
+@click.argument("room", type=ROOM)
+@click.option("--policy", metavar="JSON", help="Parts of the room's policy, as a JSON object.")
+@HEADERS
+def create(room: RoomAddress, policy: str | None, headers: tuple[str, ...]) -> None:
+    """Make ROOM. You have every right in it."""
+    with exit_on_error():
+        options = {"policy": parse_object(policy, "--policy")} if policy is not None else {}
+        made = request("PUT", room.url, headers, options).json()
+        click.echo(f"made {room.url}, id {made['room']}")
+        click.echo(f"MCP clients use {room.hub}/mcp/room.{made['name']}")
+
+
+@click.command("log", epilog=exit_codes.with_examples(f"patchbay room log {EXAMPLE} > demo.ndjson"))
+@click.argument("room", type=ROOM)
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Begin after this entry.")
+@HEADERS
+def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
+    """Write the signed log of ROOM, one entry a line; `patchbay room verify` checks it on any machine."""
+    with exit_on_error():
+        url = f"{room.url}/log"
+        try:
+            with httpx2.stream(
+                "GET", url, params={"after": str(after)}, headers=read_headers(headers), timeout=SECONDS
+            ) as answer:
+                if answer.status_code >= 400:
+                    raise McpFailure(answer.status_code, f"{url}: the hub answered with {answer.status_code}")
+                for piece in answer.iter_bytes():
+                    sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+        except httpx2.HTTPError as problem:
+            raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+
+
+@click.command("verify", epilog=exit_codes.with_examples("patchbay room verify demo.ndjson"))
+@click.argument("file", type=click.File("rb"))
+@click.option("--head", metavar="CID", help="The head that the log must end with: then nothing is cut off at its end.")
+@click.option("--key", metavar="KEY", help="The public key of the hub (base64): then no other hub wrote it.")
+def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
+    """Check FILE, a log written by `patchbay room log`: every byte, every signature, the order, the rules.
+
+    Exit code 1 when something is wrong; the first wrong entry is named by its seq.
+    """
+    with exit_on_error():
+        found = verify(file, head, key)
+        if not found.ok:
+            fail(f"{Path(file.name).name}: entry {found.seq} is wrong: {found.reason}", exit_codes.FAILED)
+        said = {"entries": found.entries, "withheld": found.withheld, "room": found.room, "head": found.head}
+        click.echo(json.dumps(said | {"state": found.state_cid, "key": found.key}))
+
+
+@click.command("fork", epilog=exit_codes.with_examples(f"patchbay room fork {EXAMPLE} 12 other"))
+@click.argument("room", type=ROOM)
+@click.argument("seq", type=click.IntRange(min=1))
+@click.argument("name")
+@HEADERS
+def fork(room: RoomAddress, seq: int, name: str, headers: tuple[str, ...]) -> None:
+    """Make the room NAME, which goes on from entry SEQ of ROOM with its policy and members."""
+    with exit_on_error():
+        made = request("POST", f"{room.url}/fork", headers, {"seq": seq, "name": name}).json()
+        click.echo(f"made {room.hub}/rooms/{made['name']}, id {made['room']}")

@@ -1,0 +1,254 @@
+"""Serves servers of this machine to one room of another hub, over a connection that goes out from here.
+
+No port is opened here: calls come over the WebSocket, through firewalls and address translators.
+When the connection ends, running calls are cancelled, and it is opened again after half a second, then after twice the
+time each, up to half a minute. After each opening every server is announced anew.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import orjson
+
+from patchbay.client.rooms.address import RoomAddress
+from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
+from patchbay.client.rooms.hosted_server import HostedServer
+from patchbay.errors import PatchbayError
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
+MAX_CALLS = 32
+"""Calls of one room that run at a time; others wait."""
+
+RECEIVE_SECONDS = 0.5
+"""How soon the end of the announcer is noticed."""
+
+MAX_PARTIAL_CHARACTERS = 200_000
+"""Partials with a longer text are left out; the result has everything."""
+
+PARTIAL_SECONDS = 0.03
+"""Partials that come sooner after each other are left out: a room takes so many envelopes a second of one session."""
+
+MAX_RESULT_BYTES = 1024 * 1024 - 4096
+"""Bytes of a result that a room takes by default."""
+
+MAX_REMEMBERED_ANSWERS, MAX_REPEATS, REPEAT_SECONDS = 256, 5, 1.0
+"""Answers that can be sent again when the room says that they came too fast, how often, and how much later."""
+
+Json = dict[str, Any]
+
+
+class Observer(Protocol):
+    """What the person at this machine sees and decides."""
+
+    def tell(self, sentence: str) -> None:
+        """Show what happened."""
+        ...
+
+    def allows(self, room: RoomAddress, caller: str, server: str, tool: str, arguments: Json) -> bool:
+        """Decide whether a call may run; may wait for a person."""
+        ...
+
+
+class Announcer:
+    """One room and the servers that it gets. `run` works until `stop`; any thread may call `refresh`."""
+
+    def __init__(
+        self,
+        room: RoomAddress,
+        servers: Sequence[HostedServer],
+        observer: Observer,
+        agent: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.room = room
+        self._servers = {server.id: server for server in servers}
+        self._observer = observer
+        self._agent = agent
+        self._headers = headers
+        self._connection: RoomConnection | None = None
+        self._names: dict[str, str] = {}
+        self._announced: dict[str, str] = {}
+        self._calls: dict[str, threading.Event] = {}
+        self._answered: dict[str, tuple[str, Json, int]] = {}
+        self._partials_after = 0.0
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._pool = ThreadPoolExecutor(MAX_CALLS, f"calls of {room.name}")
+
+    def run(self) -> None:
+        """Serve until `stop`. Raises RoomRefusal when the room refuses the first hello."""
+        tries, has_joined = 0, False
+        try:
+            while not self._ending.is_set():
+                try:
+                    self._live()
+                    return
+                except PatchbayError as problem:
+                    has_joined = has_joined or self._connection is not None
+                    if isinstance(problem, RoomRefusal) and not has_joined:
+                        raise
+                    tries = 1 if self._connection is not None else tries + 1
+                    self._wait(problem, tries)
+                finally:
+                    self._cancel_all()
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def stop(self) -> None:
+        """Leave the room and end; from any thread."""
+        self._ending.set()
+
+    def refresh(self) -> None:
+        """Announce the servers anew, because their lists have changed."""
+        connection = self._connection
+        if connection is not None:
+            self._pool.submit(self._announce_all, connection)
+
+    def _wait(self, problem: PatchbayError, tries: int) -> None:
+        self._connection = None
+        seconds = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
+        self._observer.tell(f"{problem.message}; trying again in {seconds:g} s")
+        self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
+
+    def _live(self) -> None:
+        caps = ["tool.host", *(f"mcp.server:{id}" for id in self._servers)]
+        connection = RoomConnection.open(self.room, caps, self._agent, headers=self._headers)
+        self._connection = connection
+        try:
+            self._announce_all(connection)
+            while not self._ending.is_set():
+                envelope = connection.receive(RECEIVE_SECONDS)
+                if envelope is not None:
+                    self._take(connection, envelope)
+        finally:
+            connection.close()
+
+    def _announce_all(self, connection: RoomConnection) -> None:
+        for server in self._servers.values():
+            try:
+                found = server.announcement()
+                self._announced[connection.say("mcp.announce", found)] = server.id
+            except PatchbayError as problem:
+                self._observer.tell(f"{server.id} is not announced in {self.room.url}: {problem.message}")
+                continue
+            self._observer.tell(f"{server.id} is announced in {self.room.url}: {_count(len(found['tools']))}")
+
+    def _take(self, connection: RoomConnection, envelope: Json) -> None:
+        kind, payload = envelope["type"], envelope["payload"]
+        call = payload.get("callId")
+        if kind == "presence.join":
+            agent = payload.get("agent") or {}
+            self._names[payload["session"]] = str(agent.get("name") or payload.get("member") or payload["session"])
+        elif kind == "tool.call" and payload.get("serverId") in self._servers:
+            with self._lock:
+                flag = self._calls[call] = threading.Event()
+            self._pool.submit(self._run, connection, envelope, flag)
+        elif kind in ("tool.cancel", "tool.result") and call in self._calls:
+            self._end(call)
+        elif kind == "room.refused" and payload.get("id") in self._announced:
+            server = self._announced[payload["id"]]
+            self._observer.tell(f"{self.room.url} refused the server {server}: {payload.get('error')}")
+        elif kind == "room.refused" and payload.get("id") in self._answered:
+            self._pool.submit(self._repeat, connection, payload["id"])
+
+    def _run(self, connection: RoomConnection, envelope: Json, flag: threading.Event) -> None:
+        payload = envelope["payload"]
+        call, server, name = payload["callId"], self._servers[payload["serverId"]], str(payload.get("name"))
+        arguments = payload.get("args") or {}
+        caller = self._names.get(envelope["from"]) or str(payload.get("caller") or envelope["from"])
+        try:
+            self._observer.tell(f"{caller} calls {server.id}.{name} {arguments}")
+            if flag.is_set():
+                return
+            if not self._observer.allows(self.room, caller, server.id, name, arguments):
+                self._answer(
+                    connection, call, {"ok": False, "error": "the person who shares this server denied the call"}
+                )
+                return
+            self._relay(connection, call, server, (name, arguments), flag)
+        except PatchbayError as problem:
+            self._observer.tell(f"the call of {server.id}.{name} has lost its room: {problem.message}")
+        finally:
+            self._end(call)
+
+    def _relay(
+        self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json], flag: threading.Event
+    ) -> None:
+        seq = 0
+        for part in server.run(*what, flag):
+            if "result" in part and len(part) == 1:
+                self._answer(connection, call, part["result"])
+                outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"
+                self._observer.tell(f"{server.id}.{what[0]} {outcome}")
+                return
+            if self._may_send(part):
+                connection.say("tool.partial", {"callId": call, "partial": part, "seq": seq, "done": False})
+                seq += 1
+        self._observer.tell(f"{server.id}.{what[0]} was cancelled")
+
+    def _may_send(self, part: Json) -> bool:
+        """Whether a partial is small enough, and long enough after the one before it."""
+        now = time.monotonic()
+        if len(str(part.get("message") or part.get("data") or "")) > MAX_PARTIAL_CHARACTERS:
+            return False
+        with self._lock:
+            if now < self._partials_after:
+                return False
+            self._partials_after = now + PARTIAL_SECONDS
+        return True
+
+    def _answer(self, connection: RoomConnection, call: str, result: Json, tries: int = 0) -> None:
+        payload = {"callId": call, **result}
+        if len(orjson.dumps(payload, default=str)) > MAX_RESULT_BYTES:
+            result = {
+                "ok": False,
+                "error": f"the result has more than {MAX_RESULT_BYTES} bytes, which rooms do not take",
+            }
+            payload = {"callId": call, **result}
+        id = connection.say("tool.result", payload)
+        with self._lock:
+            self._answered[id] = (call, result, tries)
+            while len(self._answered) > MAX_REMEMBERED_ANSWERS:
+                del self._answered[next(iter(self._answered))]
+
+    def _repeat(self, connection: RoomConnection, id: str) -> None:
+        """Send an answer again that came too fast for the room, a moment later."""
+        with self._lock:
+            found = self._answered.pop(id, None)
+        if found is not None and found[2] < MAX_REPEATS and not self._ending.wait(REPEAT_SECONDS):
+            self._answer(connection, found[0], found[1], found[2] + 1)
+
+    def _end(self, call: str) -> None:
+        with self._lock:
+            flag = self._calls.pop(call, None)
+        if flag is not None:
+            flag.set()
+
+    def _cancel_all(self) -> None:
+        for call in list(self._calls):
+            self._end(call)
+
+
+def run_all(announcers: Sequence[Announcer], on_failure: Callable[[PatchbayError], None]) -> list[threading.Thread]:
+    """Run announcers, each in a thread of its own; returns the threads. `on_failure` gets what ends one."""
+
+    def run(announcer: Announcer) -> None:
+        try:
+            announcer.run()
+        except PatchbayError as problem:
+            on_failure(problem)
+
+    threads = [threading.Thread(target=run, args=(one,), name=f"room {one.room.name}") for one in announcers]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def _count(tools: int) -> str:
+    return "1 tool" if tools == 1 else f"{tools} tools"

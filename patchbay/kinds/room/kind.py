@@ -1,0 +1,85 @@
+"""The kind of a room's server: its tools come from the room's offer, and each call goes through the room.
+
+The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serves no such server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from patchbay.activation import Call, Events, Handler
+from patchbay.errors import ConfigError
+from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
+from patchbay.kinds.room.offers import Offer
+
+OWN_FIELDS = ("room",)
+FIELDS = frozenset(
+    [
+        *OWN_FIELDS,
+        *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
+        *("listing", "activity", "mask_errors"),
+    ]
+)
+
+
+class RoomCaller(Protocol):
+    """The rooms of a hub, as their servers see them."""
+
+    def offer(self, server: str) -> Offer | None:
+        """Return what the room behind a server offers, or None."""
+        ...
+
+    def call(
+        self, room: str, server_id: str, tool: str, arguments: Mapping[str, object], principal: str, ttl: float
+    ) -> Events:
+        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds."""
+        ...
+
+
+def room_handler(rooms: RoomCaller, room: str) -> Handler:
+    """Return the handler of targets `{"serverId", "name"}`: the deadline of a call is its ttl in the room."""
+
+    def run(call: Call) -> Events:
+        target = call.target
+        yield from rooms.call(room, target["serverId"], target["name"], call.arguments, call.principal, call.left())
+
+    return run
+
+
+def _check(fields: Fields, where: str) -> None:
+    if not isinstance(fields.get("room"), str):
+        raise ConfigError(where, "room", "expected the id of a room of this hub")
+
+
+def _make_parts(server: ConfiguredServer) -> ServerParts:
+    """Return the parts of a room's server. Raises ConfigError in a hub without rooms."""
+    if server.rooms is None:
+        raise ConfigError(server.origin, "kind", "expected no server of a room here: this hub has no rooms")
+    room = str(server.fields["room"])
+    offer = server.rooms.offer(server.name)
+    tools, problems = offer.descriptors() if offer is not None and offer.room == room else ({}, ())
+    return ServerParts(
+        room_handler(server.rooms, room),
+        tools,
+        problems=problems,
+        description="The tools that the members of a room share.",
+        instructions="Tools are called server__tool. They run on the machines of the members of the room.",
+    )
+
+
+KIND = Kind(
+    "room",
+    "Definition as JSON",
+    language="json",
+    is_configuration=True,
+    configuration=Configuration(
+        OWN_FIELDS,
+        FIELDS,
+        "the members of the room say themselves",
+        _check,
+        _make_parts,
+        reaches="it serves a room",
+        is_changing=True,
+    ),
+)

@@ -1,0 +1,31 @@
+"""What a room offers to the MCP clients of the hub: kept in the store, from which the room's server is built."""
+
+from __future__ import annotations
+
+from patchbay.boot import canonical_json
+from patchbay.catalogue.rows import ServerRow
+from patchbay.kind import CONFIGURATION_KIND
+from patchbay.kinds.room.offers import SERVER_PREFIX, Offer, OfferedTool, keep_offer
+from patchbay.rooms.core import RoomCore
+from patchbay.rooms.servers.announcements import advertised_tools
+from patchbay.store import Store
+from patchbay.topics import NAMES_CHANGED, SERVERS
+
+
+def keep_room_offer(room: RoomCore) -> None:
+    """Store what a room offers now, and announce a change to every process of the hub.
+
+    A room whose policy closes it to MCP clients (`gateway`) offers nothing.
+    """
+    seq, state = room.seq, room.state_now
+    tools = advertised_tools(room) if state["policy"].get("gateway", False) else []
+    offered = tuple(OfferedTool(one.server_id, one.descriptor.wire, one.digest) for one in tools)
+    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, offered)):
+        room.store.bus.publish(NAMES_CHANGED)
+
+
+def row_names(store: Store, name: str, id: str) -> dict[str, str]:
+    """Store the row of a room's server; returns its name in the store and its CID."""
+    definition = store.blobs.put(canonical_json({"kind": "room", "room": id, "title": f"Room {name}"}))
+    row = ServerRow(SERVER_PREFIX + name, CONFIGURATION_KIND, definition)
+    return {SERVERS + row.name: store.blobs.put(row.to_json())}

@@ -1,0 +1,32 @@
+"""The rooms of a hub as their MCP servers see them: what a room offers, and calls through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.activation import Events
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.kinds.room.offers import Offer, load_offer
+from patchbay.rooms.rooms import Rooms
+
+
+class RoomServers:
+    """Fills `patchbay.kinds.room.kind.RoomCaller` with the rooms of this process."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+
+    def offer(self, server: str) -> Offer | None:
+        """Return what the room behind a server offers, or None."""
+        return load_offer(self._rooms.store, server)
+
+    def call(
+        self, room: str, server_id: str, tool: str, arguments: Mapping[str, Any], principal: str, ttl: float
+    ) -> Events:
+        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds."""
+        try:
+            found = self._rooms.open(room)
+        except PatchbayError as problem:
+            raise ToolFailed(problem.message) from problem
+        yield from found.call(server_id, tool, dict(arguments), principal, ttl)

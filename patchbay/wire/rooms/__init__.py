@@ -1,0 +1,1 @@
+"""Rooms as bytes: WebSocket, posted envelopes, event streams and the exported log."""

@@ -1,0 +1,101 @@
+"""The events of a room as server-sent events, on the event loop: the id of an event is the place in the log.
+
+An event without an id is live only. A reader that comes back with `Last-Event-ID` reads the log from there on.
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import orjson
+
+from patchbay.rooms.session import RoomSession
+from patchbay.store import Wait
+from patchbay.views.sse import COMMENT, RETRY, event
+
+TAKEN_AT_ONCE = 64
+
+
+class SessionMailbox:
+    """A room session as a subscription that a stream waits for (`patchbay.store.Subscription`)."""
+
+    def __init__(self, session: RoomSession) -> None:
+        self.dropped = 0
+        self.closed = False
+        self._news = threading.Event()
+        self._callback: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self._session = session
+        session.listen(self.wake)
+
+    def wake(self) -> None:
+        """Say that there may be something; from any thread."""
+        self._news.set()
+        with self._lock:
+            callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+    def has_news(self) -> bool:
+        """Whether there may be something since the last time that this was asked."""
+        found = self._news.is_set()
+        self._news.clear()
+        return found
+
+    def get(self, timeout: float) -> tuple[str, bytes] | None:
+        """Wait; there are no messages of its own."""
+        self.wait(timeout)
+        return None
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there may be something, no longer than `timeout` seconds."""
+        self._news.wait(timeout)
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once when there may be something; False when that is so now."""
+        with self._lock:
+            if self._news.is_set():
+                return False
+            self._callback = callback
+        return True
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called."""
+        with self._lock:
+            callback, self._callback = self._callback, None
+        return callback is not None
+
+    def close(self) -> None:
+        """End the stream: another one reads the session, or it is over."""
+        self.closed = True
+        self._session.stop_listening(self.wake)
+        self.wake()
+
+    def __enter__(self) -> SessionMailbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def room_events(
+    session: RoomSession, mailbox: SessionMailbox, keepalive: float, is_ending: Callable[[], bool], is_new: bool
+) -> Iterator[bytes | Wait]:
+    """Yield the greeting of a new session, then its events, until it ends or the hub does; a comment after silence."""
+    yield b"retry: %d\n\n" % RETRY
+    for envelope in session.greeting if is_new else ():
+        yield event(orjson.dumps(envelope))
+    while not (is_ending() or mailbox.closed):
+        has_news = mailbox.has_news()
+        taken = session.take(TAKEN_AT_ONCE)
+        for delivery in taken:
+            yield event(delivery.data, None if delivery.seq is None else str(delivery.seq))
+        if taken:
+            continue
+        if session.is_closed:
+            return
+        if not has_news:
+            yield COMMENT
+        yield Wait(mailbox, keepalive)

@@ -1,0 +1,284 @@
+"""Rooms over HTTP, for programs without WebSockets.
+
+* `PUT /rooms/<room>` makes a room; the body is its options as JSON (`policy`, `flags`).
+* `POST /rooms/<room>` takes one envelope as JSON, or several as NDJSON, in order. A `hello` makes a session: its id
+  comes back in the header `Enso-Session`, and later requests say it there. The answer has one object for each envelope.
+* `GET /rooms/<room>/events` is a stream of events (SSE), of the session in `?session=`, or of a new one that ends
+  with the stream.
+* `GET /rooms/<room>/log` is the signed log as NDJSON, from `?after=` on.
+* `POST /rooms/<room>/fork` makes a room that goes on from an entry: `{"seq": 12, "name": "other"}`.
+
+Sources: RFC 9110; ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from patchbay.errors import InvalidRequest, PatchbayError, Refused
+from patchbay.jsonrpc import failure
+from patchbay.protocol.incidents import incident
+from patchbay.protocol.streams.listener_slots import ListenerSlots
+from patchbay.rooms.errors import BadFrame
+from patchbay.rooms.record.envelope import Json, parse_json
+from patchbay.rooms.room import Room
+from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.session import Receipt, RoomSession
+from patchbay.settings import Settings
+from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.responses import JSON, ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.rooms.event_streams import SessionMailbox, room_events
+from patchbay.wire.security import check_host_and_origin
+
+log = logging.getLogger(__name__)
+
+Environ = MutableMapping[str, Any]
+Principal = Callable[[Environ], str]
+
+NDJSON = "application/x-ndjson"
+SESSION = "Enso-Session"
+MAX_ENVELOPES = 1000
+"""Envelopes in one request."""
+
+READER: Json = {"proto": "ENSO-1", "caps": ["can.read"], "agent": {"name": "event stream"}}
+"""The hello of a stream without a session of its own."""
+
+_PATH = re.compile(r"/rooms/([^/]+)(?:/(events|log|fork))?")
+_METHODS = {None: ("PUT", "POST"), "events": ("GET",), "log": ("GET",), "fork": ("POST",)}
+
+
+class RoomsOverHttp:
+    """WSGI: answers the paths of rooms, and hands everything else on to `others`.
+
+    `principal` names who sends a request; `is_operator` says whether the operator does, who may read whole logs.
+    `places` bounds the streams that listen.
+    """
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        settings: Settings,
+        principal: Principal,
+        is_operator: Callable[[Environ], bool],
+        places: ListenerSlots,
+        others: Callable[[Any, StartResponse], Iterable[bytes]],
+    ) -> None:
+        self._rooms = rooms
+        self._settings = settings
+        self._principal = principal
+        self._is_operator = is_operator
+        self._places = places
+        self._others = others
+        self._streams: dict[str, SessionMailbox] = {}
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+
+    def drain(self) -> None:
+        """End the streams: the hub is stopping. From any thread."""
+        self._ending.set()
+        with self._lock:
+            mailboxes = list(self._streams.values())
+        for mailbox in mailboxes:
+            mailbox.wake()
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        found = _PATH.fullmatch(environ["PATH_INFO"])
+        method = environ["REQUEST_METHOD"]
+        # GET of a room is its page.
+        if found is None or (found[2] is None and method in ("GET", "HEAD")):
+            return self._others(environ, start_response)
+        return self._reply(environ, found[1], found[2], method).send(start_response)
+
+    def _reply(self, environ: Environ, room: str, part: str | None, method: str) -> Reply:
+        try:
+            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
+            _check_site(environ)
+            if method not in _METHODS[part]:
+                allowed = ", ".join(_METHODS[part])
+                return refusal(405, f"this address takes {allowed}", ("Allow", allowed))
+            if method == "PUT":
+                return self._create(environ, room)
+            if part == "fork":
+                return self._fork(environ, room)
+            if part == "log":
+                return self._log(environ, room)
+            return self._events(environ, room) if part == "events" else self._post(environ, room)
+        except PatchbayError as problem:
+            return json_reply(failure(None, problem), problem.status)
+        except Exception:
+            return json_reply(failure(None, incident(log, "at a room")), 500)
+
+    def _create(self, environ: Environ, room: str) -> Reply:
+        options = self._object(environ)
+        unknown = sorted(set(options) - {"policy", "flags"})
+        if unknown:
+            raise InvalidRequest(f"a room has no option {unknown[0]!r:.40}; expected policy, flags")
+        return _made(self._rooms.create(room, self._principal(environ), options))
+
+    def _fork(self, environ: Environ, room: str) -> Reply:
+        wanted = self._object(environ)
+        seq, name = wanted.get("seq"), wanted.get("name")
+        if type(seq) is not int or not isinstance(name, str):
+            raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
+        principal = self._principal(environ)
+        return _made(self._rooms.fork(self._rooms.open(room, principal), seq, principal, name))
+
+    def _object(self, environ: Environ) -> Json:
+        body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
+        kind = media_type(environ.get("CONTENT_TYPE") or "")
+        if kind != JSON:
+            raise Unsupported(f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
+        return parse_json(body, self._rooms.bounds.envelope) if body else {}
+
+    # envelopes
+
+    def _post(self, environ: Environ, name: str) -> Reply:
+        kind = media_type(environ.get("CONTENT_TYPE") or "")
+        if kind not in (JSON, NDJSON):
+            raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
+        body = read_body(environ, self._settings.body_limit)
+        principal = self._principal(environ)
+        room = self._rooms.open(name, principal)
+        conversation = _Conversation(room, principal, environ.get("HTTP_ENSO_SESSION", ""))
+        if kind == JSON:
+            answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))
+            reply = Reply(403 if answer.get("refusal") else 200, orjson.dumps(answer), JSON)
+        else:
+            lines = [line for line in body.split(b"\n") if line.strip()]
+            if len(lines) > MAX_ENVELOPES:
+                raise InvalidRequest(f"the body has {len(lines)} envelopes; expected at most {MAX_ENVELOPES}")
+            answers = list(self._take_lines(conversation, lines))
+            reply = Reply(200, b"".join(orjson.dumps(one) + b"\n" for one in answers), NDJSON)
+        if conversation.session_id:
+            reply.headers.append((SESSION, conversation.session_id))
+        return reply
+
+    def _take_lines(self, conversation: _Conversation, lines: list[bytes]) -> Iterator[Json]:
+        """Take envelopes in order; one that cannot be read is answered, and those after it are not taken."""
+        for number, line in enumerate(lines, 1):
+            try:
+                yield conversation.take(parse_json(line, self._rooms.bounds.envelope))
+            except PatchbayError as problem:
+                yield {"error": f"line {number}: {problem.message}; what follows was not taken"}
+                return
+
+    # reading
+
+    def _events(self, environ: Environ, name: str) -> Reply:
+        query, principal = parse_qs(environ.get("QUERY_STRING", "")), self._principal(environ)
+        after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
+        room, known = self._rooms.open(name, principal), query.get("session", [""])[0]
+        if not self._places.acquire():
+            return busy(None)
+        try:
+            session = self._reader(room, principal, known, after)
+        except PatchbayError:
+            self._places.release()
+            raise
+        mailbox = self._begin(session)
+        steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
+        reply = stream_reply(ListeningBody(steps))
+        reply.headers.append((SESSION, session.id))
+        reply.at_close = lambda: self._end(session, mailbox, is_own=not known)
+        return reply
+
+    def _reader(self, room: Room, principal: str, known: str, after: int | None) -> RoomSession:
+        """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
+        if not known:
+            return room.join(principal, READER, after)
+        session = room.resume(principal, known)
+        if after is not None:
+            session.seek(after)
+        return session
+
+    def _begin(self, session: RoomSession) -> SessionMailbox:
+        """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""
+        mailbox = SessionMailbox(session)
+        with self._lock:
+            before, self._streams[session.id] = self._streams.get(session.id), mailbox
+            session.is_attached = True
+        if before is not None:
+            before.close()
+        return mailbox
+
+    def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
+        """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
+        self._places.release()
+        mailbox.close()
+        with self._lock:
+            is_last = self._streams.get(session.id) is mailbox
+            if is_last:
+                del self._streams[session.id]
+                session.is_attached = False
+        if is_own:
+            work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
+            work.start()
+
+    def _log(self, environ: Environ, name: str) -> Reply:
+        principal = self._principal(environ)
+        after = _seq(parse_qs(environ.get("QUERY_STRING", "")).get("after", [""])[0]) or 0
+        room = self._rooms.open(name, principal)
+        lines = room.lines(after, None if self._is_operator(environ) else principal)
+        return stream_reply((line + b"\n" for line in lines), NDJSON)
+
+
+class _Conversation:
+    """What one request posts: a session that says hello, or one that did so before."""
+
+    def __init__(self, room: Room, principal: str, session_id: str) -> None:
+        self._room = room
+        self._principal = principal
+        self.session_id = session_id
+        self._session: RoomSession | None = None
+
+    def take(self, envelope: Json) -> Json:
+        """Take one envelope. Raises BadFrame, RoomRefused, TooMany."""
+        if envelope.get("type") == "hello":
+            return self._join(envelope.get("payload"))
+        return _receipt(self._found(envelope).receive(envelope))
+
+    def _join(self, hello: Any) -> Json:
+        if not isinstance(hello, dict):
+            raise BadFrame("the hello has no payload; expected an object of proto and caps")
+        self._session = self._room.join(self._principal, hello)
+        self.session_id = self._session.id
+        return {"session": self.session_id, "answers": list(self._session.greeting)}
+
+    def _found(self, envelope: Json) -> RoomSession:
+        if self._session is None:
+            if not self.session_id:
+                raise BadFrame(f"the request names no session; say hello first, then send its id in {SESSION}")
+            self._session = self._room.resume(self._principal, self.session_id)
+        return self._session
+
+
+def _receipt(receipt: Receipt) -> Json:
+    found: Json = {"id": receipt.id, "seq": receipt.seq, "duplicate": receipt.is_duplicate}
+    found |= {"refusal": receipt.refusal} if receipt.refusal else {}
+    return found | ({"answers": list(receipt.answers)} if receipt.answers else {})
+
+
+def _made(room: Room) -> Reply:
+    found = {"room": room.id, "name": room.name, "seq": room.seq, "head": room.head}
+    return Reply(201, orjson.dumps(found), JSON, [("Location", f"/rooms/{room.name}")])
+
+
+def _check_site(environ: Environ) -> None:
+    """Raise Refused for a request that a page of another site causes, also by a link: reading events joins the room."""
+    if environ.get("HTTP_SEC_FETCH_SITE") in ("cross-site", "same-site") and "HTTP_ORIGIN" not in environ:
+        raise Refused("this request came from a page of another site; rooms answer to the hub's own pages and programs")
+
+
+def _seq(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise InvalidRequest(f"the place in the log is {text!r:.40}; expected the seq of an entry")
+    return int(text)

@@ -1,0 +1,155 @@
+"""Rooms over WebSocket: `/rooms/<room>/ws`, and `/ws?room=<room>` as the clients of the published protocol open it.
+
+Each message is one frame as text: `{"type": "hello" | "envelope" | "ping" | "pong", ...}`. The first one but pings is a
+hello; its answers and everything of the room come as frames of the type `envelope`, whose `seq` is the place in the
+log. `?after=<seq>` reads the log from there on first. What is no frame closes the WebSocket with 1011.
+Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+import orjson
+
+from patchbay.errors import PatchbayError
+from patchbay.rooms.errors import BadFrame, TooMany
+from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
+from patchbay.rooms.rooms import LOBBY, Rooms
+from patchbay.rooms.session import RoomSession
+from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.rooms.delivery import DeliveryThread
+
+log = logging.getLogger(__name__)
+
+ROUTES = (r"/rooms/(?P<room>[^/]+)/ws", r"/ws")
+
+BAD_FRAME, REFUSED, TRY_LATER, NORMAL = 1011, 1008, 1013, 1000
+"""Close codes (RFC 6455, 7.4.1): 1011 for what cannot be read, as the published protocol has it."""
+
+UNSENT_BYTES = 256 * 1024
+"""What one reader may leave unread before its deliveries wait; the log has them."""
+
+BATCH_BYTES = 128 * 1024
+"""What one WebSocket sends before others have their turn."""
+
+TAKEN_AT_ONCE = 16
+
+Principal = Callable[[WebSocketRequest], str]
+
+
+class RoomSocket:
+    """One WebSocket. Frames come in order on worker threads; deliveries go out from the delivery thread."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        deliveries: DeliveryThread,
+        principal: str,
+        request: WebSocketRequest,
+        ends: tuple[Send, Close],
+    ) -> None:
+        query = parse_qs(request.query)
+        self._rooms = rooms
+        self._deliveries = deliveries
+        self._principal = principal
+        self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
+        self._after = query.get("after", [""])[0]
+        self._send, self._close = ends
+        self._session: RoomSession | None = None
+        self._has_ended = False
+
+    def receive(self, message: str | bytes) -> None:
+        """Take one message."""
+        if self._has_ended:
+            return
+        try:
+            self._take(message)
+        except BadFrame as problem:
+            self._end(BAD_FRAME, problem.message)
+        except TooMany as problem:
+            self._end(TRY_LATER, problem.message)
+        except PatchbayError as problem:
+            self._end(REFUSED, problem.message)
+
+    def _take(self, message: str | bytes) -> None:
+        if isinstance(message, bytes):
+            raise BadFrame("the message is binary; expected text: bytes go as __enso_binary__ in base64")
+        frame = parse_frame(message, self._rooms.bounds.envelope)
+        if frame.type == "ping":
+            self._send(pong_bytes(frame.ts).decode())
+        elif frame.type == "hello":
+            self._join(frame.payload)
+        elif frame.type == "envelope":
+            if self._session is None:
+                raise BadFrame("an envelope came before the hello; expected a frame of the type hello first")
+            self._session.receive(frame.payload)
+
+    def _join(self, hello: Json) -> None:
+        if self._session is not None:
+            raise BadFrame("this WebSocket has said hello already; open another one for another session")
+        after = _read_seq(self._after)
+        session = self._rooms.open(self._name, self._principal).join(self._principal, hello, after)
+        session.is_attached = True
+        self._session = session
+        for envelope in session.greeting:
+            self._send(frame_bytes(orjson.dumps(envelope)).decode())
+        session.listen(lambda: self._deliveries.wake(self))
+
+    def deliver(self) -> bool:
+        """Send what there is to read; whether there may be more. Called by the delivery thread alone.
+
+        A reader that leaves too much unread is asked again later; it misses nothing that is logged.
+        """
+        session = self._session
+        if session is None or self._has_ended:
+            return False
+        sent = 0
+        while sent < BATCH_BYTES:
+            taken = session.take(TAKEN_AT_ONCE)
+            for delivery in taken:
+                self._send(delivery.frame.decode())
+                sent += len(delivery.frame)
+            if not taken:
+                break
+        if not sent and session.is_closed:
+            self._end(NORMAL, "the session has ended")
+        return sent > 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether its reader has left too much unread."""
+        return not self._has_ended and self._send("") > UNSENT_BYTES
+
+    def _end(self, code: int, reason: str) -> None:
+        self._has_ended = True
+        log.info("a WebSocket of the room %s ends: %s", self._name[:80], reason)
+        self._close(code, reason)
+
+    def closed(self) -> None:
+        """End the session: its servers go, and its calls end."""
+        self._has_ended = True
+        if self._session is not None:
+            self._session.leave("the connection ended")
+
+
+def _read_seq(text: str) -> int | None:
+    """Return the seq in the query, None without one. Raises BadFrame."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise BadFrame(f"after is {text!r:.40}; expected the seq of an entry of the log")
+    return int(text)
+
+
+def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, principal: Principal) -> None:
+    """Serve rooms by WebSocket. `principal` names who sent a request."""
+    deliveries = DeliveryThread()
+
+    def open_socket(request: WebSocketRequest, send: Send, close: Close) -> RoomSocket:
+        return RoomSocket(rooms, deliveries, principal(request), request, (send, close))
+
+    for pattern in ROUTES:
+        routes.add(pattern, open_socket)

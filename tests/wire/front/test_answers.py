@@ -1,0 +1,92 @@
+"""What a reader has not taken of a stream is known from the kernel, over a real connection.
+
+Requirements: X6; DESIGN 6 (every queue has a bound).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from patchbay.serving.sockets import find_connection
+from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow
+
+PIECE = 16 * 1024
+BOUND = 60.0
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection: this end, which sends, and the reader."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reader = socket.create_connection(server.getsockname())
+        with closing(reader), closing(server.accept()[0]) as sender:
+            yield sender, reader
+
+
+def named(connection: socket.socket) -> str:
+    host, port = connection.getpeername()
+    return f"{host}:{port}"
+
+
+def test_a_connection_is_found_by_its_other_end(pair: tuple[socket.socket, socket.socket]) -> None:
+    sender, _ = pair
+    one, other = socket.socketpair()
+    with one, other:  # sockets without a port are passed over
+        found = find_connection(named(sender))
+        assert found is not None and found[0] == sender.fileno()
+    client = named(sender)
+    sender.close()
+    assert find_connection(client) is None
+
+
+def test_a_connection_among_many_is_found(pair: tuple[socket.socket, socket.socket]) -> None:
+    sender, _ = pair
+    others = [socket.socket() for _ in range(100)]
+    try:
+        found = find_connection(named(sender))
+        assert found is not None and found[0] == sender.fileno()
+    finally:
+        for other in others:
+            other.close()
+
+
+def test_a_reader_that_takes_nothing_is_behind_and_one_that_takes_all_is_not(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    sender, reader = pair
+    sender.setblocking(False)
+    flow, handed = Flow(named(sender)), 0
+    # As the web server does, more is taken than the kernel has room for.
+    while not (flow.add(PIECE) and flow.is_behind()):
+        handed += PIECE
+        try:
+            sender.send(b"x" * PIECE)
+        except BlockingIOError:
+            continue
+        assert handed < 64 * 1024 * 1024, "a reader that takes nothing is noticed"
+    assert handed >= UNREAD_BYTES - UNCHECKED_BYTES
+    sender.setblocking(True)
+    reading = threading.Thread(target=lambda: [None for _ in iter(lambda: reader.recv(1 << 20), b"")])
+    reading.start()
+    for _ in range(handed // PIECE):
+        sender.sendall(b"x" * PIECE)
+    waiting = threading.Thread(target=flow.wait)
+    waiting.start()
+    waiting.join(BOUND)
+    assert not waiting.is_alive(), "the reader has caught up"
+    sender.close()
+    reading.join(BOUND)
+
+
+def test_a_connection_that_is_gone_is_not_waited_for(pair: tuple[socket.socket, socket.socket]) -> None:
+    sender, _ = pair
+    flow = Flow(named(sender))
+    sender.close()
+    assert flow.add(UNCHECKED_BYTES)
+    assert flow.is_behind() is None
+    flow.wait()
