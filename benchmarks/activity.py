@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -106,11 +107,8 @@ def measure(client: Any, given: argparse.Namespace, begin: float) -> None:
         found = client.get(f"/activity?{urlencode({**chosen, 'limit': '50'})}", headers={"Accept": "application/json"})
         assert found.status_code == 200, found.text
         for accept in ("text/html", "application/json"):
-            cpu, wall = timed(
-                lambda chosen=chosen, accept=accept: client.get(
-                    f"/activity?{urlencode(chosen)}", headers={"Accept": accept, "Host": "localhost"}
-                )
-            )
+            headers = {"Accept": accept, "Host": "localhost"}
+            cpu, wall = timed(partial(client.get, f"/activity?{urlencode(chosen)}", headers=headers))
             count, more = len(found.json["records"]), "more" if found.json["next"] else "no more"
             say(f"{label:<28} {accept:<18} {cpu:7.1f} ms {wall:7.1f} ms by the clock; {count} records, {more}")
 
