@@ -111,20 +111,30 @@ def measure(
 ) -> Measured:
     """Call for so many seconds on so many connections; each answer has to contain the text `expected`.
 
-    Raises RuntimeError when an answer is wrong or missing.
+    Raises RuntimeError when an answer is wrong, or when there is no answer.
     """
-    command = [*prefix, "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
-    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, expected]
-    command += [f"{name}: {value}" for name, value in aim.headers.items()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
-    if done.returncode != 0:
-        raise RuntimeError(f"wrk failed: {done.stderr or done.stdout}")
-    result = json.loads(done.stdout.splitlines()[-1])
-    if result["wrong"] or result["errors"] or not result["requests"]:
-        raise RuntimeError(f"{aim.url} did not answer every call rightly: {result}")
+    result = send(aim, seconds, connections, prefix, expected)
+    if not result["requests"]:
+        raise RuntimeError(f"{aim.url} answered no call in {seconds:g} s on {connections} connections")
     return Measured(
         requests=result["requests"],
         rate=result["requests"] / result["microseconds"] * 1e6,
         p50=result["p50"] / 1e3,
         p99=result["p99"] / 1e3,
     )
+
+
+def send(
+    aim: Target, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
+) -> dict[str, int]:
+    """Call for so many seconds; return what `calls.lua` counts. Raises RuntimeError when an answer is wrong."""
+    command = [*prefix, "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
+    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, expected]
+    command += [f"{name}: {value}" for name, value in aim.headers.items()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    if done.returncode != 0:
+        raise RuntimeError(f"wrk failed: {done.stderr or done.stdout}")
+    result: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    if result["wrong"] or result["errors"]:
+        raise RuntimeError(f"{aim.url} did not answer every call rightly: {result}")
+    return result

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from benchmarks import processes
 from benchmarks.contenders import Running
-from benchmarks.load import EXPECTED, Target, measure
-from benchmarks.processor_time import Cost, cost_of
+from benchmarks.load import EXPECTED, Target, measure, send
+from benchmarks.processor_time import Cost, cost_of, wait_until_idle
 
 WARM_UP_SECONDS = 1.0
 """Load before a measurement begins."""
@@ -45,11 +45,12 @@ class Placement:
 
     def warm_up(self, found: Running, aim: Target, connections: int, expected: str = EXPECTED) -> None:
         """Call for a while; then move the processes that definitions run in to the load's processor."""
-        measure(aim, WARM_UP_SECONDS, connections, self.on_load, expected)
+        send(aim, WARM_UP_SECONDS, connections, self.on_load, expected)
         processes.move(processes.hosts(found.pid), self.load)
 
     def cost(self, found: Running, aim: Target, seconds: float, connections: int, expected: str = EXPECTED) -> Cost:
-        """Measure calls and the processor time that the server takes for them."""
+        """Measure calls and the processor time that the server takes for them, once it has finished earlier calls."""
+        wait_until_idle(found.pid)
         return cost_of(found.pid, lambda: measure(aim, seconds, connections, self.on_load, expected))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,11 @@ from benchmarks.load import Measured
 from benchmarks.processes import below
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+IDLE_SECONDS, IDLE_TICKS = 0.2, 1
+"""A server is idle when it takes at most so many ticks in so many seconds."""
+
+MAX_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,17 @@ def cost_of(pid: int, load: Callable[[], Measured]) -> Cost:
     measured = load()
     used = processor_seconds(pid) - before
     return Cost(used / measured.requests * 1e6, used / (measured.requests / measured.rate), measured)
+
+
+def wait_until_idle(pid: int) -> None:
+    """Wait until a server takes nearly no processor time. Raises RuntimeError after MAX_WAIT_SECONDS."""
+    end = time.monotonic() + MAX_WAIT_SECONDS
+    while time.monotonic() < end:
+        before = processor_seconds(pid)
+        time.sleep(IDLE_SECONDS)
+        if processor_seconds(pid) - before <= IDLE_TICKS / TICKS_PER_SECOND:
+            return
+    raise RuntimeError(f"the server of process {pid} is still busy {MAX_WAIT_SECONDS:g} s after its last call")
 
 
 def _ticks_of(pid: int) -> int:

@@ -31,6 +31,7 @@ from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
+from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
@@ -79,6 +80,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
+    app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
     app.register_blueprint(metrics_blueprint(dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))

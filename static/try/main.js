@@ -81,10 +81,9 @@ function openTarget() {
   item.scrollIntoView();
 }
 
-for (const item of document.querySelectorAll("details.item")) {
-  item.addEventListener("toggle", () => item.open && activate(item));
-  if (item.open) activate(item);
-}
+// The event does not bubble, so listen while it goes down: items that are added later count too.
+document.addEventListener("toggle", ({ target }) => target.matches?.("details.item") && target.open && activate(target), true);
+document.querySelectorAll("details.item[open]").forEach(activate);
 document.querySelectorAll("form[data-connect]").forEach(addConnectionTest);
 addEventListener("hashchange", openTarget);
 openTarget();

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks import __main__ as bench
+from benchmarks import processor_time
 from benchmarks.load import Measured
 from benchmarks.parameters import QUICK, Parameters
 from benchmarks.parts import PARTS, Part, start_row, stream_row
 from benchmarks.placement import Placement
-from benchmarks.processor_time import cost_of, processor_seconds
+from benchmarks.processor_time import cost_of, processor_seconds, wait_until_idle
 from benchmarks.reporting.results import Row
 from benchmarks.reporting.tables import FIGURES, TITLES
 
@@ -83,6 +84,7 @@ def test_processor_time_counts_processes_below_and_those_that_ended() -> None:
         process.stdin.flush()
         assert process.stdout.readline() == "over\n"
         ended = processor_seconds(process.pid)
+        wait_until_idle(process.pid)
         process.stdin.write("\n")
         process.stdin.flush()
     assert used >= 0.5
@@ -132,3 +134,11 @@ def test_a_part_that_calls_runs_beside_the_load_and_others_may_use_every_process
     assert bench.measure_parts(["pages"], QUICK) == ([], {})
     assert seen == [{max(allowed)} if is_load else allowed]
     assert os.sched_getaffinity(0) == allowed
+
+
+def test_a_server_that_stays_busy_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor_time, "MAX_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(processor_time, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(processor_time, "IDLE_TICKS", -1)
+    with pytest.raises(RuntimeError, match="still busy 1 s after its last call"):
+        wait_until_idle(os.getpid())

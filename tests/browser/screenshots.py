@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx2
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.lively_room import enliven
 from tests.browser.tabs import BOUND, Tab, launched
 from tests.checkout import ROOT
 from tests.serving.running import Hub, running
@@ -82,13 +83,16 @@ PAGES = {
     "history": "/history",
     "moves": "/history/names",
     "inspect": "/inspect",
+    "rooms": "/rooms",
+    "room": "/rooms/harbour",
+    "room-verified": "/rooms/harbour?verify=yes",
     "activity": "/activity",
     "no-activity": "/activity?tool=none",
     "operator": "/login",
     "error": "/servers/absent",
 }
 
-README = ("home-light-1280", "try-light-1280", "activity-dark-1280")
+README = ("home-light-1280", "try-light-1280", "activity-dark-1280", "room-light-1280")
 
 
 class Camera:
@@ -151,7 +155,7 @@ def hub() -> Iterator[Hub]:
         (servers / "hello.py").write_text((ROOT / "servers/hello.py").read_text())
         (servers / "weather.py").write_text(WEATHER)
         (servers / "tides.py").write_text(BROKEN)
-        with running(folder, "--enable", "everything") as found:
+        with running(folder, "--enable", "everything", "--room-idle", "3600") as found:
             _live(found)
             yield found
             found.end()
@@ -173,6 +177,8 @@ def _live(hub: Hub) -> None:
         fields = {"action": "save", "source": NEWER, "why": "five days are what people ask for"}
         headers = {"Origin": url, "Accept": "text/html", **hub.as_operator()}
         client.post("/servers/weather/edit", data=fields, headers=headers).raise_for_status()
+        client.put("/rooms/kitchen", json={}).raise_for_status()
+        enliven(client, "harbour", pause=0.25)
 
 
 def call(client: httpx2.Client, server: str, tool: str, **arguments: object) -> None:

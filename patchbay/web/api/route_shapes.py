@@ -47,6 +47,21 @@ _SUMMARY = {
     "meta": TEXT,
     "page": TEXT,
 }
+_ROOM_NUMBERS = {
+    **dict.fromkeys(("members", "sessions", "servers", "tools", "open_calls", "entries"), INTEGER),
+    **dict.fromkeys(("join", "history"), TEXT),
+}
+_ROOM_SUMMARY = object_of(
+    name=TEXT,
+    page=TEXT,
+    problem=nullable(TEXT),
+    numbers=nullable(object_of(**_ROOM_NUMBERS, last=UNIX)),
+    names=array_of(TEXT),
+)
+_ROOM = {**_ROOM_NUMBERS, **dict.fromkeys(("name", "id", "head", "state_cid", "key"), TEXT)}
+_ROOM_ENTRY = object_of(
+    seq=INTEGER, at=nullable(UNIX), type=TEXT, who=TEXT, sentence=TEXT, redacted=FLAG, envelope=_OBJECT
+)
 _LISTED = ("name", "title", "description", "uri", "mime", "source", "digest", "wire")
 _DESCRIPTOR: Schema = {"type": "object", "properties": {"name": TEXT, "wire": _OBJECT}, "required": list(_LISTED)}
 _TOOL: Schema = {
@@ -166,6 +181,21 @@ SCHEMAS: dict[str, Schema] = {
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
     "CallSummary": object_of(**_CALL),
     "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS),
+    "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
+    "Room": object_of(
+        room=object_of(**_ROOM, endpoint=TEXT),
+        predecessor=nullable(_OBJECT),
+        policy=_OBJECT,
+        flags=_OBJECT,
+        sessions=array_of(_OBJECT),
+        servers=array_of(_OBJECT),
+        tools=array_of(_TOOL),
+        entries=array_of(_ROOM_ENTRY),
+        older=nullable(INTEGER),
+        calls=array_of(_OBJECT),
+        log_problem=nullable(TEXT),
+        verdict=nullable(_OBJECT),
+    ),
     "Activity": object_of(records=array_of(schema_ref("CallSummary")), next=nullable(TEXT), running=_RUNNING),
     "Plots": object_of(
         calls=INTEGER,

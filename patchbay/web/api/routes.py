@@ -135,6 +135,25 @@ PAGES = (
     Route("GET", "/activity/<id>", "One call with all fields of its record.", schema_ref("Call"), page=True),
     Route(
         "GET",
+        "/rooms",
+        "The rooms of the hub.",
+        schema_ref("Rooms"),
+        page=True,
+        query=(Query("page", "The page of the list, from 1.", {"type": "integer", "minimum": 1}),),
+    ),
+    Route(
+        "GET",
+        "/rooms/<room>",
+        "One room: its members, servers, tools, calls, policy and the newest entries of its log.",
+        schema_ref("Room"),
+        page=True,
+        query=(
+            Query("before", "Only entries before this seq.", {"type": "integer", "minimum": 1}),
+            Query("verify", "Any text: check the whole log."),
+        ),
+    ),
+    Route(
+        "GET",
         "/inspect",
         "The tools, resources and prompts of another MCP server, for the operator.",
         schema_ref("Inspected"),
@@ -157,6 +176,7 @@ PAGES = (
 DATA = (
     Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
     Route("GET", "/activity/plots.json", "The data of the charts.", schema_ref("Plots"), query=_CALLS),
+    Route("GET", "/rooms/<room>/changes", "The seq of the newest entry as server-sent events.", other=EVENTS),
     Route("GET", "/activity/events", "New calls as server-sent events, without an end.", other=EVENTS, query=_CALLS),
     Route(
         "GET",
@@ -263,6 +283,14 @@ CHANGES = (
             operator=True,
         )
         for method in ("POST", "GET", "DELETE")
+    ),
+    Route(
+        "POST",
+        "/rooms",
+        "Create a room, or with do=fork one that goes on from an entry of another.",
+        body=_form("name", csrf="", do="", join="", history="", room="", seq=""),
+        status=(303,),
+        operator=True,
     ),
     Route("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
     Route("POST", "/logout", "Log out.", body=_form(), status=(303,)),

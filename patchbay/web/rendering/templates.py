@@ -110,6 +110,7 @@ def _add_filters(env: Environment) -> Environment:
     env.filters["ago"] = format_age
     env.filters["marked"] = mark_matches
     env.filters["short"] = shorten_cid
+    env.filters["shown"] = show_hidden_characters
     env.filters["sentence"] = as_sentence
     return env
 

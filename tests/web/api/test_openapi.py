@@ -29,8 +29,8 @@ from patchbay.web.api.routes import ALL_ROUTES, PAGES, PROTOCOLS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, town_hub
 
-ENDLESS = {"/activity/events"}
-"""What does not end itself, and is tested in test_activity_stream.py."""
+ENDLESS = {"/activity/events", "/rooms/{room}/changes"}
+"""What does not end itself, and is tested in test_activity_stream.py and test_rooms.py."""
 
 AMONG = 12
 """Requests for each operation."""
@@ -49,6 +49,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = town_hub(tmp_path_factory.mktemp("town"))
     hub.call("town", "visit", {"place": "Ghent"})
     hub.call("town", "visit", {"place": 7})
+    hub.app.extensions["dispatcher"].desk.rooms.create("town", "alice", {"policy": {"history": "all"}})
     yield hub
     hub.close()
 
@@ -119,7 +120,7 @@ def test_the_document_is_good_and_its_shapes_are_schemas(hub: Hub) -> None:
 def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any) -> None:
     root = str(hub.catalogue.store.names.get("root"))
     newest = orjson.loads(hub.client.get("/activity.json").get_data())["records"][0]["id"]
-    given = {"name": "jq" if "variables" not in row.path else "mcps", "address": "town", "id": newest}
+    given = {"name": "jq" if "variables" not in row.path else "mcps", "address": "town", "id": newest, "room": "town"}
     version = hub.catalogue.find("jq").version
     pair = f"?old={root}&new={root}" if "history" in row.path else f"?old={version}&new={version}"
     query = pair if row.path.endswith("compare") else f"?root={root}" if row.path.endswith("rollback") else ""
