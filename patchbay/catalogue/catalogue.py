@@ -229,7 +229,12 @@ class Catalogue:
                 for name, row in plan.rows.items()
             }
             kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
-            built = self._build_planned(keys, [row for name, row in sorted(plan.rows.items()) if name not in kept])
+            before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
+            try:
+                built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
+            except Exception:
+                self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
+                raise
             servers = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
             self._swap(servers)
             self._connect_mounts()
@@ -325,15 +330,6 @@ class Catalogue:
             run()
         except Exception:
             log.exception("the catalogue could not be brought up to date; the next round tries again")
-
-    def _build_planned(self, keys: dict[str, Key], rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
-        """Build servers while `keys` are in force, because their transforms use the configuration of their server."""
-        before, self._keys = self._keys, keys
-        try:
-            return self._build_all(rows)
-        except BaseException:
-            self._keys = before
-            raise
 
     def _build_all(self, rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
         """Build servers, after their versions are stored in one transaction; returns them by name."""

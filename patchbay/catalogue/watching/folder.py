@@ -275,6 +275,7 @@ class WatchedFolder:
         rows = self._store.names.all(SERVERS)
         known, moves = self._drop_ins.all(), FolderChanges()
         made: dict[str, tuple[DropIn, ServerRow]] = {}
+        self._rows.forget_all_but(wanted.keys() | known.keys())
         for name, found in known.items():
             if name not in wanted and name not in self._waiting:
                 now = self._row(name, rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ class Scans:
         for _ in follow(lambda: self.folders, lambda: False, self.ending):
             self.count += 1
 
-    def is_past(self, count: int) -> bool:
-        return self.count > count
+    def until_more_than(self, count: int) -> None:
+        until(lambda: self.count > count)
 
 
 @contextmanager
@@ -59,7 +58,7 @@ def test_each_change_leads_to_a_scan_without_polling(tmp_path: Path) -> None:
         for file in (tmp_path / "a.py", below / "b.py", tmp_path / "a.py"):
             before = scans.count
             file.write_text(f"{before}")
-            until(partial(scans.is_past, before))
+            scans.until_more_than(before)
 
 
 def test_a_folder_that_is_replaced_or_made_later_is_followed(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_a_folder_that_is_replaced_or_made_later_is_followed(tmp_path: Path) -> 
             for number in range(5):
                 before = scans.count
                 (folder / "a.py").write_text(str(number))
-                until(partial(scans.is_past, before))
+                scans.until_more_than(before)
             folder.rename(tmp_path / name)
 
 

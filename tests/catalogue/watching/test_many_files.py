@@ -19,7 +19,7 @@ from tests.checkout import ROOT
 FILES = 60
 
 KILLED = """
-import os, signal, sys
+import itertools, os, signal, sys
 from contextlib import contextmanager
 from pathlib import Path
 from patchbay.catalogue.catalogue import Catalogue
@@ -27,18 +27,17 @@ from patchbay.settings import Settings
 from patchbay.stores import open_store
 from patchbay.stores.sqlite.database import Database
 
-data, servers, left, inside = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "inside"
-write = Database.write
+data, servers, wanted, inside = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "inside"
+write, numbers = Database.write, itertools.count(1)
 
 @contextmanager
 def killing(self, durable=True):
-    global left
-    left -= 1
+    number = next(numbers)  # also right when several threads write
     with write(self, durable) as connection:
         yield connection
-        if left == 0 and inside:
+        if number == wanted and inside:
             os.kill(os.getpid(), signal.SIGKILL)
-    if left == 0:
+    if number == wanted:
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = open_store("sqlite", data)

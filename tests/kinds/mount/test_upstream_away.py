@@ -81,8 +81,12 @@ def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub
     assert "it does not answer" in answer.text
     assert not answer.streamed, "an answer that took no time is no stream"
     assert tools(hub, "far") == listed
-    for path in ("/servers/far", "/mcp/meta/far", "/servers"):
-        assert "does not answer" in seen(hub, path)
+    for path, words in (
+        ("/servers/far", "does not answer"),
+        ("/mcp/meta/far", "does not answer"),
+        ("/servers", "not reachable"),
+    ):
+        assert words in seen(hub, path)
         found = json.loads(seen(hub, path, "application/json"))
         known = next(one for one in found if one["name"] == "far") if isinstance(found, list) else found["server"]
         assert (known["upstream"]["state"], known["status"]) == ("down", "on")
