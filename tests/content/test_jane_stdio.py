@@ -182,7 +182,7 @@ def test_failing_files_have_a_short_message_and_a_detailed_log(tmp_path: Path) -
         pipe.open()
         kind = [
             ("bytes.md", "specs/hub/bytes.md is not UTF-8 text: byte 0xff in line 2"),
-            ("large.md", "specs/hub/large.md has 8388609 bytes; at most 8388608 are read"),
+            ("large.md", "specs/hub/large.md has 8388609 bytes; expected at most 8388608"),
         ]
         found = pipe.call("search", query="pumpkin")["result"]["content"][0]["text"]
         assert "spec://hub/good.md" in found, "what cannot be read keeps nothing else from being found"

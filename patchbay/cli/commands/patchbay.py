@@ -25,7 +25,7 @@ HUB = {
     ),
     "room": LateCommand(
         "patchbay.cli.commands.rooms.group:room",
-        "Rooms: share MCP servers with people and agents of a hub, from behind any firewall.",
+        "Rooms: share MCP servers with people and agents of a hub.",
     ),
     "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
