@@ -54,10 +54,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     check_exposure(settings)
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.left, hosts)
-    catalogue = dispatcher.desk.catalogue
+    catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
-    drain.on_begin(dispatcher.desk.activity.hurry)
-    site = Site(catalogue, settings, dispatcher.desk.activity, dispatcher.desk.hosts)
+    drain.on_begin(dispatcher.services.activity.hurry)
+    site = Site(catalogue, settings, dispatcher.services.activity, dispatcher.services.hosts)
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
@@ -83,12 +83,12 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
     app.register_blueprint(metrics_blueprint(dispatcher))
-    app.register_blueprint(plain_blueprint(site, dispatcher.desk.activity))
+    app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
     add_json_addresses(app)
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
-    rooms = dispatcher.desk.rooms
+    rooms = dispatcher.services.rooms
     rooms.start()
     add_room_sockets(websockets, rooms, lambda request: LOCAL)
     places, is_operator = dispatcher.places, site.operators.is_operator

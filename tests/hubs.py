@@ -143,7 +143,7 @@ class Hub:
     @property
     def activity(self) -> Activity:
         """The hub's record of its calls."""
-        found = self.app.extensions["dispatcher"].desk.activity
+        found = self.app.extensions["dispatcher"].services.activity
         assert isinstance(found, Activity)
         return found
 

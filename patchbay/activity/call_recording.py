@@ -2,7 +2,7 @@
 
 Every entry point that runs code records its calls here. MCP does so in `dispatch.py`; any other entry point does
 
-    with desk.activity.begin("tools/call", name, server, wire, arguments) as run:
+    with services.activity.begin("tools/call", name, server, wire, arguments) as run:
         call.meta = run.calls(descriptor, call.deadline, call.meta)
         for event in server.activate(descriptor, call):
             run.saw(event)

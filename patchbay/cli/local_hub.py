@@ -33,8 +33,8 @@ class LocalHub:
         with self._lock:
             if self._dispatcher is None:
                 return
-            desk, self._dispatcher = self._dispatcher.desk, None
-        desk.activity.close()
-        desk.hosts.close()
-        desk.catalogue.close()
-        desk.catalogue.store.close()
+            services, self._dispatcher = self._dispatcher.services, None
+        services.activity.close()
+        services.hosts.close()
+        services.catalogue.close()
+        services.catalogue.store.close()

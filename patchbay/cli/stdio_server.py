@@ -65,7 +65,7 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     logs.begin(settings)
     drain = Drain(CANCELLED_GRACE_SECONDS)
     dispatcher = assemble(settings, drain.left)
-    catalogue = dispatcher.desk.catalogue
+    catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:
         dispatcher.server(server, operator=True)
@@ -83,7 +83,7 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
         drain.begin()
         client.close(CANCELLED_GRACE_SECONDS)
     finally:
-        dispatcher.desk.activity.close()
+        dispatcher.services.activity.close()
         catalogue.close()
         catalogue.store.close()
 

@@ -39,79 +39,81 @@ Answers = Iterator[Message | Sign]
 _ANSWERS = ("inputResponses", "requestState")
 
 
-def call_tool(turn: RequestContext) -> Answers:
+def call_tool(context: RequestContext) -> Answers:
     """Answer tools/call: check the arguments, run the tool, yield the answers."""
-    name, arguments = _named(turn.params)
+    name, arguments = _named(context.params)
     try:
-        descriptor = find_tool(turn.server, name)
+        descriptor = find_tool(context.server, name)
         # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
-        if turn.caller.revision.modern and turn.caller.wire.headers is not None and not turn.proxied:
-            check_parameters(turn.caller.wire.headers, descriptor.wire["inputSchema"], arguments)
-        reference = turn.desk.reference(turn.caller.wire.principal)
-        run = run_tool(turn.desk.catalogue.hub, turn.server, descriptor, arguments, reference, **_terms(turn))
+        if context.caller.revision.modern and context.caller.wire.headers is not None and not context.proxied:
+            check_parameters(context.caller.wire.headers, descriptor.wire["inputSchema"], arguments)
+        reference = context.services.reference(context.caller.wire.principal)
+        run = run_tool(
+            context.services.catalogue.hub, context.server, descriptor, arguments, reference, **_terms(context)
+        )
     except WrongArguments as problem:
-        if turn.caller.revision.argument_errors:
+        if context.caller.revision.argument_errors:
             raise InvalidParams(problem.message, problem.data) from problem
-        yield _failed(turn, problem.message)
+        yield _failed(context, problem.message)
         return
     except UnknownTool as problem:
-        yield _failed(turn, problem.message)
+        yield _failed(context, problem.message)
         return
-    _record(turn, descriptor, run.call)
-    yield from _conversation(turn, TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(turn, run)))
+    _record(context, descriptor, run.call)
+    yield from _conversation(context, TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(context, run)))
 
 
-def read_resource(turn: RequestContext) -> Answers:
+def read_resource(context: RequestContext) -> Answers:
     """Answer resources/read with the contents of a URI, which are made at each read."""
-    uri = turn.params.get("uri")
+    uri = context.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string, the URI of a resource")
-    found = find_resource(turn.desk.catalogue, turn.server, uri, turn.caller.wire.principal)
-    call = _call(turn, found.descriptor, found.variables)
-    events = resource_events(turn.desk.catalogue, turn.server, found, call)
+    found = find_resource(context.services.catalogue, context.server, uri, context.caller.wire.principal)
+    call = _call(context, found.descriptor, found.variables)
+    events = resource_events(context.services.catalogue, context.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result = {**_given(fold), "contents": collect_contents(fold, found, turn.desk.settings.read_limit)}
-        return stamped(result, turn.server, turn.caller.revision, cache=True, stays=found.is_permanent)
+        result = {**_given(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
+        return stamped(result, context.server, context.caller.revision, cache=True, stays=found.is_permanent)
 
-    yield from _conversation(turn, _work(call, events, answer))
+    yield from _conversation(context, _work(call, events, answer))
 
 
-def get_prompt(turn: RequestContext) -> Answers:
+def get_prompt(context: RequestContext) -> Answers:
     """Answer prompts/get with the messages of a prompt, its arguments filled in."""
-    name, arguments = _named(turn.params)
-    descriptor = turn.server.prompts.get(name)
+    name, arguments = _named(context.params)
+    descriptor = context.server.prompts.get(name)
     if descriptor is None:
-        raise InvalidParams(f"there is no prompt {name!r} here{nearest(name, turn.server.prompts)}")
-    call = _call(turn, descriptor, arguments)
-    events = prompt_events(turn.server, descriptor, call)
+        raise InvalidParams(f"there is no prompt {name!r} here{nearest(name, context.server.prompts)}")
+    call = _call(context, descriptor, arguments)
+    events = prompt_events(context.server, descriptor, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
         messages = prompt_messages(fold, descriptor)
-        shown = [{**one, "content": block(one["content"], turn.caller.revision)} for one in messages]
+        shown = [{**one, "content": block(one["content"], context.caller.revision)} for one in messages]
         result: dict[str, Any] = {**_given(fold), "messages": shown}
         if "description" in descriptor.wire and "description" not in result:
             result["description"] = descriptor.wire["description"]
-        return stamped(result, turn.server, turn.caller.revision)
+        return stamped(result, context.server, context.caller.revision)
 
-    yield from _conversation(turn, _work(call, events, answer))
+    yield from _conversation(context, _work(call, events, answer))
 
 
-def relay(turn: RequestContext) -> Answers:
+def relay(context: RequestContext) -> Answers:
     """Pass a request to the mounted server and its result back, both unchanged."""
-    ours = ("_meta", *_ANSWERS) if _answers_given(turn) else ("_meta",)
-    params = {key: value for key, value in turn.params.items() if key not in ours}
-    call = _call(turn, None, {})
-    call.target = {"method": turn.request.method, "params": params}
-    here = Descriptor("tool", turn.request.method, {}, call.target)
+    ours = ("_meta", *_ANSWERS) if _answers_given(context) else ("_meta",)
+    params = {key: value for key, value in context.params.items() if key not in ours}
+    call = _call(context, None, {})
+    call.target = {"method": context.request.method, "params": params}
+    here = Descriptor("tool", context.request.method, {}, call.target)
 
     def answer(fold: Fold) -> dict[str, Any]:
         if fold.ending is None or fold.ending.result is None:
             raise ToolFailed(" ".join(block.get("text", "") for block in fold.result()["content"]))
-        cache = not turn.request.method.startswith(("completion/", "tasks/"))
-        return stamped(passed_on(dict(fold.ending.result), turn), turn.server, turn.caller.revision, cache)
+        cache = not context.request.method.startswith(("completion/", "tasks/"))
+        return stamped(passed_on(dict(fold.ending.result), context), context.server, context.caller.revision, cache)
 
-    yield from _conversation(turn, _work(call, turn.server.activate(here, call), answer))
+    yield from _conversation(context, _work(call, context.server.activate(here, call), answer))
 
 
 def _given(fold: Fold) -> dict[str, Any]:
@@ -131,15 +133,15 @@ def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def _call(turn: RequestContext, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
-    call = new_call(turn.desk.catalogue.hub, turn.server, descriptor, arguments, **_terms(turn))
-    _record(turn, descriptor, call)
+def _call(context: RequestContext, descriptor: Descriptor | None, arguments: dict[str, Any]) -> Call:
+    call = new_call(context.services.catalogue.hub, context.server, descriptor, arguments, **_terms(context))
+    _record(context, descriptor, call)
     return call
 
 
-def _terms(turn: RequestContext) -> dict[str, Any]:
+def _terms(context: RequestContext) -> dict[str, Any]:
     """Return the fields of a Call that depend on the caller."""
-    caller, meta, token = turn.caller, turn.request.params.get("_meta"), None
+    caller, meta, token = context.caller, context.request.params.get("_meta"), None
     if isinstance(meta, dict):
         token = meta.get("progressToken")
         if isinstance(token, bool) or not isinstance(token, (str, int)):
@@ -152,14 +154,14 @@ def _terms(turn: RequestContext) -> dict[str, Any]:
         "log_level": caller.log_level,
         "progress_token": token,
         "meta": meta,
-        "cancelled": turn.cancelled,
+        "cancelled": context.cancelled,
     }
 
 
-def _record(turn: RequestContext, descriptor: Descriptor | None, call: Call) -> None:
+def _record(context: RequestContext, descriptor: Descriptor | None, call: Call) -> None:
     """Add the descriptor and the deadline to the record of this request; the call continues the record's trace."""
-    if turn.run is not None:
-        call.meta = turn.run.calls(descriptor, call.deadline, call.meta)
+    if context.run is not None:
+        call.meta = context.run.calls(descriptor, call.deadline, call.meta)
 
 
 def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> TaskWork:
@@ -168,9 +170,9 @@ def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) 
     return TaskWork(call, folded(events, fold), fold, answer)
 
 
-def _failed(turn: RequestContext, sentence: str) -> Result:
+def _failed(context: RequestContext, sentence: str) -> Result:
     result = {"content": [{"type": "text", "text": sentence}], "isError": True}
-    return Result(turn.request.id, stamped(result, turn.server, turn.caller.revision))
+    return Result(context.request.id, stamped(result, context.server, context.caller.revision))
 
 
 class _Silence:
@@ -193,12 +195,12 @@ class _Silence:
         return due
 
 
-def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
+def _conversation(context: RequestContext, work: TaskWork) -> Answers:
     """Drive an activation to its end; the last message is the answer. A cancelled call gets no answer."""
     call, events, fold = work.call, work.events, work.fold
-    notifier = Notifier(turn.caller, call.progress_token, bool(call.target.get("streams")))
-    asker = _asker(turn) if _answers_given(turn) else None
-    run, reply, handed_on, silence = turn.run, None, False, _Silence()
+    notifier = Notifier(context.caller, call.progress_token, bool(call.target.get("streams")))
+    asker = _asker(context) if _answers_given(context) else None
+    run, reply, handed_on, silence = context.run, None, False, _Silence()
     try:
         while True:
             event = events.send(reply)
@@ -210,17 +212,17 @@ def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
             if run is not None:
                 run.saw(event)
             if kind is Done or kind is Failed:
-                _raise_for(event, turn)
+                _raise_for(event, context)
                 break
             if isinstance(event, Detach):
-                task = _as_task(turn, work)
+                task = _as_task(context, work)
                 if task is not None:
                     handed_on = True
-                    yield Result(turn.request.id, task)
+                    yield Result(context.request.id, task)
                     return
-                yield from _detached(turn, event)
+                yield from _detached(context, event)
             elif isinstance(event, Ask):
-                asker = asker or _asker(turn)
+                asker = asker or _asker(context)
                 reply = yield from asker.ask(event, call)
             else:
                 for message in notifier.say(event):
@@ -229,78 +231,82 @@ def _conversation(turn: RequestContext, work: TaskWork) -> Answers:
                 if silence.too_long():
                     yield PAUSE
         if not call.cancelled:
-            yield Result(turn.request.id, work.answer(fold))
+            yield Result(context.request.id, work.answer(fold))
     except InputRequired as question:
-        yield Result(turn.request.id, stamped(question.result, turn.server, turn.caller.revision))
+        yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
     except Cancelled:
         return
     except ToolFailed as problem:
         fold.add(Failed(problem.message))
         if not call.cancelled:
-            yield Result(turn.request.id, work.answer(fold))
+            yield Result(context.request.id, work.answer(fold))
     finally:
         if not handed_on:
             events.close()
 
 
-def _as_task(turn: RequestContext, work: TaskWork) -> dict[str, Any] | None:
+def _as_task(context: RequestContext, work: TaskWork) -> dict[str, Any] | None:
     """Return the CreateTaskResult of a call that continues as a task; None if that is impossible."""
-    if not (_may_be_task(turn) and turn.caller.extends(TASKS)):
+    if not (_may_be_task(context) and context.caller.extends(TASKS)):
         return None
-    task = turn.desk.tasks.start(work, turn.caller.wire.endpoint)
-    return created(task, turn) if task is not None else None
+    task = context.services.tasks.start(work, context.caller.wire.endpoint)
+    return created(task, context) if task is not None else None
 
 
-def _may_be_task(turn: RequestContext) -> bool:
-    return turn.caller.revision.modern and turn.request.method == "tools/call"
+def _may_be_task(context: RequestContext) -> bool:
+    return context.caller.revision.modern and context.request.method == "tools/call"
 
 
-def _detached(turn: RequestContext, event: Detach) -> Answers:
+def _detached(context: RequestContext, event: Detach) -> Answers:
     """Let the caller disconnect if its revision can resume. Raises ToolFailed if the call requires that and cannot."""
-    if turn.caller.revision.priming and turn.caller.session is not None:
+    if context.caller.revision.priming and context.caller.session is not None:
         yield event
-    elif event.required and _may_be_task(turn):
-        need_tasks(turn.caller)
+    elif event.required and _may_be_task(context):
+        need_tasks(context.caller)
         raise ToolFailed("as many tasks as may run at once are running, or the hub is stopping; try again later")
     elif event.required:
         raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
 
 
-def _raise_for(ending: Event, turn: RequestContext) -> None:
+def _raise_for(ending: Event, context: RequestContext) -> None:
     """Raise the failures that become JSON-RPC errors, such as a capability that a modern caller did not declare."""
     if isinstance(ending, Failed) and isinstance(ending.error, PatchbayError):
         if isinstance(ending.error, Stopping):
             return
-        if isinstance(ending.error, ResourceNotFound) and turn.request.method != "resources/read":
+        if isinstance(ending.error, ResourceNotFound) and context.request.method != "resources/read":
             return
-        if isinstance(ending.error, MissingCapability) and not turn.caller.revision.modern:
+        if isinstance(ending.error, MissingCapability) and not context.caller.revision.modern:
             return
         if isinstance(ending.error, WrongArguments):
-            if turn.request.method == "tools/call" and not turn.caller.revision.argument_errors:
+            if context.request.method == "tools/call" and not context.caller.revision.argument_errors:
                 return
             raise InvalidParams(ending.message, {"details": [{"path": "", "message": ending.message}]})
         raise ending.error
 
 
-def _answers_given(turn: RequestContext) -> bool:
-    if not turn.caller.revision.modern or turn.request.method.startswith("tasks/"):  # there they are what is asked for
+def _answers_given(context: RequestContext) -> bool:
+    if not context.caller.revision.modern or context.request.method.startswith(
+        "tasks/"
+    ):  # there they are what is asked for
         return False
-    return any(key in turn.params for key in _ANSWERS)
+    return any(key in context.params for key in _ANSWERS)
 
 
-def _asker(turn: RequestContext) -> ClientRequester:
-    if turn.caller.revision.modern:
+def _asker(context: RequestContext) -> ClientRequester:
+    if context.caller.revision.modern:
         # The name of a server has no blank, so the pair is unambiguous.
-        return RetriedRequester(turn.desk.states, turn.request, f"{turn.server.name} {turn.caller.wire.principal}")
-    if turn.caller.session is None or not turn.caller.wire.streams:
+        return RetriedRequester(
+            context.services.states, context.request, f"{context.server.name} {context.caller.wire.principal}"
+        )
+    if context.caller.session is None or not context.caller.wire.streams:
         raise ToolFailed(
             "this call asks its caller something, which needs a session and an Accept header with text/event-stream"
         )
-    return OpenStream(turn.desk.catalogue.store.bus, turn.caller.session)
+    return OpenStream(context.services.catalogue.store.bus, context.caller.session)
 
 
-def _tool_answer(turn: RequestContext, run: ToolRun) -> dict[str, Any]:
+def _tool_answer(context: RequestContext, run: ToolRun) -> dict[str, Any]:
     result = run.result()
     if "content" not in result:  # a task that a mounted server made of the call
-        return stamped(passed_on(result, turn), turn.server, turn.caller.revision)
-    return stamped(tool_result(result, turn.caller.revision), turn.server, turn.caller.revision)
+        return stamped(passed_on(result, context), context.server, context.caller.revision)
+    return stamped(tool_result(result, context.caller.revision), context.server, context.caller.revision)

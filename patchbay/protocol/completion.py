@@ -24,9 +24,9 @@ SECONDS = 5.0
 """Limit on the time of a function that suggests values, because a person waits while typing."""
 
 
-def complete(turn: RequestContext) -> dict[str, Any]:
+def complete(context: RequestContext) -> dict[str, Any]:
     """Return the result of a completion request. Raises InvalidParams for an unknown reference or argument."""
-    reference, argument = turn.params.get("ref"), turn.params.get("argument")
+    reference, argument = context.params.get("ref"), context.params.get("argument")
     if not isinstance(reference, Mapping):
         raise InvalidParams("params.ref has to be an object: a ref/prompt with a name or a ref/resource with a uri")
     if not isinstance(argument, Mapping) or not isinstance(argument.get("name"), str):
@@ -34,31 +34,31 @@ def complete(turn: RequestContext) -> dict[str, Any]:
     typed = argument.get("value", "")
     if not isinstance(typed, str):
         raise InvalidParams("params.argument.value has to be a string")
-    descriptor = _referred(turn, reference)
-    configured = turn.server.config.get("completions", {}).get(_key(reference), {})
+    descriptor = _referred(context, reference)
+    configured = context.server.config.get("completions", {}).get(_key(reference), {})
     _check_argument(descriptor, argument["name"])
     known = configured.get(argument["name"], [])
     if isinstance(known, Mapping):
-        known = _given(turn, descriptor, known["function"], typed)
+        known = _given(context, descriptor, known["function"], typed)
     values = [value for value in known if value.lower().startswith(typed.lower())]
     completion = {"values": values[:MAX_VALUES], "total": len(values), "hasMore": len(values) > MAX_VALUES}
-    return stamped({"completion": completion}, turn.server, turn.caller.revision)
+    return stamped({"completion": completion}, context.server, context.caller.revision)
 
 
-def _given(turn: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
+def _given(context: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
     """Return the suggestions of a function, which gets the typed text and the other arguments. Raises ToolFailed."""
-    context = turn.params.get("context")
-    others = context.get("arguments", {}) if isinstance(context, Mapping) else {}
+    given = context.params.get("context")
+    others = given.get("arguments", {}) if isinstance(given, Mapping) else {}
     call = new_call(
-        turn.desk.catalogue.hub,
-        turn.server,
+        context.services.catalogue.hub,
+        context.server,
         None,
         {"value": typed, "arguments": others if isinstance(others, dict) else {}},
-        principal=turn.caller.wire.principal,
-        cancelled=turn.cancelled,
+        principal=context.caller.wire.principal,
+        cancelled=context.cancelled,
     )
     call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
-    result = fold(turn.server.activate(descriptor, call))
+    result = fold(context.server.activate(descriptor, call))
     found = result.get("structuredContent")
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
         said = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
@@ -70,13 +70,13 @@ def _key(reference: Mapping[str, Any]) -> Any:
     return reference.get("name") if reference.get("type") == "ref/prompt" else reference.get("uri")
 
 
-def _referred(turn: RequestContext, reference: Mapping[str, Any]) -> Descriptor:
+def _referred(context: RequestContext, reference: Mapping[str, Any]) -> Descriptor:
     kind, key = reference.get("type"), _key(reference)
     known: Mapping[str, Descriptor]
     if kind == "ref/prompt":
-        known = turn.server.prompts
+        known = context.server.prompts
     elif kind == "ref/resource":
-        known = {**turn.server.resources, **turn.server.templates}
+        known = {**context.server.resources, **context.server.templates}
     else:
         raise InvalidParams(f'params.ref.type has to be "ref/prompt" or "ref/resource"; it is {kind!r}')
     if not isinstance(key, str) or key not in known:

@@ -51,12 +51,12 @@ class Dispatcher:
     being streamed.
     """
 
-    def __init__(self, desk: HubServices) -> None:
-        self.desk = desk
-        self.places = ListenerSlots(max(1, desk.settings.listeners))
+    def __init__(self, services: HubServices) -> None:
+        self.services = services
+        self.places = ListenerSlots(max(1, services.settings.listeners))
         self.streams: WeakSet[Any] = WeakSet()
-        alone = desk.settings.workers == 1
-        self.cancellations = Cancellations(desk.running, desk.catalogue.store, alone)
+        alone = services.settings.workers == 1
+        self.cancellations = Cancellations(services.running, services.catalogue.store, alone)
 
     @property
     def listening(self) -> int:
@@ -65,7 +65,7 @@ class Dispatcher:
 
     def admit(self, message: Message, wire: TransportInfo) -> Caller:
         """Return the terms of a message. Raises the error of the first failing check."""
-        return admit(message, wire, self.desk.sessions)
+        return admit(message, wire, self.services.sessions)
 
     def server(self, endpoint: str, operator: bool = False) -> Server:
         """Return the server of an address below /mcp/; for /mcp itself, all servers as one. Raises UnknownServer.
@@ -73,9 +73,9 @@ class Dispatcher:
         Only the `operator` gets the versions of a removed name.
         """
         if not endpoint:
-            return self.desk.catalogue.whole()
+            return self.services.catalogue.whole()
         name, at, cid = endpoint.partition("@")
-        return self.desk.catalogue.pinned(name, cid, operator) if at else self.desk.catalogue.find(name)
+        return self.services.catalogue.pinned(name, cid, operator) if at else self.services.catalogue.find(name)
 
     def exchange(self, wire: TransportInfo, server: Server | None = None) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP.
@@ -100,24 +100,24 @@ class Dispatcher:
         if isinstance(message, Request):
             request, server, proxied = narrowed(message, server)
             run = self._begun(request, caller, server) if request.method in RECORDED else None
-            turn = RequestContext(self.desk, request, caller, server, proxied=proxied, run=run)
+            context = RequestContext(self.services, request, caller, server, proxied=proxied, run=run)
             # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
                 self.cancellations.listen()
-                self.desk.running.add(caller.owner, message.id, turn.cancelled)
-            answers = self._answer(turn)
+                self.services.running.add(caller.owner, message.id, context.cancelled)
+            answers = self._answer(context)
             return answers if run is None else run.watch(answers)
         if isinstance(message, Notification):
             self._note(message, caller)
         elif caller.session is not None and isinstance(message, (Result, Failure)):
-            deliver(self.desk.catalogue.store.bus, caller.session, message)
+            deliver(self.services.catalogue.store.bus, caller.session, message)
         return iter(())
 
     def end(self, session: LegacySession, why: str) -> None:
         """End a session: cancel its calls, end its streams, and refuse its id from now on."""
-        self.desk.sessions.change(session, ended=True)
+        self.services.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
-        self.desk.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", ENDED)
+        self.services.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", ENDED)
 
     def cancel_all(self, owner: str, why: str) -> None:
         """Cancel all running requests of one owner (`Caller.owner`), in every process."""
@@ -133,7 +133,7 @@ class Dispatcher:
             given: Any = {"uri": name}
         else:
             name, given = params.get("name"), params.get("arguments")
-        return self.desk.activity.begin(
+        return self.services.activity.begin(
             request.method,
             name if isinstance(name, str) else "",
             server,
@@ -145,21 +145,21 @@ class Dispatcher:
             request.id,
         )
 
-    def _answer(self, turn: RequestContext) -> Generator[Message | Sign, None, None]:
-        request, caller = turn.request, turn.caller
+    def _answer(self, context: RequestContext) -> Generator[Message | Sign, None, None]:
+        request, caller = context.request, context.caller
         try:
             row = METHODS.get(request.method)
             if row is None or not row.exists_in(caller.revision):
                 raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
-            relayed = turn.server.upstream is not None and request.method in RELAYED
-            yield from relay(turn) if relayed else row.run(turn)
+            relayed = context.server.upstream is not None and request.method in RELAYED
+            yield from relay(context) if relayed else row.run(context)
         except PatchbayError as problem:
             yield not_served(problem, request.id, caller.revision)
         except Exception:
             yield not_served(incident(log, f"while answering {request.method}"), request.id, caller.revision)
         finally:
             if caller.owner is not None:
-                self.desk.running.remove(caller.owner, request.id, turn.cancelled)
+                self.services.running.remove(caller.owner, request.id, context.cancelled)
 
     def _note(self, notification: Notification, caller: Caller) -> None:
         # Over HTTP a modern client cancels by closing its stream: it owns no request ids.

@@ -212,7 +212,7 @@ class InspectionDispatcher(Dispatcher):
     """A dispatcher for inspected servers; it shares everything else with the dispatcher of the hub."""
 
     def __init__(self, hub: Dispatcher, guests: InspectedServers) -> None:
-        super().__init__(hub.desk)
+        super().__init__(hub.services)
         self.places, self.streams, self.cancellations = hub.places, hub.streams, hub.cancellations
         self._guests = guests
         self._wanted: OrderedDict[str, InspectionTarget] = OrderedDict()

@@ -40,98 +40,100 @@ class Method:
         return (self.modern if revision.modern else self.legacy) and self.needs not in revision.absent
 
 
-def capabilities(turn: RequestContext) -> dict[str, Any]:
+def capabilities(context: RequestContext) -> dict[str, Any]:
     """Return the capabilities of a server, derived from its features.
 
     A configuration may declare fewer capabilities for a revision.
     """
-    told = fewer(turn.server, turn.caller.revision)
+    told = fewer(context.server, context.caller.revision)
     if told is not None:
         return dict(told)
-    moves = not turn.server.pinned and not turn.desk.catalogue.readonly
+    moves = not context.server.pinned and not context.services.catalogue.readonly
     found: dict[str, Any] = {
         "tools": {"listChanged": moves},
         "resources": {"subscribe": moves, "listChanged": moves},
         "prompts": {"listChanged": moves},
         "logging": {},
         "completions": {},
-        "extensions": _extensions(turn),
+        "extensions": _extensions(context),
     }
     if not found["extensions"]:
         del found["extensions"]
-    if turn.server.upstream is not None and "completions" not in turn.server.offers:
+    if context.server.upstream is not None and "completions" not in context.server.offers:
         del found["completions"]
-    return {name: value for name, value in found.items() if name not in turn.caller.revision.absent}
+    return {name: value for name, value in found.items() if name not in context.caller.revision.absent}
 
 
-def _extensions(turn: RequestContext) -> dict[str, Any]:
+def _extensions(context: RequestContext) -> dict[str, Any]:
     """Return the extensions with their settings: tasks if revision and server support them, skills if any."""
     found: dict[str, Any] = {}
-    if turn.server.upstream is not None:
-        offered = turn.server.offers.get("extensions") or {}
-        return {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(turn, name)}
-    if turn.caller.revision.modern and turn.server.tools:
+    if context.server.upstream is not None:
+        offered = context.server.offers.get("extensions") or {}
+        return {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(context, name)}
+    if context.caller.revision.modern and context.server.tools:
         found[TASKS] = {}
-    if turn.server.skills:
+    if context.server.skills:
         found[SKILLS] = {"directoryRead": True}
     return found
 
 
-def _has(turn: RequestContext, extension: str) -> bool:
+def _has(context: RequestContext, extension: str) -> bool:
     """Whether the caller's revision supports an extension of a mounted server."""
-    return extension != TASKS or turn.caller.revision.modern
+    return extension != TASKS or context.caller.revision.modern
 
 
 def _simply(answer: Callable[[RequestContext], Any]) -> Callable[[RequestContext], Answers]:
-    def run(turn: RequestContext) -> Answers:
-        yield Result(turn.request.id, answer(turn))
+    def run(context: RequestContext) -> Answers:
+        yield Result(context.request.id, answer(context))
 
     return run
 
 
-def _initialize(turn: RequestContext) -> dict[str, Any]:
-    revision = turn.caller.revision
+def _initialize(context: RequestContext) -> dict[str, Any]:
+    revision = context.caller.revision
     result: dict[str, Any] = {
         "protocolVersion": revision.name,
-        "capabilities": capabilities(turn),
-        "serverInfo": implementation(turn.server, revision),
+        "capabilities": capabilities(context),
+        "serverInfo": implementation(context.server, revision),
     }
-    if turn.server.instructions:
-        result["instructions"] = turn.server.instructions
+    if context.server.instructions:
+        result["instructions"] = context.server.instructions
     return result
 
 
-def _discover(turn: RequestContext) -> dict[str, Any]:
-    result: dict[str, Any] = {"supportedVersions": list(MODERN), "capabilities": capabilities(turn)}
-    if turn.server.instructions:
-        result["instructions"] = turn.server.instructions
-    return stamped(result, turn.server, turn.caller.revision, cache=True)
+def _discover(context: RequestContext) -> dict[str, Any]:
+    result: dict[str, Any] = {"supportedVersions": list(MODERN), "capabilities": capabilities(context)}
+    if context.server.instructions:
+        result["instructions"] = context.server.instructions
+    return stamped(result, context.server, context.caller.revision, cache=True)
 
 
-def _set_level(turn: RequestContext) -> dict[str, Any]:
-    level = turn.params.get("level")
+def _set_level(context: RequestContext) -> dict[str, Any]:
+    level = context.params.get("level")
     if level not in LOG_LEVELS:
         raise InvalidParams(f"params.level has to be one of {', '.join(LOG_LEVELS)}; it is {level!r}")
-    if turn.caller.session is not None:
-        turn.desk.sessions.change(turn.caller.session, level=level)
+    if context.caller.session is not None:
+        context.services.sessions.change(context.caller.session, level=level)
     return {}
 
 
 def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
-    def answer(turn: RequestContext) -> dict[str, Any]:
-        told = fewer(turn.server, turn.caller.revision)
+    def answer(context: RequestContext) -> dict[str, Any]:
+        told = fewer(context.server, context.caller.revision)
         if told is not None and not told.get("resources", {}).get("subscribe"):
-            raise MethodNotFound(f"{turn.request.method}: {turn.server.name} has no subscriptions in this revision")
-        uri = turn.params.get("uri")
+            raise MethodNotFound(
+                f"{context.request.method}: {context.server.name} has no subscriptions in this revision"
+            )
+        uri = context.params.get("uri")
         if not isinstance(uri, str) or len(uri) > LONGEST_URI:
             raise InvalidParams(f"params.uri has to be a string of at most {LONGEST_URI} characters")
-        session = turn.caller.session
+        session = context.caller.session
         if change == "subscribed" and session is not None and len(session.subscribed | {uri}) > MOST_URIS:
             raise InvalidParams(f"a session can subscribe to {MOST_URIS} resources at most")
-        if turn.caller.session is not None:
-            turn.desk.sessions.change(turn.caller.session, **{change: uri})
+        if context.caller.session is not None:
+            context.services.sessions.change(context.caller.session, **{change: uri})
         if change == "subscribed":
-            _want(turn.server, [uri])
+            _want(context.server, [uri])
         return {}
 
     return answer
@@ -146,21 +148,25 @@ def _want(server: Server, uris: list[str]) -> None:
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda turn: turn.desk.lists.page(turn.server, kind, turn.caller.revision, turn.params, turn.caller.sees)
+    return lambda context: context.services.lists.page(
+        context.server, kind, context.caller.revision, context.params, context.caller.sees
+    )
 
 
-def _listen(turn: RequestContext) -> Answers:
-    wanted = turn.params.get("notifications")
-    watch = watched(turn, wanted) if turn.server.upstream is None else None
+def _listen(context: RequestContext) -> Answers:
+    wanted = context.params.get("notifications")
+    watch = watched(context, wanted) if context.server.upstream is None else None
     uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
     if isinstance(uris, list):
-        _want(turn.server, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
-    return turn.desk.listeners.listen(turn.server, turn.caller, turn.request.id, wanted, turn.cancelled, watch)
+        _want(context.server, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
+    return context.services.listeners.listen(
+        context.server, context.caller, context.request.id, wanted, context.cancelled, watch
+    )
 
 
 METHODS: dict[str, Method] = {
     "initialize": Method(_simply(_initialize), modern=False),
-    "ping": Method(_simply(lambda turn: {}), modern=False),
+    "ping": Method(_simply(lambda context: {}), modern=False),
     "logging/setLevel": Method(_simply(_set_level), modern=False),
     "resources/subscribe": Method(_simply(_subscription("subscribed")), modern=False),
     "resources/unsubscribe": Method(_simply(_subscription("unsubscribed")), modern=False),

@@ -159,7 +159,7 @@ class RequestContext:
     `proxied` says that the client called the tool through `call_tool`. `run` is the record of a request that runs code.
     """
 
-    desk: HubServices
+    services: HubServices
     request: Request
     caller: Caller
     server: Server

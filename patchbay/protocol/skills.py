@@ -17,45 +17,45 @@ SKILLS = "io.modelcontextprotocol/skills"
 """The extension's id."""
 
 
-def list_skills(turn: RequestContext) -> dict[str, Any]:
+def list_skills(context: RequestContext) -> dict[str, Any]:
     """Answer skills/list: a page of skills with whole entries."""
-    skills = _skills(turn)
-    names, more = turn.desk.lists.cut("skills", list(skills), turn.params)
+    skills = _skills(context)
+    names, more = context.services.lists.cut("skills", list(skills), context.params)
     result: dict[str, Any] = {"skills": [skills[name].entry() for name in names], **more}
-    return stamped(result, turn.server, turn.caller.revision, cache=True)
+    return stamped(result, context.server, context.caller.revision, cache=True)
 
 
-def get_skill(turn: RequestContext) -> dict[str, Any]:
+def get_skill(context: RequestContext) -> dict[str, Any]:
     """Answer skills/get: the entry of one skill, by the URI of its SKILL.md."""
-    uri = _uri(turn)
-    found = next((skill for skill in _skills(turn).values() if skill.uri == uri), None)
+    uri = _uri(context)
+    found = next((skill for skill in _skills(context).values() if skill.uri == uri), None)
     if found is None:
         raise InvalidParams(f"there is no skill {uri} here", {"uri": uri})
-    return stamped({"skill": found.entry()}, turn.server, turn.caller.revision, cache=True)
+    return stamped({"skill": found.entry()}, context.server, context.caller.revision, cache=True)
 
 
-def read_directory(turn: RequestContext) -> dict[str, Any]:
+def read_directory(context: RequestContext) -> dict[str, Any]:
     """Answer resources/directory/read: a page of the direct entries of a directory of a skill."""
-    uri = _uri(turn)
+    uri = _uri(context)
     children: dict[str, dict[str, Any]] = {}
-    for skill in _skills(turn).values():
+    for skill in _skills(context).values():
         children |= skill.children(uri)
     if not children:
         raise InvalidParams(f"{uri} is no directory here", {"uri": uri})
-    uris, more = turn.desk.lists.cut(f"directory {uri}", list(children), turn.params)
-    revision = turn.caller.revision
+    uris, more = context.services.lists.cut(f"directory {uri}", list(children), context.params)
+    revision = context.caller.revision
     result: dict[str, Any] = {"resources": [listed(children[one], revision) for one in uris], **more}
-    return stamped(result, turn.server, revision)
+    return stamped(result, context.server, revision)
 
 
-def _skills(turn: RequestContext) -> dict[str, Skill]:
-    if not turn.server.skills:
-        raise MethodNotFound(f"there is no method {turn.request.method!r} here: {turn.server.name} has no skills")
-    return dict(turn.server.skills)
+def _skills(context: RequestContext) -> dict[str, Skill]:
+    if not context.server.skills:
+        raise MethodNotFound(f"there is no method {context.request.method!r} here: {context.server.name} has no skills")
+    return dict(context.server.skills)
 
 
-def _uri(turn: RequestContext) -> str:
-    uri = turn.params.get("uri")
+def _uri(context: RequestContext) -> str:
+    uri = context.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string")
     return uri

@@ -21,13 +21,13 @@ from patchbay.rooms.session import Desk, RoomSession
 
 
 class Members:
-    """The sessions of one room in this process. `desk` is where they hand over what they receive."""
+    """The sessions of one room in this process. `services` is where they hand over what they receive."""
 
     def __init__(self, room: RoomCore, calls: Calls) -> None:
         self.room = room
         self.calls = calls
         self.sessions: dict[str, RoomSession] = {}
-        self.desk: Desk | None = None
+        self.services: Desk | None = None
 
     def join(self, principal: str, found: Mapping[str, Any], after: int | None) -> RoomSession:
         """Let a participant in. Raises BadFrame, RoomRefused, TooMany."""
@@ -59,8 +59,8 @@ class Members:
         return self._attach(id, principal, self.room.seq)
 
     def _attach(self, id: str, principal: str, after: int) -> RoomSession:
-        assert self.desk is not None, "a room sets the desk of its members"
-        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.desk)
+        assert self.services is not None, "a room sets the services of its members"
+        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.services)
         self.room.feed.add_reader(made.wake)
         return made
 

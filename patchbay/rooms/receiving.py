@@ -82,28 +82,28 @@ class Reception:
 Handle = Callable[[Reception, RoomSession, Json], Logged | None]
 
 
-def _append(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return desk.append(envelope)
+def _append(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return services.append(envelope)
 
 
-def _speak(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+def _speak(services: Reception, session: RoomSession, envelope: Json) -> Logged:
     if envelope["type"] in ONLY_HUB:
         raise RoomRefused(f"only the hub sends {envelope['type']}")
-    _need(desk.room, session, "speak")
-    return _append(desk, session, envelope)
+    _need(services.room, session, "speak")
+    return _append(services, session, envelope)
 
 
-def _stream(desk: Reception, session: RoomSession, envelope: Json) -> None:
-    _need(desk.room, session, "speak")
+def _stream(services: Reception, session: RoomSession, envelope: Json) -> None:
+    _need(services.room, session, "speak")
     payload = envelope["payload"]
     if not isinstance(payload.get("streamId"), str) or not isinstance(payload.get("seq"), int):
         raise BadFrame("a stream envelope has no streamId or no seq in its payload")
-    desk.room.feed.publish(envelope)
+    services.room.feed.publish(envelope)
 
 
-def _pass_on(desk: Reception, session: RoomSession, envelope: Json) -> None:
-    _need(desk.room, session, "speak")
-    desk.room.feed.publish(envelope)
+def _pass_on(services: Reception, session: RoomSession, envelope: Json) -> None:
+    _need(services.room, session, "speak")
+    services.room.feed.publish(envelope)
 
 
 def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
@@ -112,38 +112,38 @@ def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
         raise RoomRefused(decision.reason)
 
 
-def _call(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return desk.calls.open(envelope)
+def _call(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return services.calls.open(envelope)
 
 
-def _partial(desk: Reception, session: RoomSession, envelope: Json) -> None:
-    desk.calls.partial(session.id, envelope)
+def _partial(services: Reception, session: RoomSession, envelope: Json) -> None:
+    services.calls.partial(session.id, envelope)
 
 
-def _result(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return desk.calls.answer(envelope)
+def _result(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return services.calls.answer(envelope)
 
 
-def _cancel(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return desk.calls.cancel(envelope)
+def _cancel(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return services.calls.cancel(envelope)
 
 
-def _mount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return desk.gateway.mount(envelope)
+def _mount(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return services.gateway.mount(envelope)
 
 
-def _unmount(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+def _unmount(services: Reception, session: RoomSession, envelope: Json) -> Logged:
     server = envelope["payload"].get("serverId")
-    logged = _append(desk, session, envelope)
-    desk.calls.end_all("the server was unmounted", server=str(server))
+    logged = _append(services, session, envelope)
+    services.calls.end_all("the server was unmounted", server=str(server))
     return logged
 
 
-def _announce(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return announce(desk.room, envelope)
+def _announce(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return announce(services.room, envelope)
 
 
-def _update_caps(desk: Reception, session: RoomSession, envelope: Json) -> Logged | None:
+def _update_caps(services: Reception, session: RoomSession, envelope: Json) -> Logged | None:
     """Answer with the whole set that counts from now on, under the next revision; nothing where nothing changes."""
     payload = envelope["payload"]
     wanted = {name: read_capabilities(payload[name]) for name in ("caps", "grant", "revoke") if name in payload}
@@ -162,46 +162,46 @@ def _update_caps(desk: Reception, session: RoomSession, envelope: Json) -> Logge
         asked = {name: payload[name] for name in ("reason", "requestId") if isinstance(payload.get(name), str)}
         revision = {"revision": record["revision"] + 1, "acknowledgedAt": now_text(now)}
         said: Json = {"session": session.id, "caps": after, **changed, **revision, **asked}
-        return hub_envelope(desk.room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
+        return hub_envelope(services.room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
 
-    return desk.room.append(make)
-
-
-def _redact(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return redact_entry(desk.room, envelope)
+    return services.room.append(make)
 
 
-def _set_member(desk: Reception, session: RoomSession, envelope: Json) -> Logged:
+def _redact(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    return redact_entry(services.room, envelope)
+
+
+def _set_member(services: Reception, session: RoomSession, envelope: Json) -> Logged:
     payload = dict(envelope["payload"])
     principal = payload.pop("principal", None)
     if isinstance(principal, str) and "sig" not in envelope:
-        payload["member"] = desk.room.pseudonym(principal)
-    logged = _append(desk, session, {**envelope, "payload": payload})
+        payload["member"] = services.room.pseudonym(principal)
+    logged = _append(services, session, {**envelope, "payload": payload})
     if payload.get("membership") in ("left", "banned"):
-        desk.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
+        services.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
     return logged
 
 
-def _part(desk: Reception, session: RoomSession, envelope: Json) -> None:
+def _part(services: Reception, session: RoomSession, envelope: Json) -> None:
     session.leave(str(envelope["payload"].get("reason") or "left")[:200])
 
 
-def _pause(desk: Reception, session: RoomSession, envelope: Json) -> None:
+def _pause(services: Reception, session: RoomSession, envelope: Json) -> None:
     session.flow.pause(str(envelope["payload"].get("streamId")))
 
 
-def _resume(desk: Reception, session: RoomSession, envelope: Json) -> None:
+def _resume(services: Reception, session: RoomSession, envelope: Json) -> None:
     for delivery in session.flow.resume(str(envelope["payload"].get("streamId"))):
         session.push(delivery.envelope)
 
 
-def _nack(desk: Reception, session: RoomSession, envelope: Json) -> None:
+def _nack(services: Reception, session: RoomSession, envelope: Json) -> None:
     payload = envelope["payload"]
     for delivery in session.flow.missing(str(payload.get("streamId")), payload.get("missing")):
         session.push(delivery.envelope)
 
 
-def _hello(desk: Reception, session: RoomSession, envelope: Json) -> None:
+def _hello(services: Reception, session: RoomSession, envelope: Json) -> None:
     raise RoomRefused("this session has said hello already")
 
 

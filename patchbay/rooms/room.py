@@ -46,7 +46,7 @@ class Room:
         self._gateway = Gateway(self._calls, context)
         self._calls.run_mounted = self._gateway.run
         self._members = Members(self.core, self._calls)
-        self._members.desk = Reception(self.core, self._calls, self._gateway, self._members)
+        self._members.services = Reception(self.core, self._calls, self._gateway, self._members)
         self.liveness = Liveness(self._members)
         self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
         keep_room_offer(self.core)

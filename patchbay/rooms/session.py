@@ -55,7 +55,7 @@ class RoomSession:
     One thread or task reads (`take` or `events`); any may send (`receive`) and end it (`leave`).
     """
 
-    def __init__(self, room: RoomCore, id: str, principal: str, after: int, desk: Desk) -> None:
+    def __init__(self, room: RoomCore, id: str, principal: str, after: int, services: Desk) -> None:
         self.room = room
         self.id = id
         self.principal = principal
@@ -67,7 +67,7 @@ class RoomSession:
         """Whether a connection stands behind it, which says when it ends; else it ends when it is idle."""
         self.rate = Rate(room.bounds.rate)
         self.flow = Flow()
-        self._desk = desk
+        self._desk = services
         self._after = after
         self._position = room.log.position(after)
         self._index: int | None = None

@@ -25,7 +25,7 @@ def answer_batch(
     """Return HTTP status, body and session id for an array of parsed values. Raises InvalidRequest."""
     session = None
     if wire.session_id is not None:
-        session = dispatcher.desk.sessions.find(wire.session_id, wire.endpoint, wire.principal)
+        session = dispatcher.services.sessions.find(wire.session_id, wire.endpoint, wire.principal)
     revision = session.revision if session is not None else assumed(wire.version)
     check_batch(values, revision)
     if session is None and wire.strict:

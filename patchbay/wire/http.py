@@ -73,7 +73,7 @@ class McpOverHttp:
         self.dispatcher = dispatcher
         self.settings = settings
         self._others = others
-        self._heartbeat = Heartbeat(dispatcher.desk.catalogue.store)
+        self._heartbeat = Heartbeat(dispatcher.services.catalogue.store)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -173,7 +173,7 @@ class McpOverHttp:
     def _streamed(
         self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
-        keep = self.dispatcher.desk.keep(caller.wire.principal)
+        keep = self.dispatcher.services.keep(caller.wire.principal)
         body = stream_body(first, answers, said, caller, self._heartbeat, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
@@ -190,7 +190,7 @@ class McpOverHttp:
             first = next(answers, None)
             if isinstance(first, Failure):
                 return json_reply(first, first.status)
-            keep = self.dispatcher.desk.keep(caller.wire.principal)
+            keep = self.dispatcher.services.keep(caller.wire.principal)
             body = ListeningBody(subscription_body(first, answers, keep))
             self.dispatcher.streams.add(body)
             return stream_reply(body)
@@ -226,7 +226,7 @@ class McpOverHttp:
     def _get(self, environ: Environ, caller: Caller, server: Server) -> Reply:
         session = caller.session
         assert session is not None
-        desk, last = self.dispatcher.desk, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
+        services, last = self.dispatcher.services, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
             kept = self.settings.replay_minutes * 60
             replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
@@ -234,7 +234,7 @@ class McpOverHttp:
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
         else:
-            changes = desk.listeners.stream(server, session, last[1] if last else None)
+            changes = services.listeners.stream(server, session, last[1] if last else None)
             reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))))
         return _with_session(reply, caller)
 
@@ -248,7 +248,7 @@ class McpOverHttp:
         wire = TransportInfo(endpoint, McpHeaders(environ), operator=operator)
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
-        session = self.dispatcher.desk.sessions.find(wire.session_id, endpoint, wire.principal)
+        session = self.dispatcher.services.sessions.find(wire.session_id, endpoint, wire.principal)
         return Caller(session.revision, session.capabilities, session.level, wire, session)
 
 

@@ -130,7 +130,7 @@ class HttpSse:
             session = self._session(channel, wire)
         except UnknownSession:
             return False
-        return session is not None and self._dispatcher.desk.running.busy(session.nonce)
+        return session is not None and self._dispatcher.services.running.busy(session.nonce)
 
     def _tell_changes(
         self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
@@ -139,7 +139,7 @@ class HttpSse:
         with suppress(UnknownServer, UnknownSession):  # both may have ended since
             server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
             assert session is not None
-            changes = self._dispatcher.desk.listeners.stream(server, session, None)
+            changes = self._dispatcher.services.listeners.stream(server, session, None)
             next(changes)
             background(_told(changes, channel))
 
@@ -180,18 +180,18 @@ class HttpSse:
             channel.change(session=session.id)
 
         session = self._session(channel, wire)
-        connection = ConnectionState(wire, self._dispatcher.desk.sessions, session, handshake_only=True)
-        keep = self._dispatcher.desk.keep(wire.principal)
+        connection = ConnectionState(wire, self._dispatcher.services.sessions, session, handshake_only=True)
+        keep = self._dispatcher.services.keep(wire.principal)
         return Conversation(
             self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
         )
 
     def _session(self, channel: Channel, wire: TransportInfo) -> LegacySession | None:
         id = channel.session_id
-        return None if id is None else self._dispatcher.desk.sessions.find(id, wire.endpoint, wire.principal)
+        return None if id is None else self._dispatcher.services.sessions.find(id, wire.endpoint, wire.principal)
 
     def _store(self) -> Store:
-        return self._dispatcher.desk.catalogue.store
+        return self._dispatcher.services.catalogue.store
 
 
 def _told(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -> Iterator[Wait]:

@@ -50,7 +50,7 @@ class NativeOverHttp:
         self, dispatcher: Dispatcher, settings: Settings, others: Callable[[Any, StartResponse], Iterable[bytes]]
     ) -> None:
         self._dispatcher = dispatcher
-        self._native = Native(dispatcher.desk, dispatcher.cancellations)
+        self._native = Native(dispatcher.services, dispatcher.cancellations)
         self._settings = settings
         self._others = others
 

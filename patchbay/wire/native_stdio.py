@@ -38,9 +38,9 @@ class NativePipe:
         write: Callable[[memoryview], int],
         gone: Callable[[], None] = lambda: None,
     ) -> None:
-        self._native = Native(dispatcher.desk, dispatcher.cancellations)
+        self._native = Native(dispatcher.services, dispatcher.cancellations)
         self._wire = TransportInfo("", connection=secrets.token_urlsafe(16), way="native stdio")
-        self._lines = lines(read, dispatcher.desk.settings.body_limit)
+        self._lines = lines(read, dispatcher.services.settings.body_limit)
         self._writer = Writer(write, gone)
         self._crew = CallThreads(MAX_CONCURRENT_CALLS)
 

@@ -48,12 +48,12 @@ class Pipe:
         write: Callable[[memoryview], int],
         gone: Callable[[], None] = lambda: None,
     ) -> None:
-        desk = dispatcher.desk
+        services = dispatcher.services
         self._dispatcher = dispatcher
         # This user owns the hub's data folder, and so the operator's token in it.
         wire = TransportInfo(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
-        self._connection = ConnectionState(wire, desk.sessions)
-        self._lines = lines(read, desk.settings.body_limit)
+        self._connection = ConnectionState(wire, services.sessions)
+        self._lines = lines(read, services.settings.body_limit)
         self._writer = Writer(write, gone)
         self._crew = CallThreads(MAX_CONCURRENT_CALLS)
         self._conversation = Conversation(
@@ -100,7 +100,7 @@ class Pipe:
 
     def _listen_for_changes(self, session: LegacySession, server: Server) -> None:
         """Subscribe now, so that no change after the answer to initialize is lost; send them after it."""
-        self._changes = wait_blocking(self._dispatcher.desk.listeners.stream(server, session, None))
+        self._changes = wait_blocking(self._dispatcher.services.listeners.stream(server, session, None))
         next(self._changes)
 
     def _tell(self, changes: Iterator[NumberedMessage | Pause]) -> None:

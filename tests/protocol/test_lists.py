@@ -53,7 +53,7 @@ def test_a_cursor_of_another_list_is_refused_though_both_have_the_name(
 def test_a_list_is_rendered_once_for_all_who_see_the_same(hub: Hub) -> None:
     """DESIGN 10: once for each version, revision and set of what may be seen."""
     lists, server, revision = (
-        hub.app.extensions["dispatcher"].desk.lists,
+        hub.app.extensions["dispatcher"].services.lists,
         hub.catalogue.find("twins"),
         REVISIONS[MODERN],
     )

@@ -172,7 +172,7 @@ def test_a_stream_that_closed_before_the_handshake_takes_nothing_more(pair: Pair
 def test_a_call_that_runs_when_the_stream_closes_is_cancelled(pair: Pair) -> None:
     pair.open()
     pair.post({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call("hangs")})
-    running = pair.hub.app.extensions["dispatcher"].desk.running
+    running = pair.hub.app.extensions["dispatcher"].services.running
     until(lambda: running._flags, "the call runs")
     pair.close()
     until(lambda: not running._flags, "the call is over")
@@ -348,7 +348,7 @@ def test_nothing_is_left_of_a_stream_that_outlived_its_session(tmp_path: Path) -
         return [thread for thread in threading.enumerate() if thread.name == "changes" and thread not in before]
 
     assert telling()
-    hub.app.extensions["dispatcher"].desk.sessions._seconds = -1.0
+    hub.app.extensions["dispatcher"].services.sessions._seconds = -1.0
     pair.close()
     until(lambda: not telling(), "the thread to end")
     hub.close()

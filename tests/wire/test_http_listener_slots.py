@@ -145,7 +145,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Hub, Hub]]:
 
 def running(hub: Hub) -> Any:
     dispatcher: Dispatcher = hub.app.extensions["dispatcher"]
-    return dispatcher.desk.running._flags
+    return dispatcher.services.running._flags
 
 
 @pytest.mark.parametrize("id", [7, "7"])

@@ -36,19 +36,19 @@ NO_QUESTIONS = "the native interface cannot ask its caller: call this tool over 
 
 
 def events_of(
-    desk: HubServices, server: Server, descriptor: Descriptor, params: Params, wire: TransportInfo, flag: CancelFlag
+    services: HubServices, server: Server, descriptor: Descriptor, params: Params, wire: TransportInfo, flag: CancelFlag
 ) -> Generator[Event, None, None]:
     """Yield the events of a tool up to its ending, and record the call. Closing cancels it. Raises CannotBegin."""
     schema = descriptor.wire["inputSchema"]
     try:
         arguments = bound(params, list(schema.get("properties", {})), schema.get("required", ()))
     except TooMany as problem:
-        with desk.activity.begin("tools/call", descriptor.name, server, wire):
+        with services.activity.begin("tools/call", descriptor.name, server, wire):
             raise unfit(server, descriptor, problem.message) from problem
-    with desk.activity.begin("tools/call", descriptor.name, server, wire, arguments) as record:
-        run = _run(desk, server, descriptor, arguments, wire, flag)
+    with services.activity.begin("tools/call", descriptor.name, server, wire, arguments) as record:
+        run = _run(services, server, descriptor, arguments, wire, flag)
         run.call.meta = record.calls(descriptor, run.call.deadline, run.call.meta)
-        with closing(_told(desk, run)) as events:
+        with closing(_told(services, run)) as events:
             for event in events:
                 record.saw(event)
                 if isinstance(event, (Done, Failed)):
@@ -58,7 +58,7 @@ def events_of(
 
 
 def _run(
-    desk: HubServices,
+    services: HubServices,
     server: Server,
     descriptor: Descriptor,
     arguments: dict[str, Any],
@@ -66,9 +66,9 @@ def _run(
     flag: CancelFlag,
 ) -> ToolRun:
     terms: dict[str, Any] = {"principal": wire.principal, "log_level": LOG_LEVEL, "cancelled": flag}
-    reference = desk.reference(wire.principal)
+    reference = services.reference(wire.principal)
     try:
-        return run_tool(desk.catalogue.hub, server, descriptor, arguments, reference, passed_on=True, **terms)
+        return run_tool(services.catalogue.hub, server, descriptor, arguments, reference, passed_on=True, **terms)
     except WrongArguments as problem:
         raise unfit(server, descriptor, problem.message) from problem
 
@@ -80,7 +80,7 @@ def _recorded(ending: Done | Failed) -> Result:
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
-def _told(desk: HubServices, run: ToolRun) -> Generator[Event, None, None]:
+def _told(services: HubServices, run: ToolRun) -> Generator[Event, None, None]:
     """Yield the events of a call, each within the limit of one result."""
     try:
         for event in run.events:
@@ -89,7 +89,7 @@ def _told(desk: HubServices, run: ToolRun) -> Generator[Event, None, None]:
                 return
             if isinstance(event, Detach):
                 # The subscriber stays connected, so the call gets as much time as a task.
-                run.call.deadline = time.monotonic() + desk.settings.task_minutes * 60
+                run.call.deadline = time.monotonic() + services.settings.task_minutes * 60
             if isinstance(event, Failed) and isinstance(event.error, MissingCapability):
                 yield replace(event, message=f"{event.message}; {NO_QUESTIONS}")
             elif not (isinstance(event, Log) and event.level in UNTOLD):

@@ -78,8 +78,8 @@ class Native:
     Only the connection that subscribed may unsubscribe; over HTTP, any caller with the same principal may.
     """
 
-    def __init__(self, desk: HubServices, cancellations: Cancellations) -> None:
-        self._desk = desk
+    def __init__(self, services: HubServices, cancellations: Cancellations) -> None:
+        self._desk = services
         self._cancellations = cancellations
 
     def answer(self, request: NativeRequest, wire: TransportInfo) -> Answer:

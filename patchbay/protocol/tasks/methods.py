@@ -26,47 +26,47 @@ def need_tasks(caller: Caller) -> None:
         raise MissingCapability({"extensions": {TASKS: {}}})
 
 
-def created(task: Task, turn: RequestContext) -> dict[str, Any]:
+def created(task: Task, context: RequestContext) -> dict[str, Any]:
     """Return the CreateTaskResult."""
-    return stamped({"resultType": "task", **task.shown()}, turn.server, turn.caller.revision)
+    return stamped({"resultType": "task", **task.shown()}, context.server, context.caller.revision)
 
 
-def passed_on(result: dict[str, Any], turn: RequestContext) -> dict[str, Any]:
+def passed_on(result: dict[str, Any], context: RequestContext) -> dict[str, Any]:
     """Return a mounted server's result about its own task. At the endpoint of all servers the task's id is `server.id`
     (see `routing.py`).
     """
-    if turn.caller.wire.endpoint or "taskId" not in result:
+    if context.caller.wire.endpoint or "taskId" not in result:
         return result
-    return {**result, "taskId": f"{turn.server.name}.{result['taskId']}"}
+    return {**result, "taskId": f"{context.server.name}.{result['taskId']}"}
 
 
-def get_task(turn: RequestContext) -> dict[str, Any]:
+def get_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/get: the task with its result, error or open questions."""
-    return stamped(_named(turn).detailed(), turn.server, turn.caller.revision)
+    return stamped(_named(context).detailed(), context.server, context.caller.revision)
 
 
-def update_task(turn: RequestContext) -> dict[str, Any]:
+def update_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/update: pass answers on to open questions; acknowledge also if no answer fits or the task ended."""
-    task = _named(turn)
-    responses = turn.params.get("inputResponses")
+    task = _named(context)
+    responses = context.params.get("inputResponses")
     if not isinstance(responses, Mapping):
         raise InvalidParams("params.inputResponses has to be an object of answers by key")
-    turn.desk.tasks.answer(task, responses)
-    return stamped({}, turn.server, turn.caller.revision)
+    context.services.tasks.answer(task, responses)
+    return stamped({}, context.server, context.caller.revision)
 
 
-def cancel_task(turn: RequestContext) -> dict[str, Any]:
+def cancel_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/cancel: acknowledge each time; the status of the task shows when it has stopped."""
-    turn.desk.tasks.cancel(_named(turn))
-    return stamped({}, turn.server, turn.caller.revision)
+    context.services.tasks.cancel(_named(context))
+    return stamped({}, context.server, context.caller.revision)
 
 
-def watched(turn: RequestContext, wanted: Any) -> TaskWatch | None:
+def watched(context: RequestContext, wanted: Any) -> TaskWatch | None:
     """Return the tasks in a listen request, without tasks of other callers."""
     ids = wanted.get("taskIds") if isinstance(wanted, Mapping) else None
     if ids is None:
         return None
-    need_tasks(turn.caller)
+    need_tasks(context.caller)
     if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
         raise InvalidParams("params.notifications.taskIds has to be an array of task ids")
     if len(ids) > MAX_TASKS_PER_STREAM:
@@ -76,19 +76,19 @@ def watched(turn: RequestContext, wanted: Any) -> TaskWatch | None:
     found = []
     for id in dict.fromkeys(ids):
         try:
-            found.append(_find(turn, id))
+            found.append(_find(context, id))
         except InvalidParams:
             continue  # the acknowledgement lists the accepted ids
-    return turn.desk.tasks.watch(found)
+    return context.services.tasks.watch(found)
 
 
-def _named(turn: RequestContext) -> Task:
-    need_tasks(turn.caller)
-    id = turn.params.get("taskId")
+def _named(context: RequestContext) -> Task:
+    need_tasks(context.caller)
+    id = context.params.get("taskId")
     if not isinstance(id, str):
         raise InvalidParams("params.taskId has to be a string")
-    return _find(turn, id)
+    return _find(context, id)
 
 
-def _find(turn: RequestContext, id: str) -> Task:
-    return turn.desk.tasks.find(id, turn.caller.wire.principal, turn.caller.wire.endpoint)
+def _find(context: RequestContext, id: str) -> Task:
+    return context.services.tasks.find(id, context.caller.wire.principal, context.caller.wire.endpoint)

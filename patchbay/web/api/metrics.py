@@ -51,7 +51,7 @@ class WorkerMetrics:
 
     def families(self) -> list[Metric]:
         """The current metrics of this process."""
-        self._dispatcher.desk.activity.count()
+        self._dispatcher.services.activity.count()
         return [
             *self._calls(),
             *self._now(),
@@ -62,7 +62,7 @@ class WorkerMetrics:
         ]
 
     def _calls(self) -> Iterator[Metric]:
-        counts = self._dispatcher.desk.activity.tally.counts()
+        counts = self._dispatcher.services.activity.tally.counts()
         labels = ["server", "method", "name"]
         ended = CounterMetricFamily(
             "patchbay_calls", "Calls that have ended, by server, method, name and outcome.", labels=[*labels, "outcome"]
@@ -77,16 +77,16 @@ class WorkerMetrics:
 
     def _now(self) -> Iterator[Metric]:
         dispatcher = self._dispatcher
-        desk = dispatcher.desk
-        yield _gauge("patchbay_calls_running", "Running calls.", len(desk.activity.running))
+        services = dispatcher.services
+        yield _gauge("patchbay_calls_running", "Running calls.", len(services.activity.running))
         yield _gauge("patchbay_streams_open", "Responses that are being streamed.", len(dispatcher.streams))
         yield _gauge("patchbay_listeners_open", "Listening streams.", dispatcher.listening)
-        yield _gauge("patchbay_listeners_most", "Listening streams, at most.", desk.settings.listeners)
-        works = desk.catalogue.store.check() is None
+        yield _gauge("patchbay_listeners_most", "Listening streams, at most.", services.settings.listeners)
+        works = services.catalogue.store.check() is None
         yield _gauge("patchbay_store_up", "Whether the store responds.", works)
 
     def _hosts(self) -> Iterator[Metric]:
-        counts = self._dispatcher.desk.hosts.counts()
+        counts = self._dispatcher.services.hosts.counts()
         now = GaugeMetricFamily("patchbay_hosts", "Processes for Python definitions, by state.", labels=["state"])
         for state, number in counts.now.items():
             now.add_metric([state], number)
@@ -99,7 +99,7 @@ class WorkerMetrics:
         yield ended
 
     def _records(self) -> Iterator[Metric]:
-        activity = self._dispatcher.desk.activity
+        activity = self._dispatcher.services.activity
         yield _gauge("patchbay_activity_queue", "Records of calls in the queue of the recorder.", activity.waiting)
         yield CounterMetricFamily(
             "patchbay_activity_dropped", "Records lost because the queue was full.", value=activity.dropped
@@ -109,7 +109,7 @@ class WorkerMetrics:
         )
 
     def _build(self) -> Iterator[Metric]:
-        root = self._dispatcher.desk.catalogue.store.names.get(ROOT) or ""
+        root = self._dispatcher.services.catalogue.store.names.get(ROOT) or ""
         build = GaugeMetricFamily(
             "patchbay_build_info",
             "Version of the hub, version of Python, and root.",
@@ -213,8 +213,8 @@ class CollectedMetrics(Collector):
 def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
     """The route `/metrics`: metrics of this process, or of all workers when the hub has several."""
     own_metrics = WorkerMetrics(dispatcher)
-    store = dispatcher.desk.catalogue.store
-    others = dispatcher.desk.settings.workers - 1
+    store = dispatcher.services.catalogue.store
+    others = dispatcher.services.settings.workers - 1
     hub_metrics = HubMetrics(own_metrics, store, others) if others > 0 else None
     if hub_metrics is not None:
         hub_metrics.listen()

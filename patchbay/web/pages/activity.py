@@ -73,7 +73,7 @@ class _Views:
     def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
         self._site = site
         self._dispatcher = dispatcher
-        self._activity = dispatcher.desk.activity
+        self._activity = dispatcher.services.activity
         settings = site.settings
         # Each stream of this page holds a thread, so that there are fewer places for them than for other listeners.
         self._watching = ListenerSlots(max(1, min(settings.listeners, settings.threads // WATCHED_SHARE)))

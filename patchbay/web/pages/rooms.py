@@ -61,7 +61,7 @@ class _Views:
     def __init__(self, site: Site, dispatcher: Dispatcher) -> None:
         self._site = site
         self._dispatcher = dispatcher
-        self._rooms = dispatcher.desk.rooms
+        self._rooms = dispatcher.services.rooms
         self._verifying = threading.Lock()
 
     def rooms(self) -> Response:

@@ -75,7 +75,7 @@ FILES = {
 
 def native(hub: Hub) -> Native:
     dispatcher = hub.app.extensions["dispatcher"]
-    return Native(dispatcher.desk, dispatcher.cancellations)
+    return Native(dispatcher.services, dispatcher.cancellations)
 
 
 def stream(hub: Hub, method: str, params: Any = None, owner: str = "me") -> Stream:

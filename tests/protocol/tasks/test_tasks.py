@@ -119,7 +119,7 @@ def test_an_unknown_task_is_an_invalid_parameter(jobs: Hub, method: str, id: str
 def test_a_task_belongs_to_its_endpoint_and_principal(jobs: Hub) -> None:
     id = begin(jobs, "work")
     assert ask(jobs, "get", id, server="other").error["code"] == -32602
-    tasks: Tasks = jobs.app.extensions["dispatcher"].desk.tasks
+    tasks: Tasks = jobs.app.extensions["dispatcher"].services.tasks
     assert tasks.find(id, "local", "jobs").id == id
     with pytest.raises(Exception, match="no task"):
         tasks.find(id, "mallory", "jobs")

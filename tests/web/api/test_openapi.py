@@ -49,7 +49,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = town_hub(tmp_path_factory.mktemp("town"))
     hub.call("town", "visit", {"place": "Ghent"})
     hub.call("town", "visit", {"place": 7})
-    hub.app.extensions["dispatcher"].desk.rooms.create("town", "alice", {"policy": {"history": "all"}})
+    hub.app.extensions["dispatcher"].services.rooms.create("town", "alice", {"policy": {"history": "all"}})
     yield hub
     hub.close()
 
