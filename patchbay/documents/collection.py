@@ -222,11 +222,16 @@ class Library:
                 self._watcher.start()
 
     def ready(self, seconds: float, progress: Callable[[int, int], None] = lambda done, total: None) -> bool:
-        """Wait up to `seconds` for the first complete scan of the folder; return whether it is complete."""
-        end = time.monotonic() + seconds
+        """Wait up to `seconds` for the first complete scan of the folder; return whether it is complete.
+
+        `progress` gets done and total each time that more documents are done.
+        """
+        end, reported = time.monotonic() + seconds, -1
         while not self._ready.wait(min(0.2, max(0.0, end - time.monotonic()))):
-            if self._index.total:
-                progress(self._index.done, self._index.total)
+            done, total = self._index.done, self._index.total
+            if total and done > reported:
+                progress(done, total)
+                reported = done
             if time.monotonic() >= end:
                 return False
         return True
