@@ -29,7 +29,7 @@ async def moment(pause: float, ctx: Context) -> str:
     return "done"
 
 
-def main(port: str, tools: str, *options: str) -> None:
+def main(port: str, tools: str = "0", *options: str) -> None:
     """Serve until SIGTERM."""
     for number in range(int(tools)):
         server.tool(echo, name=f"tool_{number}")

@@ -18,7 +18,7 @@ def echo(message: str) -> str:
     return message
 
 
-def main(port: str, tools: str, *options: str) -> None:
+def main(port: str, tools: str = "0", *options: str) -> None:
     """Serve until SIGTERM."""
     for number in range(int(tools)):
         server.add_tool(echo, name=f"tool_{number}")

@@ -242,7 +242,7 @@ def _announce(
 def _tell_operator(settings: Settings, operators: Any) -> None:
     """Print how to log in, and the token itself if it is not in a file."""
     if settings.access == "open":
-        log.warning("everybody who reaches this hub may look and call its tools (--access open)")
+        log.warning("everyone who can reach this hub can read its pages and call its tools (--access open)")
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
         say(f"The operator's token, shown only now: {operators.token.kept()}")

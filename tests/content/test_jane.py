@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from patchbay.documents.collection import Library
+from patchbay.documents.index import FolderIndex
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Hub
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 READING = {"get_stdlib", "get_spec", "list_stdlibs", "list_specs", "search"}
 WRITING = {"create_document", "update_document"}
@@ -177,19 +180,35 @@ def test_changes_by_tools_and_on_disk_reach_who_listens(hub: Hub, tmp_path: Path
     until(lambda: not hub.legacy("jane", "resources/list").result["resources"], "the list without it")
 
 
-def test_indexing_says_how_far_it_is(tmp_path: Path) -> None:
-    """JANE-23, JANE-18: a search that comes while the first index is made waits, and hears of it."""
-    for number in range(3000):
+def test_indexing_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JANE-23, JANE-18: a search during the first index waits, and reports the progress of the index."""
+    reported = threading.Event()
+    index_files, ready = FolderIndex._index_files, Library.ready
+
+    def index_after_report(self: FolderIndex, batch: list[str]) -> Any:
+        assert reported.wait(BOUND)
+        return index_files(self, batch)
+
+    def ready_with_report(self: Library, seconds: float, progress: Callable[[int, int], None]) -> bool:
+        def report(done: int, total: int) -> None:
+            progress(done, total)
+            reported.set()
+
+        return ready(self, seconds, report)
+
+    monkeypatch.setattr(FolderIndex, "_index_files", index_after_report)
+    monkeypatch.setattr(Library, "ready", ready_with_report)
+    for number in range(300):
         path = tmp_path / f"library/specs/p{number % 7}/{number}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# Title {number}\n\n" + f"pumpkin{number} and other words " * 60)
     hub = Hub(tmp_path, jane_dir=str(tmp_path / "library"))
     try:
-        params = {"name": "search", "arguments": {"query": "pumpkin2999"}, "_meta": {"progressToken": "t"}}
+        params = {"name": "search", "arguments": {"query": "pumpkin299"}, "_meta": {"progressToken": "t"}}
         answer = hub.legacy("jane", "tools/call", params)
-        assert [one["path"] for one in answer.result["structuredContent"]["results"]] == ["2999.md"]
+        assert [one["path"] for one in answer.result["structuredContent"]["results"]] == ["299.md"]
         told = [one["params"] for one in answer.messages if one.get("method") == "notifications/progress"]
-        assert told and all(one["total"] == 3000 for one in told)
+        assert told and all(one["total"] == 300 for one in told)
         assert [one["progress"] for one in told] == sorted({one["progress"] for one in told})
     finally:
         hub.close()
