@@ -115,7 +115,16 @@ class RoomsOverHttp:
         except Exception:
             return json_reply(failure(None, incident(log, "at a room")), 500)
 
+    def _check_may_create(self, environ: Environ) -> None:
+        """Raise Refused on an open hub, where strangers may join rooms, unless the operator sends the request."""
+        if self._settings.access != "personal" and not self._is_operator(environ):
+            raise Refused(
+                "on an open hub the operator alone creates and forks rooms: send the token that"
+                " `patchbay token --show` prints as `Authorization: Bearer TOKEN`"
+            )
+
     def _create(self, environ: Environ, room: str) -> Reply:
+        self._check_may_create(environ)
         options = self._object(environ)
         unknown = sorted(set(options) - {"policy", "flags"})
         if unknown:
@@ -123,6 +132,7 @@ class RoomsOverHttp:
         return _made(self._rooms.create(room, self._principal(environ), options))
 
     def _fork(self, environ: Environ, room: str) -> Reply:
+        self._check_may_create(environ)
         wanted = self._object(environ)
         seq, name = wanted.get("seq"), wanted.get("name")
         if type(seq) is not int or not isinstance(name, str):

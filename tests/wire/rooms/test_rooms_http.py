@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -203,3 +204,23 @@ def test_other_methods_and_options_are_refused(hub: Hub) -> None:
     answer = hub.client.delete("/rooms/demo")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT, POST")
     assert "expected policy, flags" in put(hub, "/rooms/other", {"colour": "red"}).text
+
+
+def test_on_an_open_hub_strangers_create_and_fork_no_room(tmp_path: Path) -> None:
+    """A stranger joins a room of an open hub; the operator alone makes one."""
+    open_hub = Hub(tmp_path, access="open")
+    token = {"Authorization": f"Bearer {open_hub.token}"}
+    try:
+        refused = put(open_hub, "/rooms/town")
+        assert refused.status_code == 403 and "the operator alone creates and forks rooms" in refused.text
+        made = open_hub.client.put("/rooms/town", data=b"{}", content_type="application/json", headers=token)
+        assert made.status_code == 201
+        assert joined_at(open_hub, "/rooms/town").status_code == 200
+        fork = open_hub.client.post("/rooms/town/fork", json={"seq": 1, "name": "other"})
+        assert fork.status_code == 403
+    finally:
+        open_hub.close()
+
+
+def joined_at(hub: Hub, path: str) -> TestResponse:
+    return posted(hub, {"type": "hello", "payload": hello("can.speak")}, path=path)
