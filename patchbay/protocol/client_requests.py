@@ -180,7 +180,7 @@ class States:
         try:
             of, answers, nonce = self._serializer.loads(state, max_age=self._seconds)
         except (BadData, ValueError, TypeError) as problem:
-            raise InvalidParams("params.requestState is none that this server gave, or it is too old") from problem
+            raise InvalidParams("params.requestState is not from this server, or it is too old") from problem
         if of != bound:
             raise InvalidParams("params.requestState belongs to another call: send the same method, name and arguments")
         self._use(str(nonce))
