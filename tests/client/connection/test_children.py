@@ -162,7 +162,7 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
         f"reach = Stdio(sys.executable, ('-S', {str(SCRIPTED)!r}, 'family'))\n"
         f"connection = Connection.open(reach, environ={dict(ENVIRON)!r}, era='legacy')\n"
         "print('open', flush=True)\n"
-        "connection.call('hang', timeout=600)\n"
+        "connection.call_tool('hang', timeout=600)\n"
     )
     before = descendants()
     command = [sys.executable, str(program)]
