@@ -72,7 +72,7 @@ class Lists:
         except (BadSignature, ValueError, TypeError):
             of, last = None, None
         if of != kind or last not in names:
-            raise InvalidParams("params.cursor is not a cursor of this list; start again without one")
+            raise InvalidParams("params.cursor is not a cursor of this list; begin again without one")
         return names.index(last) + 1
 
 
