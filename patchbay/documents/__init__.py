@@ -7,6 +7,7 @@
     history.py           every version under its CID
     index.py             the content of the folder: rows in memory, words in the index
     watching.py          scans the folder when the kernel reports a change
+    kernel_reports.py    the reports themselves, which the folder of the servers uses too
     search.py            the documents that match a query, best first
     passages.py          the matching lines and section of a document; headings.py: its headings and title
     search_results.py    the results of a search as JSON and as text

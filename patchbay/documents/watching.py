@@ -4,27 +4,22 @@ Each folder that may hold documents has its own watch, never through a symbolic 
 with the index, so one scan finds all reported and all missed changes. A second scan follows each reported change,
 because files in a new folder may be older than its watch. If the kernel cannot watch (no inotify, too many folders),
 the folder is scanned periodically.
-Sources: inotify(7); https://watchfiles.helpmanual.io/api/watch/.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from watchfiles import Change, watch
+from patchbay.documents.kernel_reports import wait_for_changes
 
 log = logging.getLogger(__name__)
 
 GATHERING_MILLISECONDS = 100
 """Limit on the time that changes are collected before they are reported together."""
-
-QUIET_MILLISECONDS = 25
-"""Changes are reported after this time without another change."""
 
 SECOND_SCAN_MILLISECONDS = 1000
 """Time between a change, or the start of a watch, and the second scan."""
@@ -93,7 +88,8 @@ class Watcher:
     def _follow(self, folders: Sequence[Path]) -> None:
         """Scan the folder after each change, until the set of folders to watch changes. Raises OSError."""
         last_scan, needs_second_scan = time.monotonic(), True
-        for has_changed in self._wait_for_changes(folders):
+        changes = wait_for_changes(folders, self._ending, GATHERING_MILLISECONDS, SECOND_SCAN_MILLISECONDS)
+        for has_changed in changes:
             if has_changed:
                 self._notice()
             elif not (needs_second_scan or self._is_behind() or time.monotonic() - last_scan > SAFETY_SCAN_SECONDS):
@@ -104,30 +100,9 @@ class Watcher:
             if self._folders() != folders or self._ending.wait(SCAN_PAUSE_FACTOR * took):
                 return
 
-    def _wait_for_changes(self, folders: Sequence[Path]) -> Iterator[bool]:
-        """Yield True for each report of changes, False after SECOND_SCAN_MILLISECONDS without one."""
-        changes = watch(
-            *folders,
-            watch_filter=_is_seen,
-            debounce=GATHERING_MILLISECONDS,
-            step=QUIET_MILLISECONDS,
-            rust_timeout=SECOND_SCAN_MILLISECONDS,
-            yield_on_timeout=True,
-            stop_event=self._ending,
-            recursive=False,
-            raise_interrupt=False,
-            ignore_permission_denied=True,
-        )
-        return (bool(change) for change in changes)
-
     def _scan_safely(self) -> float:
         try:
             return self._scan()
         except Exception:
             log.exception("the scan of a library failed; the hub scans it again")
             return POLL_SECONDS
-
-
-def _is_seen(change: Change, path: str) -> bool:
-    """Whether a change is of a file or folder that a scan visits."""
-    return not path.rpartition(os.sep)[2].startswith(".")

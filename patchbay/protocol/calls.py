@@ -285,9 +285,8 @@ def _raise_for(ending: Event, context: RequestContext) -> None:
 
 
 def _answers_given(context: RequestContext) -> bool:
-    if not context.caller.revision.modern or context.request.method.startswith(
-        "tasks/"
-    ):  # there they are what is asked for
+    # In methods of tasks, these members are ordinary parameters.
+    if not context.caller.revision.modern or context.request.method.startswith("tasks/"):
         return False
     return any(key in context.params for key in _ANSWERS)
 

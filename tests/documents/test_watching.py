@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import watchfiles
 
-from patchbay.documents import watching
+from patchbay.documents import kernel_reports, watching
 from patchbay.documents.collection import Library
 from patchbay.documents.files import Disk
 from patchbay.documents.index import DocumentChange, DocumentRow
@@ -46,7 +46,7 @@ def test_the_kernel_reports_edits_moves_and_new_folders(root: Path, monkeypatch:
         begun.append(len(folders))
         return watchfiles.watch(*folders, **options | {"rust_timeout": 600_000})
 
-    monkeypatch.setattr(watching, "watch", counted)
+    monkeypatch.setattr(kernel_reports, "watch", counted)
     heard: list[DocumentChange] = []
     with watched(root, heard):
         until(lambda: begun, "the watch")
@@ -75,7 +75,7 @@ def test_a_folder_that_the_kernel_cannot_watch_is_scanned_periodically(
     def refused(*folders: Path, **options: Any) -> Any:
         raise OSError(errno.ENOSPC, "no more folders can be watched")
 
-    monkeypatch.setattr(watching, "watch", refused)
+    monkeypatch.setattr(kernel_reports, "watch", refused)
     monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
     heard: list[DocumentChange] = []
     with watched(root, heard):

@@ -193,7 +193,7 @@ REFUSED: list[tuple[str, Callable[[Person], Json], str]] = [
         "the signature is not",
     ),
     (
-        "a signature that names nobody",
+        "a signature without a sender",
         lambda me: signed(envelope("chat.msg", {}), OWN),
         "a signed envelope names its own",
     ),

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+from flask import Flask
+
+from tests.hubs import Hub
 from tests.web.inspecting import far, listener, looker
 from tests.zoo import zoo
 
 __all__ = ["far", "listener", "looker", "zoo"]
+
+
+@pytest.fixture
+def app(hub: Hub) -> Flask:
+    """The app that the fixture `client` of pytest-flask speaks to."""
+    return hub.app

@@ -3,28 +3,23 @@
 The folder has a watch, and so has each folder below it that holds a transform of a configuration; no watch follows a
 symbolic link. A slow scan finds the changes that the kernel does not report, such as those on a network file system. If
 the kernel cannot watch (no inotify, too many watches, no folder yet), the folder is scanned at short intervals.
-Sources: inotify(7); https://watchfiles.helpmanual.io/api/watch/.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 
-from watchfiles import Change, watch
+from patchbay.documents.kernel_reports import wait_for_changes
 
 log = logging.getLogger(__name__)
 
 GATHERING_MILLISECONDS = 50
 """Limit on the time that changes are collected before they are reported together."""
-
-QUIET_MILLISECONDS = 25
-"""Changes are reported after this time without another change."""
 
 CHECK_MILLISECONDS = 500
 """Milliseconds between two checks that the watched folders are still the same."""
@@ -76,7 +71,8 @@ def _follow_kernel(
     """Yield after changes and at intervals until other folders are to be watched. Raises OSError."""
     # A change between the scan before and the start of the watch is found by the first check.
     last_scan = -inf
-    for has_changed in _wait_for_changes([folder for folder, *_ in watched], ending):
+    paths = [folder for folder, *_ in watched]
+    for has_changed in wait_for_changes(paths, ending, GATHERING_MILLISECONDS, CHECK_MILLISECONDS):
         if _identify(folders()) != watched:
             yield
             return
@@ -88,23 +84,6 @@ def _follow_kernel(
             yield
             pause = min(2 * pause, POLL_SECONDS)
         last_scan = time.monotonic()
-
-
-def _wait_for_changes(folders: Sequence[Path], ending: threading.Event) -> Iterator[bool]:
-    """Yield True for each report of changes, False after CHECK_MILLISECONDS without one."""
-    changes = watch(
-        *folders,
-        watch_filter=_is_seen,
-        debounce=GATHERING_MILLISECONDS,
-        step=QUIET_MILLISECONDS,
-        rust_timeout=CHECK_MILLISECONDS,
-        yield_on_timeout=True,
-        stop_event=ending,
-        recursive=False,
-        raise_interrupt=False,
-        ignore_permission_denied=True,
-    )
-    return (bool(change) for change in changes)
 
 
 def _identify(folders: Sequence[Path]) -> Identity:
@@ -119,8 +98,3 @@ def _identify(folders: Sequence[Path]) -> Identity:
             continue
         found.append((folder, status.st_dev, status.st_ino))
     return tuple(found)
-
-
-def _is_seen(change: Change, path: str) -> bool:
-    """Whether a change is of a file that a scan reads."""
-    return not path.rpartition(os.sep)[2].startswith(".")

@@ -64,7 +64,7 @@ class TokenFile:
         self._write({"client": client_info.model_dump(mode="json", exclude_none=True)})
 
     def get_proof(self) -> tuple[str, str]:
-        """Get the private key (PEM) and the access token that is bound to it; two empty strings when there are none."""
+        """Return the private key (PEM) and the access token that is bound to it; two empty strings without them."""
         stored = self._read().get("proof")
         key, token = (stored.get(name) for name in ("key", "token")) if isinstance(stored, dict) else (None, None)
         return (key, token) if isinstance(key, str) and isinstance(token, str) else ("", "")

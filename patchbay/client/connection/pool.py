@@ -34,7 +34,7 @@ class ConnectionPool:
         self.close()
 
     def get(self, target: Target) -> Connection:
-        """Get the connection to a server; it is opened when there is none or it has ended.
+        """Return the connection to a server; open one for the first call, and after the connection has ended.
 
         Other threads that need the same connection wait. Raises the errors of `Connection.open`, RuntimeError after
         `close`.

@@ -201,7 +201,7 @@ class Tasks:
                 mailbox.get(min(BEAT_SECONDS, call.left()))
 
     def _keep(self) -> None:
-        """Watch this process's tasks, in the keeper's thread, until there are none."""
+        """Watch the tasks of this process, on a thread of its own, until the last one has ended."""
         try:
             with self._ledger.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
                 beaten = time.monotonic()

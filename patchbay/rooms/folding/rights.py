@@ -86,10 +86,9 @@ def _decide_for_client(state: Mapping[str, Any], member: str, action: Action, ab
 
 
 def _admitted(state: Mapping[str, Any], server: str, role: str, member: str, record: Json) -> Decision:
-    rules = [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
     if not state["policy"].get("acl"):
         return ALLOWED
-    for rule in rules:
+    for rule in _acl_rules(state, server):
         roles, members = rule.get("roles"), rule.get("members")
         if (roles is None and members is None) or role in (roles or ()) or member in (members or ()):
             return ALLOWED
@@ -101,14 +100,14 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def is_exposed(name: str, wanted: bool | Iterable[str]) -> bool:
-    """Whether `exposeTools` or a list of a manifest shows a name: true shows all, false nothing, patterns those."""
-    return wanted if isinstance(wanted, bool) else matches(name, wanted)
+def _acl_rules(state: Mapping[str, Any], server: str) -> list[Json]:
+    """Return the rules of the policy's ACL that apply to a server."""
+    return [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
 
 
 def acl_patterns(state: Mapping[str, Any], server: str, kind: Literal["tools", "resources"]) -> tuple[str, ...]:
     """Return the patterns of what the ACL shows of a server; `*` without a rule for it."""
-    rules = [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
+    rules = _acl_rules(state, server)
     return tuple(pattern for rule in rules for pattern in rule.get(kind, ["*"])) if rules else ("*",)
 
 

@@ -17,7 +17,7 @@ from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.contents import content_cid
-from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
 
@@ -233,11 +233,6 @@ class Calls:
         """Return when the next deadline is over (Unix time in milliseconds), None without any."""
         with self._lock:
             return min(self._deadlines.values(), default=None)
-
-
-def caller_of(record: Json) -> str:
-    """Return who a call is of: the member, and the session where there is one."""
-    return str(record["member"]) if record["caller"] == HUB else f"{record['member']} ({record['caller']})"
 
 
 def _run_nothing(call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:

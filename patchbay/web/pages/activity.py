@@ -33,7 +33,7 @@ from patchbay.web.pages.activity_numbers import (
     most_called_tools,
     slowest_tools,
 )
-from patchbay.web.pages.answers import parse_number, render_answer
+from patchbay.web.pages.answers import check_number, render_answer
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration
 from patchbay.web.site import Site
 from patchbay.wire.responses import STREAM
@@ -251,12 +251,7 @@ def requested_filter() -> Filter:
 
 
 def _limit(text: str) -> int:
-    if not text:
-        return DEFAULT_RECORDS
-    found = parse_number(text, MAX_RECORDS)
-    if found is None:
-        raise InvalidParams(f"limit must be a number from 1 to {MAX_RECORDS}; it is {text!r:.60}")
-    return found
+    return check_number("limit", text, MAX_RECORDS) if text else DEFAULT_RECORDS
 
 
 def parse_time(parameter: str, text: str, now: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 from flask import Response, request
 
+from patchbay.errors import InvalidParams
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.site import Site, wants_html
 
@@ -31,6 +32,14 @@ def parse_number(text: str, most: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 9):
         return None
     return int(text) if 1 <= int(text) <= most else None
+
+
+def check_number(parameter: str, text: str, most: int) -> int:
+    """Parse the whole number of a parameter, from 1 to `most`. Raises InvalidParams for any other text."""
+    found = parse_number(text, most)
+    if found is None:
+        raise InvalidParams(f"{parameter} must be a number from 1 to {most}; it is {text!r:.60}")
+    return found
 
 
 def render_answer(site: Site, template: str, here: str, data: dict[str, Any], **view: Any) -> Response:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
-from patchbay.errors import InvalidParams, UnknownServer
+from patchbay.errors import UnknownServer
 from patchbay.web.operator.exposure import PERSONAL, is_local_request
-from patchbay.web.pages.answers import content_answer, parse_number
+from patchbay.web.pages.answers import check_number, content_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, server_status
 from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
 from patchbay.web.site import Site, base_url
@@ -81,11 +81,7 @@ def meta_page(site: Site, address: str) -> Response:
 
 
 def _page_number(pages: int) -> int:
-    text = request.args.get("page", "1")
-    found = parse_number(text, pages)
-    if found is None:
-        raise InvalidParams(f"page must be a number from 1 to {pages}; it is {text!r:.60}")
-    return found
+    return check_number("page", request.args.get("page", "1"), pages)
 
 
 def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:

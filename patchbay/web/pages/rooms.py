@@ -31,7 +31,7 @@ from patchbay.web.operator.changes import explain_refusal, read_change_form
 from patchbay.web.operator.exposure import PERSONAL, is_local_request
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.activity import TooManyStreams
-from patchbay.web.pages.answers import parse_number, render_answer
+from patchbay.web.pages.answers import check_number, render_answer
 from patchbay.web.pages.room_data import (
     MAX_SHOWN_ITEMS,
     draw_calls,
@@ -96,9 +96,7 @@ class _Views:
             made = self._rooms.create(name, LOCAL, {"policy": policy})
         elif do == "fork":
             room = self._rooms.open(fields.get("room", ""), LOCAL)
-            seq = parse_number(fields.get("seq", ""), room.seq)
-            if seq is None:
-                raise InvalidParams(f"seq must be a number from 1 to {room.seq}; it is {fields.get('seq', '')!r:.60}")
+            seq = check_number("seq", fields.get("seq", ""), room.seq)
             made = self._rooms.fork(room, seq, LOCAL, name)
         else:
             raise InvalidParams(f"do must be create or fork; it is {do!r:.60}")
@@ -246,12 +244,7 @@ class _Views:
 
 def _number(parameter: str, most: int, usual: int) -> int:
     text = request.args.get(parameter, "")
-    if not text:
-        return usual
-    found = parse_number(text, most)
-    if found is None:
-        raise InvalidParams(f"{parameter} must be a number from 1 to {most}; it is {text!r:.60}")
-    return found
+    return check_number(parameter, text, most) if text else usual
 
 
 def rooms_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:

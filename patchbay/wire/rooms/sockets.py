@@ -2,7 +2,7 @@
 
 Each message is one frame as text: `{"type": "hello" | "envelope" | "ping" | "pong", ...}`. The first one but pings is a
 hello; its answers and everything of the room come as frames of the type `envelope`, whose `seq` is the place in the
-log. `?after=<seq>` reads the log from there on first. What is no frame closes the WebSocket with 1011.
+log. `?after=<seq>` reads the log from there on first. A message that is not a frame closes the WebSocket with 1011.
 Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
 """
 

@@ -12,6 +12,7 @@ import pytest
 
 from patchbay.catalogue.watching import following
 from patchbay.catalogue.watching.following import follow
+from patchbay.documents import kernel_reports
 from tests.waiting import until
 
 
@@ -76,7 +77,7 @@ def test_a_folder_that_is_replaced_or_made_later_is_followed(tmp_path: Path) -> 
 
 
 def reports(monkeypatch: pytest.MonkeyPatch, *changes: bool) -> None:
-    monkeypatch.setattr(following, "_wait_for_changes", lambda *_: iter(changes))
+    monkeypatch.setattr(following, "wait_for_changes", lambda *_: iter(changes))
 
 
 def test_a_folder_without_changes_is_scanned_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +107,7 @@ def test_a_folder_that_the_kernel_cannot_watch_is_scanned_at_intervals(
     def refuse(*_: Any, **__: Any) -> Any:
         raise OSError("OS file watch limit reached")
 
-    monkeypatch.setattr(following, "watch", refuse)
+    monkeypatch.setattr(kernel_reports, "watch", refuse)
     monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
     with following_folders(tmp_path) as scans:
         until(lambda: scans.count > 3)

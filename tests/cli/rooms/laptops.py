@@ -25,7 +25,7 @@ LISTEN = "0A"
 
 @cache
 def namespace_command() -> tuple[str, ...]:
-    """The command that makes a network namespace here; empty on a machine that lets nobody make one."""
+    """The command that makes a network namespace here; empty on a machine that forbids it."""
     for command in (("unshare", "-n"), ("unshare", "-rn")):
         try:
             done = subprocess.run([*command, "true"], capture_output=True, timeout=BOUND)

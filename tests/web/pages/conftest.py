@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from flask import Flask
 
 from tests.hubs import Hub
 from tests.web.browsing import town_hub
@@ -16,9 +15,3 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = town_hub(tmp_path_factory.mktemp("hub"))
     yield hub
     hub.close()
-
-
-@pytest.fixture
-def app(hub: Hub) -> Flask:
-    """The app that the fixture `client` of pytest-flask speaks to."""
-    return hub.app

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 
 from patchbay.web.rendering.markdown import ELEMENTS, MAX_ELEMENT_DEPTH, MAX_RENDERED_CHARACTERS, render_nodes
@@ -20,12 +19,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = Hub(tmp_path_factory.mktemp("hub"))
     yield hub
     hub.close()
-
-
-@pytest.fixture
-def app(hub: Hub) -> Flask:
-    """The app that the fixture `client` of pytest-flask speaks to."""
-    return hub.app
 
 
 def elements(nodes: list[Any]) -> Iterator[tuple[str, dict[str, str]]]:

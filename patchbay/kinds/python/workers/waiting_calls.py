@@ -113,7 +113,7 @@ class WaitingCalls:
         return found
 
     def wake_all(self) -> None:
-        """Have every call look whether it can have a worker now: there is room for one that belongs to none of them."""
+        """Wake every waiting call to try for a worker: the pool may start another one."""
         for call in self._calls:
             call.wake()
 
