@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+from tests.locks import holding
 
 hypothesis.settings.register_profile("patchbay", deadline=None)
 hypothesis.settings.load_profile("patchbay")
@@ -29,6 +31,16 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis_settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis_settings.load_profile("any speed")
+
+
+@pytest.fixture(autouse=True)
+def _turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run a test with the marker `alone` while no other worker runs a test."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    with holding(tmp_path_factory.getbasetemp().parent, request.node.get_closest_marker("alone") is not None):
+        yield
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
-"""The official suite waits 1.5 seconds for some messages on any machine: so it runs before other work."""
+"""The official suite waits 1.5 seconds for some messages: its tests run alone, and before other work of the machine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +21,10 @@ def _priority() -> Iterator[None]:
     yield
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder that run the suite."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("node"):
+            item.add_marker(pytest.mark.alone)

@@ -72,12 +72,24 @@ Outcomes = dict[tuple[str, str], Outcome]
 
 def run(url: str, revision: str, folder: Path, home: Path) -> Outcomes:
     """Run every scenario of a revision, or of all (`bare`); the suite's files go to `folder`."""
+    chosen = ("--suite", "all") if revision == BARE else ("--suite", "all", "--spec-version", revision)
+    return _run(url, chosen, revision, folder, home)
+
+
+def run_scenarios(url: str, scenarios: Iterable[str], folder: Path, home: Path) -> Outcomes:
+    """Run some scenarios, each in its own default revision (`bare`); the suite's files go below `folder`."""
+    outcomes: Outcomes = {}
+    for scenario in sorted(scenarios):
+        outcomes |= _run(url, ("--scenario", scenario), BARE, folder / scenario, home)
+    return outcomes
+
+
+def _run(url: str, chosen: Sequence[str], revision: str, folder: Path, home: Path) -> Outcomes:
     folder.mkdir(parents=True, exist_ok=True)
     baseline = folder / "expected-failures.yml"
     baseline.write_text(NOTHING_MAY_FAIL, "utf-8")
-    command = [str(NODE), str(SUITE), "server", "--url", url, "--suite", "all", "--output-dir", str(folder)]
+    command = [str(NODE), str(SUITE), "server", "--url", url, *chosen, "--output-dir", str(folder)]
     command += ["--expected-failures", str(baseline)]
-    command += [] if revision == BARE else ["--spec-version", revision]
     done = subprocess.run(command, env=plain_environment(home), capture_output=True, text=True)
     outcomes = {(scenario, revision): outcome for scenario, outcome in outcomes_in(folder)}
     if not outcomes:

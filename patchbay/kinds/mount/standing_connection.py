@@ -42,9 +42,12 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 PROBE_SECONDS, PROBE_TIMEOUT_SECONDS = 15.0, 5.0
 """Seconds of silence after which an upstream is pinged, and seconds until it must answer."""
 
-REFRESH_PAUSE_SECONDS, MAX_REFRESH_PAUSE_SECONDS = 0.1, 10.0
-"""Seconds between two readings of the lists; doubled up to the maximum for an upstream that announces changes without
-pause.
+REFRESH_PAUSE_SECONDS = 0.1
+"""Seconds between two readings of the lists."""
+
+REFRESH_BURST, REFRESH_INTERVAL_SECONDS = 30, 5.0
+"""An upstream that announces changes without pause has its lists read this often at once, and then once in this many
+seconds.
 """
 
 MAX_URIS, MAX_EVENTS, MAX_URI_CHARACTERS = 1024, 4096, 8192
@@ -92,6 +95,21 @@ class EventQueue:
         return taken
 
 
+class RefreshBudget:
+    """Limits how often the lists of one upstream are read: a token bucket. For one thread."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._left, self._at = float(REFRESH_BURST), now()
+
+    def spend(self) -> float:
+        """Count one reading; return the seconds until the next one may begin."""
+        now = self._now()
+        refilled = (now - self._at) / REFRESH_INTERVAL_SECONDS
+        self._left, self._at = min(REFRESH_BURST, self._left + refilled) - 1, now
+        return max(REFRESH_PAUSE_SECONDS, (1 - self._left) * REFRESH_INTERVAL_SECONDS)
+
+
 class StandingConnection:
     """Maintains one mount once it is started. Thread-safe."""
 
@@ -111,7 +129,7 @@ class StandingConnection:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._refresh_pause = REFRESH_PAUSE_SECONDS
+        self._refreshes = RefreshBudget()
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -244,9 +262,7 @@ class StandingConnection:
     def _handle_events(self, connection: Connection) -> None:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
-            begun = time.monotonic()
             events = self._events.take(PROBE_SECONDS)
-            quiet = time.monotonic() - begun
             self.call_connections.reap()
             words = {what for what, _ in events}
             self._publish_updates(uri for what, uri in events if what == "notifications/resources/updated")
@@ -254,12 +270,7 @@ class StandingConnection:
                 self._probe(connection)
             if words & CHANGES:
                 self._refresh(connection, words & CHANGES)
-                self._refresh_pause = (
-                    min(MAX_REFRESH_PAUSE_SECONDS, 2 * self._refresh_pause)
-                    if quiet < self._refresh_pause
-                    else REFRESH_PAUSE_SECONDS
-                )
-                self._ending.wait(self._refresh_pause)
+                self._ending.wait(self._refreshes.spend())
             if LOST in words:
                 # Pause, for an upstream that ends each subscription at once.
                 self._ending.wait(FIRST_RETRY_SECONDS)
