@@ -1,0 +1,45 @@
+"""A principal: the person, program or key that sends a request, and the agent that acts for it.
+
+Everything that the hub holds for a caller (sessions, streams, tasks, listeners, quotas, memberships of rooms) is keyed
+by `Principal.id`, which is made of issuer and subject. The bytes of a token are never a key: a refreshed token is the
+same principal.
+Sources: RFC 9068, section 2.2 (`iss`, `sub`, `client_id`, `groups`); RFC 8693, section 4.1 (`act`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOCAL_ID = "local"
+"""The id of every caller of a hub in personal mode."""
+
+OPERATOR_ID = "operator"
+"""The id of the operator in shared mode: the sender of the operator's token or session cookie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who sends a request.
+
+    `issuer` is the URL of the authorization server that vouches for `subject`; empty for what this hub itself knows
+    (people, keys, the operator). `name` is for people to read. `groups` come from the issuer. `agent` is the client id
+    of the program that acts for the principal, empty without one. `scopes` narrow what the principal may do; None
+    means that the credentials do not narrow it. `is_operator` says that the request proves the operator.
+    """
+
+    subject: str
+    issuer: str = ""
+    name: str = ""
+    groups: frozenset[str] = frozenset()
+    agent: str = ""
+    scopes: frozenset[str] | None = None
+    is_operator: bool = False
+
+    @property
+    def id(self) -> str:
+        """The key of this principal: the subject, after the issuer and `#` where there is an issuer."""
+        return f"{self.issuer}#{self.subject}" if self.issuer else self.subject
+
+
+LOCAL = Principal(LOCAL_ID)
+"""Every caller of a hub in personal mode, and every stranger of an open hub."""
