@@ -39,6 +39,10 @@ HUB = {
         "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
+    "key": LateCommand(
+        "patchbay.cli.commands.key:key_command",
+        "Personal keys: make, list and revoke the keys of programs that use a shared hub.",
+    ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
         "Delete the contents of the data folder that nothing refers to, and give their space back.",
