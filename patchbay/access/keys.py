@@ -165,6 +165,10 @@ class PersonalKeys:
         self._look()
         # A hash is looked up, not a key: the time of the lookup says nothing about any key.
         key = self._by_digest.get(digest)
+        if key is None:  # another process may have made it just now
+            with self._lock:
+                self._read()
+            key = self._by_digest.get(digest)
         return None if key is None or key.is_expired(self._clock()) else key
 
     def _look(self) -> None:
