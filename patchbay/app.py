@@ -125,7 +125,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     authentication = Authentication(
         with_mcp,
         settings,
-        [operators, keys],
+        [keys, operators],
         lambda: access.has_grants,
         operators.is_operator,
         operators.count_wrong_token,
