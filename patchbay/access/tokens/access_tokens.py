@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Unauthorized
@@ -23,7 +23,6 @@ from patchbay.access.tokens.claims import (
     check_audience,
     check_claims,
     check_type,
-    find_missing_scopes,
 )
 from patchbay.access.tokens.dpop_proofs import check_proof, use_proof
 from patchbay.access.tokens.introspection import Introspection
@@ -90,20 +89,8 @@ class AccessTokens:
                 credentials, self.issuer.required_scopes, problem.error, problem.message, is_dpop
             )
             raise Unauthorized(problem.message, challenge) from None
-        self.require_scopes(verified.principal, self.issuer.required_scopes, credentials, is_dpop)
+        self._check_scopes(verified, credentials)
         return verified.principal
-
-    def require_scopes(
-        self, principal: Principal, needed: Iterable[str], credentials: Credentials, uses_proof: bool = False
-    ) -> None:
-        """Check that the token of a principal has these scopes. Raises InsufficientScope (403) that names them."""
-        scopes = tuple(needed)
-        missing = find_missing_scopes(principal, scopes)
-        if missing:
-            reason = f"the token does not have the scope {' '.join(missing)}"
-            raise InsufficientScope(
-                reason, make_challenge(credentials, scopes, "insufficient_scope", reason, uses_proof)
-            )
 
     def challenge(self, credentials: Credentials) -> str:
         """Return the value of `WWW-Authenticate` for a request without a token."""
@@ -112,6 +99,15 @@ class AccessTokens:
     def find_metadata(self) -> dict[str, Any]:
         """Return the metadata of the issuer. Raises IssuerUnavailable."""
         return self._metadata.get()
+
+    def _check_scopes(self, verified: VerifiedToken, credentials: Credentials) -> None:
+        """Check the scopes that every token needs. Raises InsufficientScope (403), which names them."""
+        needed = self.issuer.required_scopes
+        missing = [scope for scope in needed if scope not in verified.scopes]
+        if missing:
+            reason = f"the token does not have the scope {' '.join(missing)}"
+            challenge = make_challenge(credentials, needed, "insufficient_scope", reason, bool(verified.proof_key))
+            raise InsufficientScope(reason, challenge)
 
     def _verify(self, token: str) -> VerifiedToken:
         if len(token) > MAX_COMPACT_CHARACTERS or not _TOKEN.fullmatch(token):

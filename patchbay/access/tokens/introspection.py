@@ -68,6 +68,8 @@ class Introspection:
             raise WrongToken("the token is unknown to its issuer, expired or revoked")
         if str(answer.get("token_type", "access_token")).lower() not in ("bearer", "dpop", "access_token"):
             raise WrongToken("the token is not an access token")
+        if "sub" not in answer and "client_id" in answer:
+            answer = {**answer, "sub": answer["client_id"]}  # a client that acts for itself (RFC 9068, section 2.2)
         return check_claims(answer, self._issuer, now)
 
     def _make_request(self, token: str) -> tuple[bytes, dict[str, str]]:

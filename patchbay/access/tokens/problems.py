@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from patchbay.errors import PatchbayError
 
-RETRY_SECONDS = 10
-"""Seconds after which a client may try again when the issuer gives no answer."""
-
 
 class WrongToken(PatchbayError):
     """The access token is not valid here. `error` is the error code of the answer; the message gives the reason."""
@@ -28,7 +25,6 @@ class IssuerUnavailable(PatchbayError):
     """The hub cannot check a token, because the issuer gives no usable answer (503)."""
 
     status = 503
-    retry_seconds = RETRY_SECONDS
 
     def __init__(self, message: str = "") -> None:
         sentence = "the hub cannot check this token now, because its issuer does not answer; try again later"

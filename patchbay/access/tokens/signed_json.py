@@ -114,6 +114,8 @@ def load_public_key(jwk: Any) -> PublicKey:
         raise Malformed("the key has no type of the list RSA, EC, OKP")
     if not all(isinstance(jwk.get(member), str) for member in members):
         raise Malformed(f"the key does not have the members {', '.join(members)}")
+    if kind == "RSA" and not MIN_RSA_BITS <= int.from_bytes(_decode(jwk["n"])).bit_length() <= MAX_RSA_BITS:
+        raise Malformed(f"the RSA key does not have {MIN_RSA_BITS} to {MAX_RSA_BITS} bits")
     try:
         key = import_key({"kty": str(kind), **{member: str(jwk[member]) for member in members}})
         thumbprint = key.thumbprint()
@@ -137,8 +139,7 @@ def has_private_members(jwk: Mapping[str, Any]) -> bool:
 
 def _list_algorithms(key: Key) -> list[str]:
     if isinstance(key, RSAKey):
-        bits = key.public_key.key_size
-        return [name for name in ALGORITHMS if name[:2] in ("RS", "PS")] if MIN_RSA_BITS <= bits <= MAX_RSA_BITS else []
+        return [name for name in ALGORITHMS if name[:2] in ("RS", "PS")]
     if isinstance(key, (ECKey, OKPKey)):
         return [name for name in ALGORITHMS if CURVES.get(name) == key.curve_name]
     return []
