@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -70,9 +71,13 @@ def sent(token: str, resource: str = RESOURCE, scheme: str = "Bearer", **headers
 
 
 def test_keys_are_rotated_while_calls_go_on_and_no_call_fails(own_issuer: Issuer, open_scheme: Open) -> None:
-    scheme, failures, rotations = open_scheme(), [], 8
+    scheme, rotations = open_scheme(), 8
+    failures: list[Exception] = []
     done, calls = threading.Event(), [0]
     tokens = [own_issuer.mint(RESOURCE)]
+
+    def has_called(before: int) -> bool:
+        return calls[0] > before + 20 or bool(failures)
 
     def call() -> None:
         while not done.is_set():
@@ -90,7 +95,7 @@ def test_keys_are_rotated_while_calls_go_on_and_no_call_fails(own_issuer: Issuer
         own_issuer.rotate(make_key(("ES256", "RS256", "Ed25519", "PS256")[number % 4]))
         seen = calls[0]
         tokens.append(own_issuer.get_token(RESOURCE) if number % 2 else own_issuer.mint(RESOURCE))
-        until(lambda seen=seen: calls[0] > seen + 20 or failures)
+        until(partial(has_called, seen))
     done.set()
     for thread in threads:
         thread.join()
@@ -120,7 +125,13 @@ def test_a_token_stays_valid_while_the_issuer_is_down_and_a_new_process_answers_
 
 def test_wrong_tokens_cause_no_request_to_the_issuer(own_issuer: Issuer, open_scheme: Open) -> None:
     scheme, before = open_scheme(), own_issuer.count("/jwks")
-    wrong = ({"exp": 1}, {"aud": []}, {"iss": "https://other.example"}, {"nbf": 1e12}, {"sub": None})
+    wrong: tuple[dict[str, Any], ...] = (
+        {"exp": 1},
+        {"aud": []},
+        {"iss": "https://other.example"},
+        {"nbf": 1e12},
+        {"sub": None},
+    )
     for changes in wrong:
         with pytest.raises(Unauthorized):
             scheme.authenticate(sent(own_issuer.mint(RESOURCE, **changes)))

@@ -26,7 +26,7 @@ from tests.access.tokens.guarded_hubs import guard
 from tests.access.tokens.issuers import Issuer
 from tests.checkout import ROOT
 from tests.hubs import Hub
-from tests.interaction.peers import NODE, PACKAGES
+from tests.interaction.peers import NODE, PACKAGES, texts
 from tests.interaction.programs import plain_environment
 
 pytestmark = [pytest.mark.node, pytest.mark.process]
@@ -112,7 +112,7 @@ def test_a_client_with_an_empty_home_finds_the_issuer_signs_in_and_calls(url: st
 
     async def call() -> str:
         async with connected(f"{url}/mcp/echo", home, person, mode) as (client, _):
-            return str((await client.call_tool("echo", {"text": "hello"})).content[0].text)
+            return texts((await client.call_tool("echo", {"text": "hello"})).content)
 
     assert asyncio.run(call()) == "hello"
     query = {name: values[0] for name, values in parse_qs(urlsplit(person.pages[0]).query).items()}
@@ -145,7 +145,7 @@ def test_a_session_survives_refreshed_tokens(url: str) -> None:
         async with connected(f"{url}/mcp/echo", home, person) as (client, auth):
             seen = []
             for _ in range(4):
-                assert (await client.call_tool("echo", {"text": "hello"})).content[0].text == "hello"
+                assert texts((await client.call_tool("echo", {"text": "hello"})).content) == "hello"
                 assert home.tokens is not None
                 seen.append(home.tokens.access_token)
                 auth.context.token_expiry_time = 1.0
