@@ -78,7 +78,7 @@ class _Views:
 
     def values(self) -> dict[str, Any]:
         proof = self._site.operators.lenient_proof()
-        return {"operator": proof.is_operator, "how": proof.how, "access": self._site.settings.access}
+        return {"operator": proof.is_operator, "how": proof.how, "access": self._site.settings.mode}
 
 
 def read_form(limit: int) -> dict[str, str]:
