@@ -8,6 +8,8 @@ from __future__ import annotations
 from flask import Flask
 
 from patchbay.access.keys import PersonalKeys
+from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -43,6 +45,7 @@ from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgra
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.resource_metadata import ResourceMetadata
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
@@ -55,6 +58,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     """
     settings = settings or Settings.load()
     check_exposure(settings)
+    issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.left, hosts)
     catalogue = dispatcher.services.catalogue
@@ -70,7 +74,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions["site"] = site
     app.extensions["guests"] = guests
     _add_pages(app, site, dispatcher, drain)
-    app.wsgi_app = _over_http(app, site, dispatcher, drain)  # type: ignore[method-assign]
+    authentication = _over_http(app, site, dispatcher, drain)
+    app.wsgi_app = authentication if issuer is None else _with_issuer(authentication, issuer, site)  # type: ignore[method-assign]
     return app
 
 
@@ -128,3 +133,13 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     )
     app.extensions |= {"authentication": authentication, "keys": keys}
     return authentication
+
+
+def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
+    """Accept the access tokens of an outside issuer, and show clients where it is."""
+    tokens = AccessTokens(issuer, site.catalogue.store.journal)
+    authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
+    authentication.challenge = tokens.challenge
+    return ResourceMetadata(
+        lambda _: [issuer.url], issuer.required_scopes, site.settings, authentication, tokens.find_metadata
+    )
