@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flask import Flask
 
+from patchbay.access.accounts import Accounts
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -21,6 +22,7 @@ from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.oauth.endpoints import oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
@@ -35,6 +37,11 @@ from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
+from patchbay.web.people.account import account_blueprint
+from patchbay.web.people.browsers import Browsers
+from patchbay.web.people.invitation import invitation_blueprint
+from patchbay.web.people.people import people_blueprint
+from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
@@ -68,7 +75,15 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     add_security(app, settings)
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
-    app.register_blueprint(operator_blueprint(site))
+    accounts = Accounts(settings, catalogue.store.journal)
+    browsers = Browsers(accounts, settings)
+    app.extensions["accounts"] = accounts
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers))
+    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(oauth_blueprint(site, accounts, browsers))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))

@@ -73,6 +73,18 @@ class Settings:
         "Who may see servers and call tools: everybody on this machine, or everybody who can reach the hub.",
         choices=("personal", "open"),
     )
+    token_minutes: float = _setting(
+        15.0,
+        "How long an access token that this hub issues is valid; clients refresh it by themselves.",
+        "minutes",
+        least=0.01,
+        most=1440,
+    )
+    client_hosts: tuple[str, ...] = _setting(
+        (),
+        "Hosts that the metadata documents of clients may be at although their addresses are not public,"
+        " comma-separated.",
+    )
     log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server sets another time.", "seconds")

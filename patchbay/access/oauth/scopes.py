@@ -1,0 +1,33 @@
+"""The scopes of this hub's tokens: an action, or `action:pattern` for some servers and tools, such as `call:notes.*`.
+
+A scope narrows what a client may do for a person, and never widens it. Scopes that the hub does not have are left out
+of a token, which says what it has.
+Source: RFC 6749, section 3.3.
+"""
+
+from __future__ import annotations
+
+import re
+
+SCOPES = {
+    "see": "see tools, resources and prompts, and their descriptions",
+    "call": "call tools",
+    "read": "read resources and get prompts",
+}
+"""What a client may do with each scope, for people."""
+
+MAX_SCOPES = 20
+
+_SCOPE = re.compile(rf"(?:{'|'.join(SCOPES)})(?::[A-Za-z0-9_.*?/:-]{{1,200}})?", re.ASCII)
+
+
+def parse_scopes(text: str | None) -> tuple[str, ...]:
+    """Return the known scopes of a request, sorted; all actions if the request names none of them."""
+    asked = {name for name in (text or "").split() if _SCOPE.fullmatch(name)}
+    return tuple(sorted(asked)[:MAX_SCOPES]) or tuple(SCOPES)
+
+
+def describe_scope(scope: str) -> str:
+    """Return what a client may do with a scope, as a part of a sentence."""
+    action, _, pattern = scope.partition(":")
+    return SCOPES[action] + (f", only of {pattern}" if pattern else "")
