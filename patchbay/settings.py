@@ -173,6 +173,36 @@ class Settings:
         "Hosts that rooms may mount MCP servers from although their addresses are not public, such as 127.0.0.1,"
         " comma-separated.",
     )
+    issuer: str = _setting(
+        "",
+        "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it; empty"
+        " for no outside issuer.",
+    )
+    issuer_hosts: tuple[str, ...] = _setting(
+        (),
+        "Hosts that the issuer's metadata may name although their addresses are not public or their URLs not https,"
+        " comma-separated.",
+    )
+    audiences: tuple[str, ...] = _setting(
+        (),
+        "Audiences of tokens that the hub accepts besides its own URLs, for issuers that cannot put a URL into a token;"
+        " comma-separated.",
+    )
+    required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, comma-separated.")
+    groups_claim: str = _setting(
+        "groups", "The claim of a token that holds the groups; a dot leads into an object, as in realm_access.roles."
+    )
+    token_types: tuple[str, ...] = _setting(
+        ("at+jwt",),
+        "Accepted values of the header typ of a signed token; JWT is for issuers that do not follow RFC 9068.",
+        choices=("at+jwt", "JWT"),
+    )
+    introspection_id: str = _setting(
+        "", "Client id with which the hub asks the issuer about opaque tokens; empty accepts signed tokens only."
+    )
+    introspection_secret: str = _setting(
+        "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
+    )
     room_count: int = _setting(1000, "Most rooms of the hub.", least=1)
     room_members: int = _setting(2000, "Most sessions that are in one room at once.", least=1)
     room_calls: int = _setting(256, "Most calls that are open in one room at once.", least=1)

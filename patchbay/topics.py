@@ -167,3 +167,6 @@ ROOM_LOGS = "room-log/"
 
 ROOM_CONTENTS = "room-content/"
 """The contents of one envelope in the log of a room, by room and id of the envelope."""
+
+DPOP_PROOFS = "dpop/"
+"""Used DPoP proofs, by the digest of key and id."""
