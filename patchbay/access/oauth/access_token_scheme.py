@@ -36,4 +36,3 @@ class AccessTokenScheme:
         if family.resource not in list_audiences(credentials.resource, credentials.url):
             raise Unauthorized("the access token is for another resource: sign in for this one", _INVALID)
         return Principal(family.person, name=family.person, agent=family.label, scopes=frozenset(access.scopes))
-

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-MAX_RESOURCE_CHARACTERS = 400
-MCP_PATH = "/mcp"
+from patchbay.access.tokens.audiences import MCP_PATH, get_origin, normalize_audience
 
+MAX_RESOURCE_CHARACTERS = 400
 _PATH = re.compile(r"/mcp(?:/[A-Za-z0-9_.@~-]{1,200})?", re.ASCII)
 
 
@@ -29,15 +29,14 @@ def parse_resource(resource: str | None, issuer: str) -> str:
     if len(resource) > MAX_RESOURCE_CHARACTERS:
         raise problem
     try:
-        parts = urlsplit(resource)
+        parts = urlsplit(normalize_audience(resource))
+        origin = get_origin(resource)
     except ValueError as wrong:
         raise problem from wrong
-    path = parts.path.removesuffix("/")
-    if f"{parts.scheme}://{parts.netloc}".lower() != issuer.lower() or "?" in resource or "#" in resource:
+    has_more = "@" in parts.netloc or "?" in resource or "#" in resource
+    if origin != issuer or has_more or not (parts.path == "" or _PATH.fullmatch(parts.path)):
         raise problem
-    if path and not _PATH.fullmatch(path):
-        raise problem
-    return issuer + path
+    return issuer + parts.path
 
 
 def server_of(resource: str, issuer: str) -> str:

@@ -19,6 +19,7 @@ from patchbay.access.people.people import Person, Session
 from patchbay.access.people.sessions import SESSION_SECONDS, session_cookie_name
 from patchbay.errors import Refused
 from patchbay.settings import Settings
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.security import check_same_origin
 
 FORM_SECONDS = 12 * 3600
@@ -126,9 +127,9 @@ class Browsers:
 
 def is_over_tls() -> bool:
     """Whether the browser uses TLS, to the hub or to its proxy. A forged header does no harm."""
-    return request.is_secure or request.headers.get("X-Forwarded-Proto", "").lower() == "https"
+    return public_base_url().startswith("https://")
 
 
 def public_base_url() -> str:
     """Scheme, host and port of the hub as the browser sees it. `Host` was checked before."""
-    return f"{'https' if is_over_tls() else 'http'}://{request.host}"
+    return find_client_origin(request.environ)
