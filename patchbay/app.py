@@ -22,7 +22,7 @@ from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
-from patchbay.web.oauth.endpoints import oauth_blueprint
+from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
@@ -83,7 +83,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(invitation_blueprint(site, accounts, browsers))
     app.register_blueprint(account_blueprint(site, accounts, browsers))
     app.register_blueprint(people_blueprint(site, accounts))
-    app.register_blueprint(oauth_blueprint(site, accounts, browsers))
+    app.register_blueprint(consent_blueprint(site, accounts, browsers))
+    app.register_blueprint(oauth_blueprint(site, accounts))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))

@@ -144,9 +144,19 @@ def describe_server(base: str) -> dict[str, Any]:
     }
 
 
-def oauth_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
-    """The routes of the authorization server."""
-    endpoints, consent = _Endpoints(accounts), Consent(site, accounts, browsers)
+def consent_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
+    """The routes of the page on which a person approves a client."""
+    consent = Consent(site, accounts, browsers)
+    pages = Blueprint("consent", __name__)
+    pages.before_request(lambda: check_sign_in(site.settings))
+    pages.add_url_rule("/oauth/authorize", "authorize", consent.show)
+    pages.add_url_rule("/oauth/authorize", "decide", consent.decide, methods=["POST"])
+    return pages
+
+
+def oauth_blueprint(site: Site, accounts: Accounts) -> Blueprint:
+    """The routes of the authorization server for programs."""
+    endpoints = _Endpoints(accounts)
     routes = Blueprint("oauth", __name__)
     routes.before_request(lambda: check_sign_in(site.settings))
     routes.after_request(_add_cors)
@@ -157,15 +167,11 @@ def oauth_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Bluep
     routes.add_url_rule("/oauth/register", "register", endpoints.register, methods=["POST"])
     routes.add_url_rule("/oauth/token", "token", endpoints.token, methods=["POST"])
     routes.add_url_rule("/oauth/revoke", "revoke", endpoints.revoke, methods=["POST"])
-    routes.add_url_rule("/oauth/authorize", "authorize", consent.show)
-    routes.add_url_rule("/oauth/authorize", "decide", consent.decide, methods=["POST"])
     return routes
 
 
 def _answer_error(problem: PatchbayError) -> Response:
-    """Answer programs with an OAuth error; the error of the consent page is one for people."""
-    if request.path == "/oauth/authorize" or problem.status >= 500:
-        raise problem
+    """Answer with an OAuth error (RFC 6749, section 5.2)."""
     error = getattr(problem, "error", "invalid_request")
     return _failure(str(error), problem.message, problem.status)
 
@@ -177,7 +183,7 @@ def _failure(error: str, message: str, status: int) -> Response:
 def _add_cors(response: Response) -> Response:
     """Let pages of allowed origins read the answer. Other origins were refused before; cookies are not allowed."""
     origin = request.headers.get("Origin")
-    if origin and request.path != "/oauth/authorize":
+    if origin:
         response.headers["Access-Control-Allow-Origin"] = origin
         response.vary.add("Origin")
         if request.method == "OPTIONS":
