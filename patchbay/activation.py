@@ -83,8 +83,11 @@ class Hub(Protocol):
         """Call a tool of another server; return its result (`content`, `structuredContent`, `isError`)."""
         ...
 
-    def configured(self, kind: str) -> dict[str, str]:
-        """Return by name the texts of all `variables`, or the definitions of all enabled `servers`."""
+    def configured(self, kind: str, call: Call) -> dict[str, str]:
+        """Return by name the texts of all `variables`, or the definitions of all enabled `servers`.
+
+        They are those that the caller of the tool may see.
+        """
         ...
 
     def changed(self, server: str, kind: str) -> None:
@@ -154,8 +157,9 @@ class Call:
     """One request to run a target: its arguments, its limits, and the caller.
 
     `target` comes from the descriptor (`{"function": "main"}`, `{"argv": [...]}`); `deadline` is a `time.monotonic()`
-    time; `capabilities` is the ClientCapabilities object of the caller; `chain` names the tools that called each other
-    up to this call.
+    time; `principal` is the id of the caller, and `sender` the caller itself, whose rights count for everything that
+    the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
+    ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call.
     """
 
     server: str
@@ -164,6 +168,7 @@ class Call:
     deadline: float
     hub: Hub | None = None
     principal: str = "local"
+    sender: Any = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     log_level: str | None = None
     progress_token: str | int | None = None

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from flask import Flask
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.accounts import Accounts, has_sign_in, list_issuers
+from patchbay.access.keys import PersonalKeys
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from patchbay.protocol.callers import LOCAL
+from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
@@ -24,7 +25,7 @@ from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
-from patchbay.web.operator.exposure import PersonalMode, check_exposure
+from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
@@ -44,10 +45,12 @@ from patchbay.web.people.people import people_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
+from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
 
@@ -64,7 +67,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     drain.on_begin(dispatcher.services.activity.hurry)
-    site = Site(catalogue, settings, dispatcher.services.activity, dispatcher.services.hosts)
+    access = dispatcher.services.access
+    site = Site(catalogue, settings, dispatcher.services.activity, dispatcher.services.hosts, access)
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
@@ -72,19 +76,20 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions["site"] = site
     app.extensions["guests"] = guests
-    add_security(app, settings)
+    _add_sign_in(app, site)
+    _add_pages(app, site, dispatcher, drain)
+    authentication = _over_http(app, site, dispatcher, drain)
+    with_sign_in = _with_sign_in(authentication, app.extensions["accounts"], settings)
+    app.wsgi_app = with_sign_in  # type: ignore[method-assign]
+    return app
+
+
+def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> None:
+    """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
+    catalogue, guests = site.catalogue, app.extensions["guests"]
+    add_security(app, site.settings)
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
-    accounts = Accounts(settings, catalogue.store.journal)
-    browsers = Browsers(accounts, settings)
-    app.extensions["accounts"] = accounts
-    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
-    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
-    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
-    app.register_blueprint(account_blueprint(site, accounts, browsers))
-    app.register_blueprint(people_blueprint(site, accounts))
-    app.register_blueprint(consent_blueprint(site, accounts, browsers))
-    app.register_blueprint(oauth_blueprint(site, accounts))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
@@ -98,21 +103,63 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(rooms_blueprint(site, dispatcher))
     app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
-    app.register_blueprint(metrics_blueprint(dispatcher))
+    app.register_blueprint(metrics_blueprint(site, dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
     add_json_addresses(app)
+
+
+def _add_sign_in(app: Flask, site: Site) -> None:
+    """Register the blueprints with which people sign in, and let clients act for them."""
+    accounts = Accounts(site.settings, site.catalogue.store.journal)
+    browsers = Browsers(accounts, site.settings)
+    app.extensions["accounts"] = accounts
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers))
+    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(consent_blueprint(site, accounts, browsers))
+    app.register_blueprint(oauth_blueprint(site, accounts))
+
+
+def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> Authentication:
+    """Return the WSGI application: authentication, then MCP, the native interface, rooms, and the pages of `app`."""
+    settings, access, operators = site.settings, dispatcher.services.access, site.operators
     websockets = WebSocketRoutes()
     app.extensions["websockets"] = websockets
     rooms = dispatcher.services.rooms
     rooms.start()
-    add_room_sockets(websockets, rooms, lambda request: LOCAL)
-    places, is_operator = dispatcher.places, site.operators.is_operator
-    with_rooms = RoomsOverHttp(rooms, settings, lambda environ: LOCAL, is_operator, places, app.wsgi_app)
+    admission = RoomAdmission(rooms, access)
+    add_room_sockets(websockets, rooms, admission)
+    places, is_operator = dispatcher.places, operators.is_operator
+    with_rooms = RoomsOverHttp(rooms, settings, admission, is_operator, places, app.wsgi_app)
     drain.on_begin(with_rooms.drain)
     with_websockets = WebSocketUpgrades(websockets, settings, places, with_rooms)
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
-    with_mcp = McpOverHttp(dispatcher, settings, with_rpc, site.operators.is_operator)
-    app.wsgi_app = PersonalMode(with_mcp, settings, site.operators.is_operator)  # type: ignore[method-assign]
-    return app
+    with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
+    keys = PersonalKeys(site.catalogue.store)
+    access.checks.append(keys.is_current)
+    authentication = Authentication(
+        with_mcp,
+        settings,
+        [operators, keys],
+        lambda: access.has_grants,
+        operators.is_operator,
+        operators.count_wrong_token,
+    )
+    app.extensions |= {"authentication": authentication, "keys": keys}
+    return authentication
+
+
+def _with_sign_in(authentication: Authentication, accounts: Accounts, settings: Settings) -> WsgiApp:
+    """Accept people who sign in at this hub, and show clients its authorization server."""
+    if not has_sign_in(settings):
+        return authentication
+    authentication.schemes += accounts.schemes
+    authentication.open_paths |= OPEN_PATHS
+    if not has_authorization_server(settings):
+        return authentication
+    authentication.challenge = make_challenge
+    return ResourceMetadata(lambda origin: [origin], (), settings, authentication)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.access.control import AccessControl
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
@@ -68,6 +69,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key, rooms=RoomServers(rooms))
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
+    access = AccessControl(catalogue)
+    catalogue.hub.visible_to = access.catalogue_for
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
@@ -79,13 +82,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             settings=settings,
             sessions=sessions,
             lists=Lists(key, settings.page_size),
-            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed),
+            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed, access),
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=Activity(store, settings),
             hosts=hosts,
             rooms=rooms,
+            access=access,
         )
     )
 

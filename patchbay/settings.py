@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,15 @@ from patchbay.assets import HOME
 from patchbay.errors import ConfigError
 
 PREFIX = "PATCHBAY_"
+PERSONAL, SHARED, OPEN = "personal", "shared", "open"
+"""The modes of access: callers on this machine, callers that sign in, everybody who can reach the hub."""
+
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
+
+Authority = tuple[str, int | None]
 
 
 def _setting(
@@ -69,9 +79,11 @@ class Settings:
         (), "Further origins that browsers may call the hub from, such as https://app.example, comma-separated."
     )
     access: str = _setting(
-        "personal",
-        "Who may see servers and call tools: everybody on this machine, or everybody who can reach the hub.",
-        choices=("personal", "open"),
+        "auto",
+        "Who may see servers and call tools: everybody on this machine (personal), callers that sign in (shared), or"
+        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only,"
+        " else shared.",
+        choices=("auto", "personal", "shared", "open"),
     )
     token_minutes: float = _setting(
         15.0,
@@ -244,6 +256,18 @@ class Settings:
                 values[name] = values[name].expanduser().absolute()
         return cls(**values)
 
+    @property
+    def is_loopback_only(self) -> bool:
+        """Whether the hub listens on loopback, and `allowed_hosts` has loopback names only."""
+        return is_loopback(self.host) and all(is_loopback_name(name) for name in self.allowed_hosts)
+
+    @property
+    def mode(self) -> str:
+        """The mode of access: PERSONAL, SHARED or OPEN."""
+        if self.access != "auto":
+            return self.access
+        return PERSONAL if self.is_loopback_only else SHARED
+
     def folder_of(self, server: str, configured: str | None = None) -> Path:
         """Return the folder for the files of a server. The folder may not exist yet.
 
@@ -251,6 +275,34 @@ class Settings:
         """
         chosen = (server == "jane" and self.jane_dir) or configured
         return Path(chosen).expanduser() if chosen else self.data / server
+
+
+@lru_cache(maxsize=1024)
+def authority(text: str) -> Authority | None:
+    """Return host name (lower case, IPv6 in brackets) and port of a text like `Host`; None for other text."""
+    found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
+    if found is None:
+        return None
+    port = int(found[2]) if found[2] else None
+    return None if port is not None and not 0 < port < 65536 else (found[1], port)
+
+
+@lru_cache(maxsize=1024)
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, with or without brackets, stays on this machine."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def is_loopback_name(entry: str) -> bool:
+    """Whether an entry of the setting `allowed_hosts` (a name or address, with or without a port) is loopback."""
+    found = authority(f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry)
+    return found is not None and is_loopback(found[0])
 
 
 def converted(row: Field[Any], value: Any, where: str) -> Any:

@@ -26,6 +26,12 @@ MCPS = "variables/mcps"
 LISTING = "variables/listing"
 """The variable that configures the list of all servers' tools."""
 
+ACCESS = "variables/access"
+"""The variable with the grants: who may see and use what."""
+
+ANNOUNCED_ACCESS = "announced/access"
+"""The content of the variable `access` that clients were told about last."""
+
 PAGE_TEMPLATES = "templates/"
 """Templates of pages, by name."""
 
@@ -82,6 +88,9 @@ CANCELLED = "cancelled/"
 ANSWERS = "answer/"
 """A client's answer to a question, by session and question."""
 
+ACCESS_ENDED = "access/ended"
+"""The credentials of a principal were revoked; the message is its id."""
+
 METRICS_ASKED = "metrics/asked"
 """A process collects metrics; the message is the topic for the answers."""
 
@@ -137,6 +146,12 @@ RESULTS = "results/"
 
 LAST_OUTPUTS = "last/"
 """The last output of a tool, by server and tool."""
+
+KEYS = "access/keys"
+"""Personal keys: each entry makes or revokes one."""
+
+KEY_USES = "access/key-uses/"
+"""The last use of a personal key, by its name."""
 
 LOGIN_LINKS = "operator/links/"
 """Used login links of the operator, by nonce."""

@@ -43,3 +43,23 @@ class Principal:
 
 LOCAL = Principal(LOCAL_ID)
 """Every caller of a hub in personal mode, and every stranger of an open hub."""
+
+LOCAL_OPERATOR = Principal(LOCAL_ID, is_operator=True)
+"""The operator of a hub in personal or open mode, and the user who starts the hub on standard input and output."""
+
+OPERATOR = Principal(OPERATOR_ID, name="the operator", is_operator=True)
+"""The sender of the operator's token or session cookie in shared mode."""
+
+ANONYMOUS = Principal("", scopes=frozenset())
+"""A caller without credentials at the few paths that shared mode serves to everybody. It may do nothing."""
+
+PRINCIPAL = "patchbay.principal"
+"""The key in the WSGI environ that holds the Principal of a request."""
+
+KEY_IDS = "key:"
+"""How the id of a personal key begins; the name of the key follows."""
+
+
+def is_reserved_id(id: str) -> bool:
+    """Whether an id has a meaning of its own, so that no person and no outside subject may have it."""
+    return id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith(KEY_IDS)

@@ -8,7 +8,7 @@ settings. Arguments and results are in these entries and not in the blob store, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.principals import LOCAL_ID
 from patchbay.activity.call_recording import CallRecording, digest_of
 from patchbay.activity.record_index import Wanted, entries_backwards
 from patchbay.activity.retention import mode_of
@@ -104,7 +105,9 @@ class Record:
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
-        """Return the record for callers other than the operator: no arguments, answers, CIDs of them, and event words.
+        """Return the record for callers other than the operator, without what another caller sent or got.
+
+        It has no arguments and answers, no CIDs of them, no words of events, and no principal.
 
         The name stays if the server listed it, so that it has a digest; any other name is text from a caller.
         """
@@ -112,6 +115,7 @@ class Record:
             self,
             name=self.name if self.digest is not None else "",
             arguments=None,
+            principal=self.principal if self.principal == LOCAL_ID else "",
             arguments_cid=None,
             answer=None,
             answer_cid=None,
@@ -133,6 +137,7 @@ class Filter:
     """Selects records: of a server, a tool (or prompt, or resource), an outcome, between two Unix times.
 
     `for_strangers` says that the caller is not the operator: hidden fields cannot be searched either.
+    `may_see` says whether the caller may see an entry of a server, by both names; None hides no record.
     """
 
     server: str = ""
@@ -141,6 +146,7 @@ class Filter:
     since: float = 0.0
     until: float = inf
     for_strangers: bool = False
+    may_see: Callable[[str, str], bool] | None = None
 
     def shown(self, record: Record) -> Record:
         """Return a record in the form for the caller."""
@@ -154,6 +160,7 @@ class Filter:
             and (not self.tool or (row[NAME_PLACE] == self.tool and not is_hidden))
             and (not self.outcome or outcome_of(row) == self.outcome)
             and self.since <= row[0] / 1000 < self.until
+            and (self.may_see is None or self.may_see(row[SERVER_PLACE], row[NAME_PLACE]))
         )
 
     def fits(self, record: Record) -> bool:
@@ -163,6 +170,7 @@ class Filter:
             and (not self.tool or record.name == self.tool)
             and (not self.outcome or record.outcome == self.outcome)
             and self.since <= record.at < self.until
+            and (self.may_see is None or self.may_see(record.server, record.name))
         )
 
 

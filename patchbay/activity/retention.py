@@ -39,7 +39,7 @@ def contents_mode(settings: Settings) -> str:
     """Return `keep`, `digest` or `none` for a whole hub."""
     if settings.activity_contents != "auto":
         return settings.activity_contents
-    return "keep" if settings.access == "personal" else "digest"
+    return "keep" if settings.mode == "personal" else "digest"
 
 
 def mode_of(server: Server, descriptor: Descriptor | None, mode: str) -> str:

@@ -1,4 +1,4 @@
-"""The configuration documents that are variables (`mcps`, `listing`), checked before they are stored.
+"""The configuration documents that are variables (`mcps`, `listing`, `access`), checked before they are stored.
 
 A text that cannot be read never replaces one that can, because it does not say what it disables. A store of an older
 Patchbay may hold an unreadable text all the same; then the last readable text stays in force.
@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
+from patchbay.boot.grants import parse_grants
 from patchbay.boot.healing import read_or_restore
 from patchbay.boot.image import cid_in_definition
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
-from patchbay.topics import LISTING, MCPS
+from patchbay.topics import ACCESS, LISTING, MCPS
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,9 @@ def check_documents(store: Store, changes: Mapping[str, str | None]) -> None:
     Only changed entries of `mcps` are checked, each with its configuration: an entry that was already broken affects
     only its own server.
     """
-    listing, mcps = changes.get(LISTING), changes.get(MCPS)
+    listing, mcps, access = changes.get(LISTING), changes.get(MCPS), changes.get(ACCESS)
+    if access is not None:
+        parse_grants(text_of_variable(store.blobs, access), ACCESS)
     if listing is not None:
         parse_listing(text_of_variable(store.blobs, listing), LISTING)
     if mcps is not None:

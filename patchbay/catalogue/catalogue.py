@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from secrets import token_bytes
 from typing import Any
 from uuid import uuid4
 
+from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, broken_server, build_server
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
@@ -29,14 +29,15 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.servers import Server
+from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import Pins, Versions, unknown_version
+from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
-from patchbay.errors import UnavailableServer, UnknownServer
+from patchbay.errors import UnavailableServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import handler_for
 from patchbay.kinds.room.kind import RoomCaller
@@ -59,7 +60,7 @@ mounted server, the lists it reported last.
 """
 
 
-class Catalogue:
+class Catalogue(VisibleToAll):
     """The servers of one hub, in one process. `watch`: watch the folder `settings.servers` after the start.
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
@@ -85,6 +86,8 @@ class Catalogue:
         self.hub = CatalogueHub(self, settings.read_limit)
         self.mcps_problem: str | None = None
         self.readonly = False
+        self.grants: Grants | None = None
+        self.access_problem: str | None = None
         self._handlers = handlers
         self._keepers = keepers
         self._rooms = rooms
@@ -96,12 +99,12 @@ class Catalogue:
         self._discoveries = StoredDiscoveries(store)
         self._servers: Mapping[str, Server] = {}
         self._announced: Mapping[str, Server] = {}
-        self._served: Mapping[str, Server] = {}
+        self.served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._moves = -1
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._listing: tuple[Listing, str | None] = (Listing(), None)
-        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self._served, self._listing, build_aggregate(()))
+        self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self.served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -113,15 +116,11 @@ class Catalogue:
 
     def find(self, name: str) -> Server:
         """Return a server by name. Raises UnknownServer with similar names, UnavailableServer for a disabled one."""
-        server = self._served.get(name)
+        server = self.served.get(name)
         if server is not None:
             return server
         known = self._servers.get(name)
-        if known is None:
-            close = get_close_matches(name, self._served, 3)
-            hint = f"; did you mean {', '.join(close)}?" if close else ""
-            raise UnknownServer(f"there is no server {name!r:.140}{hint}")
-        raise UnavailableServer(f"the server {name} is not available: {known.broken or 'it is disabled'}")
+        raise unknown_server(name, self.served) if known is None else unavailable_server(known)
 
     def configuration(self, name: str) -> Mapping[str, Any]:
         """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
@@ -167,8 +166,8 @@ class Catalogue:
     def whole(self) -> Aggregate:
         """Return all served servers as one; rebuilt when a server or the listing has changed."""
         served, listing, whole = self._whole
-        if served is not self._served or listing is not self._listing:
-            served, listing = self._served, self._listing
+        if served is not self.served or listing is not self._listing:
+            served, listing = self.served, self._listing
             whole = build_aggregate(served.values(), *listing)
             self._whole = (served, listing, whole)
         return whole
@@ -176,6 +175,15 @@ class Catalogue:
     def all(self) -> list[Server]:
         """Return every server, also disabled and broken ones."""
         return list(self._servers.values())
+
+    def named(self, name: str) -> Server | None:
+        """Return the server of a name, also a disabled or broken one; None for an unknown name."""
+        return self._servers.get(name)
+
+    @property
+    def listing(self) -> tuple[Listing, str | None]:
+        """The listing of the aggregate, and its problem, if any."""
+        return self._listing
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -224,6 +232,7 @@ class Catalogue:
             self.mcps_problem = plan.mcps_problem
             self.readonly = plan.readonly
             self._listing = plan.listing if plan.listing != self._listing else self._listing
+            self.grants, self.access_problem = plan.access
             keys = {
                 name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
                 for name, row in plan.rows.items()
@@ -244,12 +253,12 @@ class Catalogue:
 
     def _swap(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
-        self._served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
+        self.served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
         if self._keepers is not None and self._threads and not self._ending.is_set():
-            found = [server.upstream for server in self._served.values() if server.upstream is not None]
+            found = [server.upstream for server in self.served.values() if server.upstream is not None]
             self._keepers.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:
@@ -257,6 +266,7 @@ class Catalogue:
         fresh = [name for name in names if self._announced.get(name) is not self._servers.get(name)]
         moved = self._versions.announce_all({name: self._servers.get(name) for name in sorted(fresh)})
         self._announced = self._servers
+        moved |= self._versions.announce_access(self.served)
         if self._versions.announce_listing(self._listing[0]) or moved:
             self.store.bus.publish(NAMES_CHANGED)
 

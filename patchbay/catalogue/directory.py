@@ -150,6 +150,17 @@ def _documents(server: Server) -> Iterator[tuple[Document, DirectoryEntry]]:
         yield _document(DirectoryEntry("prompt", server.name, prompt.name, title, place), _description(prompt))
 
 
+def entry_names(server: Server) -> dict[str, list[str]]:
+    """Return the names under which the entries of a server are found, by kind, in the order of its page."""
+    readable: list[Descriptor] = [*server.resources.values(), *server.templates.values()]
+    return {
+        "server": [server.name],
+        "tool": [tool.name for tool in server.tools.values()],
+        "resource": [str(one.wire.get("uri") or one.wire.get("uriTemplate")) for one in readable],
+        "prompt": [prompt.name for prompt in server.prompts.values()],
+    }
+
+
 def _description(descriptor: Descriptor) -> dict[str, str]:
     return {"description": str(descriptor.wire.get("description") or "")}
 

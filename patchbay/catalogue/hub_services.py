@@ -42,6 +42,9 @@ INDEPENDENT_FUNCTION_SECONDS = 3600.0
 """Seconds that an independent function may take."""
 
 
+VisibleTo = Callable[[Any], CatalogueForReading]
+"""Returns the catalogue as the sender of a call (`Call.sender`) may see it."""
+
 RunTool = Callable[["CatalogueHub", Server, str, dict[str, Any], Call], dict[str, Any]]
 """Runs the named tool for a Call whose chain contains it; returns its whole result, or raises ToolFailed."""
 
@@ -61,12 +64,14 @@ class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
-    another one; the assembly of the hub sets it.
+    another one, and `visible_to` returns the catalogue as the sender of a call may see it; the assembly of the hub
+    sets both.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
         self.left: Callable[[], float] = lambda: math.inf
         self.run_tool: RunTool = _refuse_to_run
+        self.visible_to: VisibleTo = lambda sender: catalogue
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()
@@ -81,14 +86,15 @@ class CatalogueHub:
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
         """Return the first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed."""
-        server = self._catalogue.find(call.server)
+        seen = self._seen_by(call)
+        server = seen.find(call.server)
         inner = replace(_nested_call(call, None), capabilities={}, progress_token=None)
-        return read_resource(self._catalogue, server, uri, inner, self._read_limit)[0]
+        return read_resource(seen, server, uri, inner, self._read_limit)[0]
 
     def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         """Return the result of another server's tool. Raises ToolFailed when it cannot be called."""
         try:
-            found = self._catalogue.find(server)
+            found = self._seen_by(call).find(server)
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
         return self.run_tool(self, found, tool, arguments, _nested_call(call, f"{server}.{tool}"))
@@ -125,15 +131,27 @@ class CatalogueHub:
             with self._counting:
                 self._alone.discard(call.cancelled)
 
-    def configured(self, kind: str) -> dict[str, str]:
-        """Return the texts of all `variables`, or the definitions of all enabled `servers`, by name."""
-        store = self._catalogue.store
+    def _seen_by(self, call: Call) -> CatalogueForReading:
+        """Return the catalogue as the caller of a tool may see it: the tool has no other rights than its caller."""
+        return self._catalogue if call.sender is None else self.visible_to(call.sender)
+
+    def configured(self, kind: str, call: Call) -> dict[str, str]:
+        """Return the texts of all `variables`, or the definitions of all enabled `servers`, by name.
+
+        They are those that the caller may see.
+        """
+        store, seen = self._catalogue.store, self._seen_by(call)
         if kind == "servers":
             cids = store.names.all(SERVERS).items()
             rows = [parse_row(name.removeprefix(SERVERS), store.blobs.get(cid)) for name, cid in cids]
-            sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if row.enabled}
+            sources = {
+                row.name: store.blobs.get(row.definition_cid)
+                for row in rows
+                if row.enabled and seen.shows_source(row.name)
+            }
             return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
-        names = [name.removeprefix(VARIABLES) for name in store.names.all(VARIABLES)]
+        variables = store.names.all(VARIABLES) if seen.shows_everything else ()
+        names = [name.removeprefix(VARIABLES) for name in variables]
         values = {name: read_variable(store, name) for name in names}
         return {name: value.decode("utf-8", "replace") for name, value in values.items() if value is not None}
 

@@ -19,6 +19,7 @@ from patchbay.boot import (
     is_readonly,
     read_document,
 )
+from patchbay.boot.grants import NOTHING, Grants, parse_grants
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import ROOM, RowReader, ServerRow, is_of_room, name_problem, parse_row
@@ -30,7 +31,7 @@ from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.room.offers import offer_cids
 from patchbay.store import Store
-from patchbay.topics import DROP_INS, LISTING, MCPS, ROOT, SERVERS
+from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
 MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
@@ -41,6 +42,10 @@ _LISTING = Document(
     # An unreadable listing may be meant to hide tools, so it hides all.
     Listing(include=()),
     "no tool is served at /mcp",
+)
+
+_ACCESS: Document[Grants | None] = Document(
+    ACCESS, lambda text: parse_grants(text, ACCESS), NOTHING, "it grants nothing, except to the operator"
 )
 
 
@@ -57,7 +62,8 @@ class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
     `lists` are the lists that mounted servers and rooms reported last, as CIDs by server. `listing` is the listing of
-    the aggregate, and its problem, if any.
+    the aggregate, and its problem, if any; `access` are the
+    grants, and theirs.
     """
 
     rows: Mapping[str, ServerRow | Refusal]
@@ -65,6 +71,7 @@ class Plan:
     mcps_problem: str | None
     stamp: tuple[object, ...]
     listing: tuple[Listing, str | None]
+    access: tuple[Grants | None, str | None]
     lists: Mapping[str, tuple[str, ...]]
 
 
@@ -87,7 +94,7 @@ class Planner:
     def stamp(self) -> tuple[object, ...]:
         """Return what a plan depends on, as CIDs."""
         names = self._store.names
-        single = (names.get(MCPS), names.get(LISTING), names.get(ROOT))
+        single = (names.get(MCPS), names.get(LISTING), names.get(ACCESS), names.get(ROOT))
         revoked = self._revocations.state()
         return (names.all(SERVERS), names.all(DROP_INS), _reported_lists(self._store), revoked, *single)
 
@@ -100,7 +107,8 @@ class Planner:
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
         checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), _reported_lists(self._store)
-        return Plan(checked, is_readonly(self._store), problem, stamp, read_document(self._store, _LISTING), lists)
+        listing, access = read_document(self._store, _LISTING), read_document(self._store, _ACCESS)
+        return Plan(checked, is_readonly(self._store), problem, stamp, listing, access, lists)
 
     def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
         files, names = self._drop_ins.all(), self._store.names.all(SERVERS)

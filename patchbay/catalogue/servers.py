@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
 
@@ -119,3 +121,15 @@ class ServerCache(Generic[Key, Value]):
 
     def _values(self, server: Server) -> dict[Key, Value]:
         return server.cached.setdefault(self, {})
+
+
+def unknown_server(name: str, known: Iterable[str]) -> UnknownServer:
+    """Return the error for a name without a server, with the similar ones of the known names."""
+    close = get_close_matches(name, known, 3)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return UnknownServer(f"there is no server {name!r:.140}{hint}")
+
+
+def unavailable_server(server: Server) -> UnavailableServer:
+    """Return the error for a server that is disabled or broken."""
+    return UnavailableServer(f"the server {server.name} is not available: {server.broken or 'it is disabled'}")

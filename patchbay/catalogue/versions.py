@@ -24,7 +24,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer
 from patchbay.kind import kind_named
 from patchbay.store import NameChange, Store
-from patchbay.topics import CHANGED, CHANGES, LISTS, SERVED, SERVERS
+from patchbay.topics import ACCESS, ANNOUNCED_ACCESS, CHANGED, CHANGES, LISTS, SERVED, SERVERS
 
 AUTHOR = "catalogue"
 KINDS = ("tools", "resources", "prompts")
@@ -130,6 +130,18 @@ class Versions:
             self._store.bus.publish(CHANGED, orjson.dumps({"kinds": ["tools"], "seq": seq}))
         return True
 
+    def announce_access(self, names: Iterable[str]) -> bool:
+        """Record the variable `access`; the first process to do so announces that the lists of all servers changed."""
+        now, before = self._store.names.get(ACCESS), self._store.names.get(ANNOUNCED_ACCESS)
+        if now == before:
+            return False
+        try:
+            self._store.names.move({ANNOUNCED_ACCESS: now}, AUTHOR, self._why, {ANNOUNCED_ACCESS: before})
+        except StaleUpdate:
+            return False  # another process announces it
+        self._publish(dict.fromkeys(names, KINDS))
+        return True
+
     def _moved_here(self, full: str, cid: str | None) -> bool:
         latest = self._store.names.past(full, 1)
         return bool(latest) and latest[0].why == self._why and latest[0].cid == cid
@@ -143,7 +155,7 @@ class Versions:
         ordered = {name: [kind for kind in KINDS if kind in kinds] for name, kinds in changed.items() if kinds}
         # The topic without a name is that of the aggregate.
         entries = [
-            (topic, orjson.dumps({"kinds": kinds}), self._keep)
+            (topic, orjson.dumps({"kinds": kinds, "server": name}), self._keep)
             for name, kinds in ordered.items()
             for topic in (CHANGES, CHANGES + name)
         ]

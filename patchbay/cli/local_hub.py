@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
@@ -25,8 +26,9 @@ class LocalHub:
         with self._lock:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
-            self._dispatcher.server(target.endpoint, operator=True)
-            return self._dispatcher.exchange(TransportInfo(target.endpoint, connection="command line", operator=True))
+            self._dispatcher.server(target.endpoint, LOCAL_OPERATOR, operator=True)
+            wire = TransportInfo(target.endpoint, sender=LOCAL_OPERATOR, connection="command line", operator=True)
+            return self._dispatcher.exchange(wire)
 
     def close(self) -> None:
         """Close the hub and end its processes."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from types import FrameType
 
+from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
@@ -68,7 +69,7 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:
-        dispatcher.server(server, operator=True)
+        dispatcher.server(server, LOCAL_OPERATOR, operator=True)
         speak = NativePipe if native else partial(Pipe, endpoint=server)
         client = speak(dispatcher, read=partial(os.read, source), write=partial(os.write, sink), gone=end_signal.notify)
 

@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchbay.access.principals import LOCAL, Principal
 from patchbay.protocol.versions import Revision
-
-LOCAL = "local"
-"""The principal of every caller."""
-
-EVERYTHING = "everything"
-"""The key of the set of all descriptors."""
 
 
 @dataclass(slots=True)
@@ -41,22 +36,28 @@ class TransportInfo:
     """The facts about a message that the transport knows besides the body.
 
     `endpoint` is the address below /mcp/ (`echo`, `echo@bafk...`). `headers` maps lower-case names to trimmed values;
-    None for a transport without headers (stdio). `streams` says that the transport can send more than one message back.
-    `connection` names the only peer of this connection (stdio); None where many callers share request ids. `strict`
-    says that a legacy request needs a session. `way` names the entry point if the headers do not show it. `operator`
-    says that the sender is proved to be the operator; only addresses of the operator use it. `waits` says that the
-    transport handles `store.Wait` itself, so that a waiting stream holds no thread.
+    None for a transport without headers (stdio). `sender` is the principal that sends the message. `streams` says that
+    the transport can send more than one message back. `connection` names the only peer of this connection (stdio); None
+    where many callers share request ids. `strict` says that a legacy request needs a session. `way` names the entry
+    point if the headers do not show it. `operator` says that the sender is proved to be the operator; only addresses of
+    the operator use it. `waits` says that the transport handles `store.Wait` itself, so that a waiting stream holds no
+    thread.
     """
 
     endpoint: str
     headers: Mapping[str, str] | None = None
-    principal: str = LOCAL
+    sender: Principal = LOCAL
     streams: bool = True
     connection: str | None = None
     strict: bool = False
     way: str = ""
     operator: bool = False
     waits: bool = False
+
+    @property
+    def principal(self) -> str:
+        """The id of the sender, to which sessions, streams, tasks and results are bound."""
+        return self.sender.id
 
     @property
     def version(self) -> str | None:
@@ -76,11 +77,6 @@ class Caller:
     log_level: str | None
     wire: TransportInfo
     session: LegacySession | None = None
-
-    @property
-    def sees(self) -> str:
-        """The key of the set of descriptors that this caller may see: callers with the same key see the same."""
-        return EVERYTHING
 
     @property
     def owner(self) -> str | None:

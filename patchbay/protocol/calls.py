@@ -17,6 +17,7 @@ from patchbay.catalogue.reading.resources import collect_contents, find_resource
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,
+    MethodNotFound,
     MissingCapability,
     PatchbayError,
     ResourceNotFound,
@@ -68,9 +69,10 @@ def read_resource(context: RequestContext) -> Answers:
     uri = context.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string, the URI of a resource")
-    found = find_resource(context.services.catalogue, context.server, uri, context.caller.wire.principal)
+    catalogue = context.catalogue
+    found = find_resource(catalogue, context.server, uri, context.caller.wire.principal)
     call = _call(context, found.descriptor, found.variables)
-    events = resource_events(context.services.catalogue, context.server, found, call)
+    events = resource_events(catalogue, context.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
         result = {**_given(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
@@ -101,6 +103,8 @@ def get_prompt(context: RequestContext) -> Answers:
 
 def relay(context: RequestContext) -> Answers:
     """Pass a request to the mounted server and its result back, both unchanged."""
+    if not context.catalogue.shows_everything:
+        _check_relayed(context)
     ours = ("_meta", *_ANSWERS) if _answers_given(context) else ("_meta",)
     params = {key: value for key, value in context.params.items() if key not in ours}
     call = _call(context, None, {})
@@ -114,6 +118,28 @@ def relay(context: RequestContext) -> Answers:
         return stamped(passed_on(dict(fold.ending.result), context), context.server, context.caller.revision, cache)
 
     yield from _conversation(context, _work(call, context.server.activate(here, call), answer))
+
+
+def _check_relayed(context: RequestContext) -> None:
+    """Check a request that a mounted server answers, of a caller that may not see everything of the hub.
+
+    A reference to a hidden prompt or resource is answered as one to what is not there. The hub does not know the skills
+    of a mounted server one by one, so that such a caller gets none. Raises InvalidParams, MethodNotFound.
+    """
+    method, server, reference = context.request.method, context.server, context.params.get("ref")
+    if method.startswith(("skills/", "resources/directory/")):
+        raise MethodNotFound(f"there is no method {method!r} here: {server.name} has no skills")
+    if method != "completion/complete" or not isinstance(reference, Mapping):
+        return
+    if reference.get("type") == "ref/prompt":
+        key = reference.get("name")
+        visible = key in server.prompts
+    else:
+        key = reference.get("uri")
+        visible = key in server.resources or key in server.templates
+        visible = visible or (isinstance(key, str) and context.catalogue.may_read(server.name, key))
+    if not visible:
+        raise InvalidParams(f"params.ref names nothing that is here: {key!r}")
 
 
 def _given(fold: Fold) -> dict[str, Any]:
@@ -150,6 +176,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         meta = {}
     return {
         "principal": caller.wire.principal,
+        "sender": caller.wire.sender,
         "capabilities": caller.capabilities,
         "log_level": caller.log_level,
         "progress_token": token,

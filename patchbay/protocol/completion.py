@@ -55,6 +55,7 @@ def _given(context: RequestContext, descriptor: Descriptor, function: str, typed
         None,
         {"value": typed, "arguments": others if isinstance(others, dict) else {}},
         principal=context.caller.wire.principal,
+        sender=context.caller.wire.sender,
         cancelled=context.cancelled,
     )
     call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
 
+from patchbay.access.principals import Principal
 from patchbay.activity.call_recording import CallRecording
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.servers import Server
@@ -67,15 +68,16 @@ class Dispatcher:
         """Return the terms of a message. Raises the error of the first failing check."""
         return admit(message, wire, self.services.sessions)
 
-    def server(self, endpoint: str, operator: bool = False) -> Server:
-        """Return the server of an address below /mcp/; for /mcp itself, all servers as one. Raises UnknownServer.
+    def server(self, endpoint: str, sender: Principal, operator: bool = False) -> Server:
+        """Return the server of an address below /mcp/ as its sender may see it; for /mcp itself, all servers as one.
 
-        Only the `operator` gets the versions of a removed name.
+        Only the `operator` gets the versions of a removed name. Raises UnknownServer.
         """
+        catalogue = self.services.access.catalogue_for(sender)
         if not endpoint:
-            return self.services.catalogue.whole()
+            return catalogue.whole()
         name, at, cid = endpoint.partition("@")
-        return self.services.catalogue.pinned(name, cid, operator) if at else self.services.catalogue.find(name)
+        return catalogue.pinned(name, cid, operator) if at else catalogue.find(name)
 
     def exchange(self, wire: TransportInfo, server: Server | None = None) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP.
@@ -86,7 +88,7 @@ class Dispatcher:
         def exchange(message: Message) -> Iterator[Message | Sign]:
             try:
                 caller = self.admit(message, wire)
-                found = server or self.server(wire.endpoint, wire.operator)
+                found = server or self.server(wire.endpoint, wire.sender, wire.operator)
             except PatchbayError as problem:
                 if isinstance(message, Request):
                     yield not_served(problem, message.id, None)

@@ -19,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay import __version__
+from patchbay.access.principals import LOCAL_OPERATOR, Principal
 from patchbay.catalogue.build import BuildContext, configured_server
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
@@ -228,7 +229,7 @@ class InspectionDispatcher(Dispatcher):
                 self._wanted.popitem(last=False)
         return name
 
-    def server(self, endpoint: str, operator: bool = False) -> Server:
+    def server(self, endpoint: str, sender: Principal = LOCAL_OPERATOR, operator: bool = False) -> Server:
         """Return the inspected server of an endpoint, which only the operator can reach.
 
         Raises the errors of `InspectedServers.server`, and UnknownServer for an endpoint not used recently.

@@ -1,5 +1,6 @@
-"""The lists in pages. The four main lists are rendered to bytes once for each version of a server, revision and set of
-what a caller may see.
+"""The lists in pages. The four main lists are rendered to bytes once for each server and revision.
+
+Callers with the same rights share one view of a server, and so its lists.
 
 A cursor is opaque: the signed name of the last entry of a page. An empty string is a cursor too, so the code tests for
 None.
@@ -24,8 +25,8 @@ from patchbay.protocol.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 
-PAGES: ServerCache[tuple[str, str, str | None, str], bytes] = ServerCache()
-"""Rendered pages by list, revision, cursor and set of what may be seen."""
+PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
+"""Rendered pages by list, revision and cursor."""
 
 
 class Lists:
@@ -35,13 +36,10 @@ class Lists:
         self._serializer = URLSafeSerializer(key, salt="cursor")
         self._page_size = page_size
 
-    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], sees: str) -> Rendered:
-        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor.
-
-        `sees` is the key of what the caller may see (`Caller.sees`).
-        """
+    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
+        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
         cursor = _cursor(params)
-        key = (kind, revision.name, cursor, sees)
+        key = (kind, revision.name, cursor)
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
 
     def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
-from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
@@ -78,8 +77,8 @@ def _extensions(context: RequestContext) -> dict[str, Any]:
 
 
 def _has(context: RequestContext, extension: str) -> bool:
-    """Whether the caller's revision supports an extension of a mounted server."""
-    return extension != TASKS or context.caller.revision.modern
+    """Whether the caller can use an extension of a mounted server: its revision, or its rights, may exclude it."""
+    return context.caller.revision.modern if extension == TASKS else context.catalogue.shows_everything
 
 
 def _simply(answer: Callable[[RequestContext], Any]) -> Callable[[RequestContext], Answers]:
@@ -133,24 +132,23 @@ def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
         if context.caller.session is not None:
             context.services.sessions.change(context.caller.session, **{change: uri})
         if change == "subscribed":
-            _want(context.server, [uri])
+            _want(context, [uri])
         return {}
 
     return answer
 
 
-def _want(server: Server, uris: list[str]) -> None:
-    """Subscribe to these resources on the mounted servers that own them."""
+def _want(context: RequestContext, uris: list[str]) -> None:
+    """Subscribe to these resources on the mounted servers that own them, as far as the caller may read them."""
+    server = context.server
     for uri in uris:
         owner = (server.reader(uri) or server) if isinstance(server, Aggregate) else server
-        if owner.upstream is not None:
+        if owner.upstream is not None and context.catalogue.hears_of(owner.name, uri):
             owner.upstream.subscribe([uri])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda context: context.services.lists.page(
-        context.server, kind, context.caller.revision, context.params, context.caller.sees
-    )
+    return lambda context: context.services.lists.page(context.server, kind, context.caller.revision, context.params)
 
 
 def _listen(context: RequestContext) -> Answers:
@@ -158,7 +156,7 @@ def _listen(context: RequestContext) -> Answers:
     watch = watched(context, wanted) if context.server.upstream is None else None
     uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
     if isinstance(uris, list):
-        _want(context.server, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
+        _want(context, [uri for uri in uris[:MOST_URIS] if isinstance(uri, str) and len(uri) <= LONGEST_URI])
     return context.services.listeners.listen(
         context.server, context.caller, context.request.id, wanted, context.cancelled, watch
     )

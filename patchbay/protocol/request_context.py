@@ -11,11 +11,13 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.control import AccessControl
 from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.callers import Caller
@@ -142,6 +144,7 @@ class HubServices:
     activity: Activity
     hosts: WorkerPool
     rooms: Rooms
+    access: AccessControl
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""
@@ -170,3 +173,8 @@ class RequestContext:
     @property
     def params(self) -> Mapping[str, Any]:
         return self.request.params
+
+    @property
+    def catalogue(self) -> VisibleCatalogue:
+        """The catalogue as the caller may see it."""
+        return self.services.access.catalogue_for(self.caller.wire.sender)

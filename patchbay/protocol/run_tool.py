@@ -156,6 +156,7 @@ def call_from_tool(
     descriptor = find_tool(server, name)
     terms: dict[str, Any] = {
         "principal": outer.principal,
+        "sender": outer.sender,
         "log_level": outer.log_level,
         "meta": outer.meta,
         "chain": outer.chain,

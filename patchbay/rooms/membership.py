@@ -17,7 +17,7 @@ from patchbay.rooms.hello import Hello, read_hello
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.calls import Calls
-from patchbay.rooms.session import Desk, RoomSession
+from patchbay.rooms.session import UNLIMITED, Desk, RoomSession, SessionRights
 
 
 class Members:
@@ -29,7 +29,9 @@ class Members:
         self.sessions: dict[str, RoomSession] = {}
         self.services: Desk | None = None
 
-    def join(self, principal: str, found: Mapping[str, Any], after: int | None) -> RoomSession:
+    def join(
+        self, principal: str, found: Mapping[str, Any], after: int | None, rights: SessionRights = UNLIMITED
+    ) -> RoomSession:
         """Let a participant in. Raises BadFrame, RoomRefused, TooMany."""
         hello = read_hello(found)
         session, chosen = str(uuid4()), secrets.token_hex(12)
@@ -39,11 +41,11 @@ class Members:
 
         logged = self.room.append(make)
         start = logged.entry.seq if after is None else min(after, logged.entry.seq)
-        made = self._attach(session, principal, start)
+        made = self._attach(session, principal, start, rights)
         made.greeting = _greeting(self.room, hello, logged)
         return made
 
-    def resume(self, principal: str, id: str) -> RoomSession:
+    def resume(self, principal: str, id: str, rights: SessionRights = UNLIMITED) -> RoomSession:
         """Return the session of this id for its own principal. Raises RoomRefused."""
         self.room.feed.pump()
         known = self.sessions.get(id)
@@ -53,14 +55,15 @@ class Members:
         if known is not None:
             if known.principal != principal:
                 raise RoomRefused("the session is of another caller")
+            known.rights = rights
             return known
         if record["profile"] == "ghost" or record["member"] not in (principal, self.room.pseudonym(principal)):
             raise RoomRefused("the session is of another caller, or of a ghost, which cannot be resumed")
-        return self._attach(id, principal, self.room.seq)
+        return self._attach(id, principal, self.room.seq, rights)
 
-    def _attach(self, id: str, principal: str, after: int) -> RoomSession:
+    def _attach(self, id: str, principal: str, after: int, rights: SessionRights) -> RoomSession:
         assert self.services is not None, "a room sets the services of its members"
-        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.services)
+        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.services, rights)
         self.room.feed.add_reader(made.wake)
         return made
 
@@ -75,6 +78,12 @@ class Members:
             return  # another process was first
         self.calls.end_all("the owner of the server has left the room", owner=id)
         self.calls.end_all("cancelled: the caller has left the room", caller=id)
+
+    def end_revoked(self) -> None:
+        """End the sessions here whose principals may not stay."""
+        for session in list(self.sessions.values()):
+            if not session.rights.is_current():
+                self.leave(session.id, "the hub no longer lets this participant in")
 
     def part(self, member: str, reason: str) -> None:
         """End every session of a member."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from patchbay.errors import PatchbayError
+from patchbay.kinds.room.offers import SEPARATOR
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.calls import NoRationale
@@ -33,6 +34,9 @@ ONLY_HUB = frozenset(
 ) | {"cache.hit", "room.refused", "room.withheld"}
 """Types that only the hub sends."""
 
+FOR_READERS = frozenset({"presence.part", "presence.heartbeat", "flow.pause", "flow.resume", "flow.nack"})
+"""Types that a participant sends who may only read."""
+
 
 @dataclass(frozen=True)
 class Reception:
@@ -47,6 +51,7 @@ class Reception:
         """Take an envelope that was read. Raises BadFrame for a payload that cannot be read."""
         handle = HANDLES.get(envelope["type"], _speak if envelope["kind"] == "event" else _stream)
         try:
+            _check_rights(session, envelope)
             logged = handle(self, session, session.addressed(envelope))
         except BadFrame:
             raise
@@ -77,6 +82,17 @@ class Reception:
     def leave(self, session_id: str, reason: str) -> None:
         """End a session."""
         self.members.leave(session_id, reason)
+
+
+def _check_rights(session: RoomSession, envelope: Json) -> None:
+    """Raise RoomRefused for what the hub does not allow the principal of a session."""
+    payload = envelope["payload"]
+    if envelope["type"] == "tool.call":
+        server, name = payload.get("serverId"), payload.get("name")
+        if not session.rights.permits(f"{server}{SEPARATOR}{name}"):
+            raise RoomRefused(f"the server {server!r:.80} has no tool {name!r:.80}")
+    elif envelope["type"] not in FOR_READERS and not session.rights.permits(""):
+        raise RoomRefused("this participant may only read the room")
 
 
 Handle = Callable[[Reception, RoomSession, Json], Logged | None]

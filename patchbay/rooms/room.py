@@ -22,7 +22,7 @@ from patchbay.rooms.servers.client_calls import call_tool
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import keep_room_offer
-from patchbay.rooms.session import RoomSession
+from patchbay.rooms.session import UNLIMITED, RoomSession, SessionRights
 from patchbay.store import Store
 from patchbay.topics import ROOM_TOOLS
 
@@ -53,21 +53,28 @@ class Room:
 
     # who is here
 
-    def join(self, principal: str, hello: Mapping[str, Any], after: int | None = None) -> RoomSession:
+    def join(
+        self,
+        principal: str,
+        hello: Mapping[str, Any],
+        after: int | None = None,
+        rights: SessionRights = UNLIMITED,
+    ) -> RoomSession:
         """Answer a hello: a session, whose `greeting` has `privacy.accepted`, `room.policy`, `presence.join` and
         `tool.advertise` for each server that is there.
 
         The session reads what comes after its own joining; with `after`, a seq, what the log has after that first.
+        `rights` limit it beside what the room itself allows.
         Raises BadFrame for a hello that cannot be read, RoomRefused for one that the room does not admit, TooMany.
         """
-        return self._members.join(principal, hello, after)
+        return self._members.join(principal, hello, after, rights)
 
-    def resume(self, principal: str, session_id: str) -> RoomSession:
+    def resume(self, principal: str, session_id: str, rights: SessionRights = UNLIMITED) -> RoomSession:
         """Return a session that joined before, maybe in another process, for a way in that keeps no connection.
 
         Raises RoomRefused when it has ended, or is of another principal.
         """
-        return self._members.resume(principal, session_id)
+        return self._members.resume(principal, session_id, rights)
 
     @property
     def sessions(self) -> dict[str, RoomSession]:
@@ -143,6 +150,7 @@ class Room:
         self.core.feed.pump()
         self.core.run_later()
         self._calls.expire(now_ms())
+        self._members.end_revoked()
 
     def next_deadline(self) -> int | None:
         """Return when the next call is over its time (Unix time in milliseconds), None without open calls."""

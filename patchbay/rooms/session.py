@@ -49,13 +49,49 @@ class Desk(Protocol):
         ...
 
 
+class SessionRights(Protocol):
+    """What the hub allows the principal of a session, beside what the room itself allows."""
+
+    def permits(self, entry: str) -> bool:
+        """Whether it may call the tool `serverId__name`; for an empty `entry`, whether it may say anything."""
+        ...
+
+    def is_current(self) -> bool:
+        """Whether it may stay: its credentials are valid, and it may still read the room."""
+        ...
+
+
+class UnlimitedRights:
+    """The rights of a session without limits."""
+
+    def permits(self, entry: str) -> bool:
+        """Return True: every tool may be called."""
+        return True
+
+    def is_current(self) -> bool:
+        """Return True: the session may stay."""
+        return True
+
+
+UNLIMITED = UnlimitedRights()
+
+
 class RoomSession:
     """A participant's session in this process. `id` is its session id, `greeting` the answer to its hello.
 
     One thread or task reads (`take` or `events`); any may send (`receive`) and end it (`leave`).
     """
 
-    def __init__(self, room: RoomCore, id: str, principal: str, after: int, services: Desk) -> None:
+    def __init__(
+        self,
+        room: RoomCore,
+        id: str,
+        principal: str,
+        after: int,
+        services: Desk,
+        rights: SessionRights = UNLIMITED,
+    ) -> None:
+        self.rights = rights
         self.room = room
         self.id = id
         self.principal = principal

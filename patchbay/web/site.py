@@ -6,19 +6,25 @@ Each app has one Site, which every blueprint with pages receives. There is no st
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flask import Response, request
 from werkzeug.datastructures import MIMEAccept
+from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_accept_header
 
 from patchbay import __version__
+from patchbay.access.control import AccessControl
+from patchbay.access.principals import LOCAL, PRINCIPAL, Principal
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter, Record
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
-from patchbay.errors import PatchbayError
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.errors import PatchbayError, UnknownServer
 from patchbay.kinds.confinement_description import confinement, protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
@@ -57,14 +63,39 @@ class UnknownVariable(PatchbayError):
 class Site:
     """The pages of one hub."""
 
-    def __init__(self, catalogue: Catalogue, settings: Settings, activity: Activity, hosts: WorkerPool) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Settings,
+        activity: Activity,
+        hosts: WorkerPool,
+        access: AccessControl | None = None,
+    ) -> None:
         self._hosts = hosts
+        self.access = access or AccessControl(catalogue)
         self.catalogue = catalogue
         self.settings = settings
         self.activity = activity
         self.directory = Directory()
         self.pages = Pages(catalogue.store)
-        self.operators = Operators(settings, catalogue.store, lambda: catalogue.readonly)
+        self.operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, self.access.is_administrator)
+
+    @property
+    def sender(self) -> Principal:
+        """The principal of the current request."""
+        found = request.environ.get(PRINCIPAL, LOCAL)
+        assert isinstance(found, Principal)
+        return found
+
+    @property
+    def visible(self) -> VisibleCatalogue:
+        """The catalogue as the reader of the current page may see it."""
+        return self.access.catalogue_for(self.sender)
+
+    def check_shows_everything(self) -> None:
+        """Check that the reader may see the whole configuration. Raises NotFound, as for a page that does not exist."""
+        if not self.visible.shows_everything:
+            raise NotFound
 
     def prepare(self) -> None:
         """Compile the templates and build the search index in the background."""
@@ -74,18 +105,29 @@ class Site:
     def summaries(self) -> list[dict[str, Any]]:
         """Each server as one card or row; `last` is its newest call in MAX_RECENT_RECORDS records, or None."""
         self.directory.prepare(self.catalogue.all())
+        seen = self.visible
         last: dict[str, Record] = {}
-        wanted = Filter(for_strangers=not self.operators.lenient_proof().is_operator)
+        wanted = self.limited_to_reader(Filter())
         for record in self.activity.recent(wanted, MAX_RECENT_RECORDS, contents=False).records:
             last.setdefault(record.server, record)
         return [
-            summarize_server(each, self.settings) | {"last": _last_call(last.get(each.name))}
-            for each in self.catalogue.all()
+            summarize_server(each, self.settings) | {"last": _last_call(last.get(each.name))} for each in seen.all()
         ]
 
+    def limited_to_reader(self, wanted: Filter) -> Filter:
+        """Limit a filter of records to what the current reader may see."""
+        is_operator, seen = self.operators.lenient_proof().is_operator, self.visible
+        may_see = None if seen.shows_everything else partial(has_entry, seen)
+        return replace(wanted, for_strangers=not is_operator, may_see=may_see)
+
     def detail(self, server: Server) -> dict[str, Any]:
-        """All values of a server for its pages, with `protections`: the isolation of its code from the hub."""
+        """All values of a server for its pages, with `protections`: the isolation of its code from the hub.
+
+        A reader who may not see the source gets no configuration, because it may name hidden tools.
+        """
         values = describe_server(server, self.settings)
+        if not self.visible.shows_source(server.name):
+            values |= {"config": {}, "config_cid": None, "definition": None, "problems": []}
         runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
@@ -99,12 +141,17 @@ class Site:
                 "version": __version__,
                 "root": self.catalogue.store.names.get(ROOT),
                 "readonly": self.catalogue.readonly,
-                "problem": self.catalogue.mcps_problem,
+                "problem": self._problem(),
                 "url": base_url(),
-                "access": self.settings.access,
+                "access": self.settings.mode,
                 "is_operator": self.operators.lenient_proof().is_operator,
             },
         }
+
+    def _problem(self) -> str | None:
+        """What is wrong with the configuration of the hub, for readers of the whole configuration."""
+        problem = self.catalogue.access_problem or self.catalogue.mcps_problem
+        return problem if problem and self.visible.shows_everything else None
 
     def html(self, name: str, here: str, /, **values: Any) -> Response:
         """Render one of the app's own pages."""
@@ -113,6 +160,15 @@ class Site:
     def content_html(self, name: str, here: str, /, **values: Any) -> Response:
         """Render a page from a content-addressed template. Raises ConfigError when the template is invalid."""
         return html_response(self.pages.content_page(name, **self.frame(here), **values))
+
+
+def has_entry(seen: VisibleCatalogue, server: str, name: str) -> bool:
+    """Whether a server has a tool, prompt or resource of this name, as a reader may see it."""
+    try:
+        found = seen.find(server)
+    except UnknownServer:
+        return False
+    return any(name in group for group in (found.tools, found.prompts, found.resources, found.templates))
 
 
 def _last_call(record: Record | None) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ def answer_batch(
     check_batch(values, revision)
     if session is None and wire.strict:
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
-    alone = TransportInfo(wire.endpoint, wire.headers, wire.principal, streams=False, operator=wire.operator)
+    alone = TransportInfo(wire.endpoint, wire.headers, wire.sender, streams=False, operator=wire.operator)
     answers = [encode(answer) for value in values for answer in _answers(value, alone, dispatcher, server)]
     id = session.id if session is not None else None
     return (200, b"[" + b",".join(answers) + b"]", id) if answers else (202, b"", id)

@@ -102,7 +102,7 @@ class Conversation:
         before = self._connection.session
         try:
             wire = self._connection.wire
-            server = self._dispatcher.server(wire.endpoint, wire.operator)
+            server = self._dispatcher.server(wire.endpoint, wire.sender, wire.operator)
             caller = self._connection.admit(said)
         except PatchbayError as problem:
             if not isinstance(said, Request):

@@ -26,7 +26,7 @@ def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
         return reply
     reply.headers += [
         ("Access-Control-Allow-Origin", origin),
-        ("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag"),
+        ("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag, WWW-Authenticate"),
         ("Vary", "Origin"),
     ]
     if environ["REQUEST_METHOD"] == "OPTIONS":

@@ -26,6 +26,7 @@ from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
 from patchbay.web.site import wants_html
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.batches import answer_batch
 from patchbay.wire.body_budget import Bodies
 from patchbay.wire.cors import with_cors
@@ -97,7 +98,7 @@ class McpOverHttp:
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
             operator = "@" in endpoint and self._is_operator(environ)
-            server = self.dispatcher.server(endpoint, operator)
+            server = self.dispatcher.server(endpoint, principal_of(environ), operator)
             return self._by_method(environ, endpoint, server, operator)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
@@ -131,7 +132,9 @@ class McpOverHttp:
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
-        wire = TransportInfo(endpoint, McpHeaders(environ), streams=stream, strict=not endpoint, operator=operator)
+        wire = TransportInfo(
+            endpoint, McpHeaders(environ), principal_of(environ), stream, strict=not endpoint, operator=operator
+        )
         if isinstance(value, list):
             return self._batch(value, wire, server)
         try:
@@ -234,7 +237,7 @@ class McpOverHttp:
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
         else:
-            changes = services.listeners.stream(server, session, last[1] if last else None)
+            changes = services.listeners.stream(server, session, last[1] if last else None, caller.wire.sender)
             reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))))
         return _with_session(reply, caller)
 
@@ -245,7 +248,7 @@ class McpOverHttp:
         return Reply(204)
 
     def _session(self, environ: Environ, endpoint: str, operator: bool) -> Caller:
-        wire = TransportInfo(endpoint, McpHeaders(environ), operator=operator)
+        wire = TransportInfo(endpoint, McpHeaders(environ), principal_of(environ), operator=operator)
         if wire.session_id is None:
             raise InvalidRequest("Mcp-Session-Id is missing: send initialize first, then name its session here")
         session = self.dispatcher.services.sessions.find(wire.session_id, endpoint, wire.principal)

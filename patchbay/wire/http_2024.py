@@ -32,6 +32,7 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store, Wait, wait_blocking
 from patchbay.views.sse import COMMENT, address, event
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.cors import with_cors
@@ -87,7 +88,7 @@ class HttpSse:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
             check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
-            self._dispatcher.server(endpoint)
+            self._dispatcher.server(endpoint, principal_of(environ))
             return Reply(204) if environ["REQUEST_METHOD"] == "OPTIONS" else answer(environ, endpoint)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
@@ -102,7 +103,7 @@ class HttpSse:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
         if not self._dispatcher.places.acquire():
             return busy(None)
-        wire = TransportInfo(endpoint, way="http+sse")
+        wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
         background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
         reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
@@ -137,9 +138,10 @@ class HttpSse:
     ) -> None:
         """Send the changes of the server on the stream; the session is known since the first answer."""
         with suppress(UnknownServer, UnknownSession):  # both may have ended since
-            server, session = self._dispatcher.server(wire.endpoint), self._session(channel, wire)
+            server = self._dispatcher.server(wire.endpoint, wire.sender)
+            session = self._session(channel, wire)
             assert session is not None
-            changes = self._dispatcher.services.listeners.stream(server, session, None)
+            changes = self._dispatcher.services.listeners.stream(server, session, None, wire.sender)
             next(changes)
             background(_told(changes, channel))
 
@@ -159,7 +161,7 @@ class HttpSse:
         kind = environ.get("CONTENT_TYPE") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        wire = TransportInfo(endpoint, way="http+sse")
+        wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))
         try:

@@ -26,6 +26,7 @@ from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from patchbay.settings import Settings
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.cors import with_cors
 from patchbay.wire.lines import as_line
 from patchbay.wire.request_bodies import check_json, read_body
@@ -38,9 +39,6 @@ log = logging.getLogger(__name__)
 Environ = MutableMapping[str, Any]
 PATH = "/rpc"
 NDJSON = "application/x-ndjson"
-
-WIRE = TransportInfo("", way="native")
-"""The facts about every caller. Callers share their subscriptions: over HTTP the id is enough to unsubscribe."""
 
 
 class NativeOverHttp:
@@ -85,7 +83,8 @@ class NativeOverHttp:
             return json_reply(failure(readable_id(value), problem), problem.status)
         if request is None:
             return Reply(202)
-        answer = self._native.answer(request, WIRE)
+        # Requests of one principal share their subscriptions: over HTTP the id is enough to unsubscribe.
+        answer = self._native.answer(request, TransportInfo("", sender=principal_of(environ), way="native"))
         if isinstance(answer, Failure):
             return json_reply(answer, answer.status)
         if form == JSON:

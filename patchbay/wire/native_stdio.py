@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Result, encode, failure, parse, readable_id
@@ -39,7 +40,7 @@ class NativePipe:
         gone: Callable[[], None] = lambda: None,
     ) -> None:
         self._native = Native(dispatcher.services, dispatcher.cancellations)
-        self._wire = TransportInfo("", connection=secrets.token_urlsafe(16), way="native stdio")
+        self._wire = TransportInfo("", sender=LOCAL_OPERATOR, connection=secrets.token_urlsafe(16), way="native stdio")
         self._lines = lines(read, dispatcher.services.settings.body_limit)
         self._writer = Writer(write, gone)
         self._crew = CallThreads(MAX_CONCURRENT_CALLS)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import ip_address
 
 from werkzeug.datastructures import Headers
 
 from patchbay.errors import Refused
-from patchbay.settings import Settings
+from patchbay.settings import Authority, Settings, authority, is_loopback
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:;"
@@ -25,39 +24,14 @@ CSP = (
 SANDBOX_CSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 """The policy for content from elsewhere (a blob, a tool's own page): it may run and load nothing."""
 
-_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"(https?)://([^/?#@\s]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-Authority = tuple[str, int | None]
 
 
 class Misdirected(Refused):
     """The request names a host that this hub does not answer for."""
 
     status = 421
-
-
-@lru_cache(maxsize=1024)
-def authority(text: str) -> Authority | None:
-    """Return host name (lower case, IPv6 in brackets) and port of a text like `Host`; None for other text."""
-    found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
-    if found is None:
-        return None
-    port = int(found[2]) if found[2] else None
-    return None if port is not None and not 0 < port < 65536 else (found[1], port)
-
-
-@lru_cache(maxsize=1024)
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address, with or without brackets, stays on this machine."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def check_host_and_origin(host: str | None, origin: str | None, settings: Settings) -> None:

@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 
+from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
@@ -51,7 +52,8 @@ class Pipe:
         services = dispatcher.services
         self._dispatcher = dispatcher
         # This user owns the hub's data folder, and so the operator's token in it.
-        wire = TransportInfo(endpoint, connection=secrets.token_urlsafe(16), way="stdio", operator=True)
+        connection = secrets.token_urlsafe(16)
+        wire = TransportInfo(endpoint, sender=LOCAL_OPERATOR, connection=connection, way="stdio", operator=True)
         self._connection = ConnectionState(wire, services.sessions)
         self._lines = lines(read, services.settings.body_limit)
         self._writer = Writer(write, gone)
@@ -100,7 +102,9 @@ class Pipe:
 
     def _listen_for_changes(self, session: LegacySession, server: Server) -> None:
         """Subscribe now, so that no change after the answer to initialize is lost; send them after it."""
-        self._changes = wait_blocking(self._dispatcher.services.listeners.stream(server, session, None))
+        self._changes = wait_blocking(
+            self._dispatcher.services.listeners.stream(server, session, None, self._connection.wire.sender)
+        )
         next(self._changes)
 
     def _tell(self, changes: Iterator[NumberedMessage | Pause]) -> None:

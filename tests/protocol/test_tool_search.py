@@ -18,7 +18,6 @@ from mcp.types import TextContent
 
 from patchbay.boot import change_names
 from patchbay.catalogue.search import FINDERS
-from patchbay.protocol.callers import EVERYTHING
 from patchbay.protocol.lists import PAGES
 from patchbay.protocol.versions import REVISIONS
 from tests.checkout import ROOT
@@ -267,9 +266,9 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = PAGES.peek(server, ("tools", MODERN, None, EVERYTHING))
+    kept = PAGES.peek(server, ("tools", MODERN, None))
     hub.modern("zoo", "tools/list")
-    assert PAGES.peek(server, ("tools", MODERN, None, EVERYTHING)) is kept
+    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
     assert FINDERS.peek(server, "") is None
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
     made = FINDERS.peek(server, "")

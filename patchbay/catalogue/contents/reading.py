@@ -5,11 +5,23 @@ Any other content is reported as missing.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from patchbay.catalogue.contents.configuration import ConfigurationContents
 from patchbay.catalogue.contents.results import Results
 from patchbay.cid import canonical
 from patchbay.errors import MissingBlob
 from patchbay.store import Store
+
+
+class ReadableContents(Protocol):
+    """The contents that a caller may read by CID. `Contents` has the meaning of each method."""
+
+    def is_public(self, cid: str) -> bool: ...
+
+    def is_own_result(self, cid: str, key: str, principal: str) -> bool: ...
+
+    def read(self, cid: str, key: str, principal: str) -> bytes: ...
 
 
 class Contents:
@@ -23,6 +35,10 @@ class Contents:
     def is_public(self, cid: str) -> bool:
         """Whether every caller may read a content, because the configuration reaches it. Raises BadCid."""
         return self.configured.reaches(canonical(cid))
+
+    def is_own_result(self, cid: str, key: str, principal: str) -> bool:
+        """Whether this hub made the key for this CID and this principal. Raises BadCid."""
+        return self.results.is_own(canonical(cid), key, principal)
 
     def read(self, cid: str, key: str, principal: str) -> bytes:
         """Return the bytes of a CID for a principal with a key (empty: without one).

@@ -18,13 +18,12 @@ import orjson
 from patchbay.activation import Call, Events
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import read_variable
-from patchbay.catalogue.contents.reading import Contents
+from patchbay.catalogue.contents.reading import ReadableContents
 from patchbay.catalogue.contents.results import key_in_query
 from patchbay.catalogue.reading.last_outputs import last_output
 from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.catalogue.reading.uri_templates import compile_template, percent_decode
 from patchbay.catalogue.servers import Server
-from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
@@ -37,11 +36,22 @@ class CatalogueForReading(Protocol):
     """The part of the catalogue that reading uses."""
 
     store: Store
-    contents: Contents
+
+    @property
+    def contents(self) -> ReadableContents: ...
+
+    @property
+    def shows_everything(self) -> bool: ...
 
     def find(self, name: str) -> Server: ...
 
     def all(self) -> list[Server]: ...
+
+    def shows_source(self, name: str) -> bool: ...
+
+    def may_read(self, server: str, uri: str) -> bool: ...
+
+    def forbids(self, server: str, uri: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -71,13 +81,13 @@ class ResourceTarget:
 def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, principal: str) -> ResourceTarget:
     """Find the source of a URI, seen from a server. Raises ResourceNotFound, and InvalidParams for an invalid URI."""
     if server.upstream is not None and not _is_own_content(catalogue, uri, principal):
-        return ResourceTarget(uri, server, server.resources.get(uri) or unlisted_resource(uri))
+        return ResourceTarget(uri, server, server.resources.get(uri) or _unlisted(catalogue, server, uri))
     own = server.resources.get(uri) or server.skill_files.get(uri)
     if own is not None and own.target:
         return ResourceTarget(uri, server, own)
     for key, template in server.templates.items():
         variables = compile_template(template.target.get("matches", key)).match(uri)
-        if variables is not None:
+        if variables is not None and not catalogue.forbids(server.name, uri):
             return ResourceTarget(uri, server, template, dict(variables))
     scheme, _, rest = uri.partition("://")
     if scheme == "server" and "/" in rest.partition("?")[0]:
@@ -87,6 +97,17 @@ def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, prin
     if scheme in ("cid", "variable", "server"):
         return ResourceTarget(uri, server)
     raise ResourceNotFound(uri)
+
+
+def _unlisted(catalogue: CatalogueForReading, server: Server, uri: str) -> Descriptor:
+    """Return a descriptor for a resource that a mounted server does not list. Raises ResourceNotFound.
+
+    The caller may read it if a grant covers the URI itself, or a template that matches it.
+    """
+    visible = catalogue.may_read(server.name, uri) or any(compile_template(key).match(uri) for key in server.templates)
+    if not visible or catalogue.forbids(server.name, uri):
+        raise ResourceNotFound(uri)
+    return unlisted_resource(uri)
 
 
 def unlisted_resource(uri: str) -> Descriptor:
@@ -104,7 +125,7 @@ def _is_own_content(catalogue: CatalogueForReading, uri: str, principal: str) ->
     try:
         if scheme != "cid":
             return False
-        own = catalogue.contents.results.is_own(canonical(cid), key_in_query(query), principal)
+        own = catalogue.contents.is_own_result(cid, key_in_query(query), principal)
         return own or catalogue.contents.is_public(cid)
     except ContentError:
         return False
@@ -173,14 +194,16 @@ def _content(
                 uri, catalogue.contents.read(percent_decode(cid, uri), key_in_query(query), principal)
             )
         if "variable" in target or (not target and scheme == "variable"):
-            return _variable(store, uri, target.get("variable") or percent_decode(rest, uri))
+            return _variable(catalogue, uri, target.get("variable"), rest)
         return resource_content(uri, _describe_servers(catalogue, percent_decode(rest, uri)))
     except (ContentError, UnknownServer) as problem:
         raise ResourceNotFound(uri, problem.message) from problem
 
 
-def _variable(store: Store, uri: str, name: str) -> dict[str, Any]:
-    value = read_variable(store, name)
+def _variable(catalogue: CatalogueForReading, uri: str, configured: str | None, rest: str) -> dict[str, Any]:
+    """Return the value of the variable that a resource shows, or that a URI names, for readers of the whole hub."""
+    name = configured or percent_decode(rest, uri)
+    value = read_variable(catalogue.store, name) if configured or catalogue.shows_everything else None
     if value is None:
         raise ResourceNotFound(uri, f"there is no variable {name}")
     return resource_content(uri, value)

@@ -51,7 +51,7 @@ class Context:
         """
         if part not in PARTS:
             raise KeyError(f"the context has {' and '.join(PARTS)}; not {part!r:.80}")
-        return self._hub(f"the {part} of the context").configured(part)
+        return self._hub(f"the {part} of the context").configured(part, self._call)
 
     def get(self, part: str, default: Any = None) -> Any:
         """Return a part of the context, or the default for an unknown part."""

@@ -65,7 +65,8 @@ def _run(
     wire: TransportInfo,
     flag: CancelFlag,
 ) -> ToolRun:
-    terms: dict[str, Any] = {"principal": wire.principal, "log_level": LOG_LEVEL, "cancelled": flag}
+    terms: dict[str, Any] = {"principal": wire.principal, "sender": wire.sender, "log_level": LOG_LEVEL}
+    terms["cancelled"] = flag
     reference = services.reference(wire.principal)
     try:
         return run_tool(services.catalogue.hub, server, descriptor, arguments, reference, passed_on=True, **terms)

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate, Owner
-from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ToolFailed, UnknownServer
 from patchbay.views.native import Kind
@@ -49,7 +49,7 @@ def activations(whole: Aggregate) -> Activations:
     return _ACTIVATIONS.get(whole, "", compute)
 
 
-def find(catalogue: Catalogue, method: str) -> tuple[Server, Descriptor]:
+def find(catalogue: VisibleCatalogue, method: str) -> tuple[Server, Descriptor]:
     """Return the server and the tool of a method. Raises CannotBegin."""
     whole = catalogue.whole()
     owner = find_owner(whole, method)
@@ -67,7 +67,7 @@ def _alone(whole: Aggregate, namespace: str) -> Owner | None:
     return whole.dotted["tools"].get(f"{namespace}.{namespace}")
 
 
-def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> CannotBegin:
+def _not_found(catalogue: VisibleCatalogue, whole: Aggregate, method: str) -> CannotBegin:
     known = activations(whole)
     fitting = [name for name in known if method == name or method.startswith((f"{name}.", f"{name}_"))]
     if not fitting:
@@ -87,7 +87,7 @@ def _not_found(catalogue: Catalogue, whole: Aggregate, method: str) -> CannotBeg
     return CannotBegin(f"{what}; {clash or 'it has: ' + ', '.join(methods)}", "method_not_found", hints)
 
 
-def _no_activation(catalogue: Catalogue, namespace: str) -> str:
+def _no_activation(catalogue: VisibleCatalogue, namespace: str) -> str:
     try:
         server = catalogue.find(namespace)
     except UnknownServer as problem:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchbay.activation import CancelFlag
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, PatchbayError
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
@@ -84,9 +84,9 @@ class Native:
 
     def answer(self, request: NativeRequest, wire: TransportInfo) -> Answer:
         """Return the answer to a request. The first read of the stream begins the call; closing cancels it."""
-        method, whole = request.method, self._desk.catalogue.whole()
+        method, seen = request.method, self._desk.access.catalogue_for(wire.sender)
         try:
-            if _UNSUBSCRIBE.fullmatch(method) and find_owner(whole, method) is None:
+            if _UNSUBSCRIBE.fullmatch(method) and find_owner(seen.whole(), method) is None:
                 return self._unsubscribe(request, _owner(wire))
             if method in METHODS:
                 raise MethodNotFound(f"{method} is a method of MCP, which is served at /mcp")
@@ -94,7 +94,7 @@ class Native:
                 raise MethodNotFound(f"{method!r:.140} is no method: methods are called namespace.method")
         except PatchbayError as problem:
             return failure(request.id, problem)
-        return self._stream(request, wire, whole)
+        return self._stream(request, wire, seen)
 
     def cancel_all(self, wire: TransportInfo, why: str) -> None:
         """Cancel every call of a connection."""
@@ -109,14 +109,14 @@ class Native:
         found = self._cancellations.cancel(owner, given[0], "unsubscribed")
         return Result(request.id, Rendered(b"true" if found else b"false"))
 
-    def _stream(self, request: NativeRequest, wire: TransportInfo, whole: Aggregate) -> Stream:
+    def _stream(self, request: NativeRequest, wire: TransportInfo, seen: VisibleCatalogue) -> Stream:
         owner, subscription, flag = _owner(wire), secrets.randbits(ID_BITS), CancelFlag()
         self._cancellations.listen()
         # Register the call before its id is sent, because the next message may unsubscribe it.
         self._desk.running.add(owner, subscription, flag)
         try:
             yield Result(request.id, Rendered(b"%d" % subscription))
-            with closing(self._items(request, wire, whole, flag)) as found:
+            with closing(self._items(request, wire, seen, flag)) as found:
                 for item in found:
                     if flag:
                         return
@@ -125,16 +125,17 @@ class Native:
             self._desk.running.remove(owner, subscription, flag)
 
     def _items(
-        self, request: NativeRequest, wire: TransportInfo, whole: Aggregate, flag: CancelFlag
+        self, request: NativeRequest, wire: TransportInfo, seen: VisibleCatalogue, flag: CancelFlag
     ) -> Generator[Item | Pause, None, None]:
         """Yield the items of one call; the last is always `done`."""
+        whole = seen.whole()
         stamp = Stamp(plexus_hash(whole))
         try:
             said = introspect(request.method, request.params, whole)
             if said is not None:
                 yield from (*items(said, stamp), *items(Done(), stamp))
                 return
-            server, descriptor = find(self._desk.catalogue, request.method)
+            server, descriptor = find(seen, request.method)
             stamp = replace(stamp, segments=(server.name,))
             with closing(events_of(self._desk, server, descriptor, request.params, wire, flag)) as events:
                 for event in events:

@@ -17,6 +17,8 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.control import AccessControl
+from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.activation import PAUSE, CancelFlag
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
@@ -27,7 +29,7 @@ from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.protocol.versions import Revision
 from patchbay.store import Store, Wait, wait_blocking
-from patchbay.topics import CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
+from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
@@ -50,8 +52,8 @@ class NumberedMessage:
 
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
-    hub
-    stops, `subscribed` returns the resources that a session is subscribed to.
+    hub stops, `subscribed` returns the resources that a session is subscribed to. `access` says which changes each
+    sender may hear of; a stream ends when the credentials of its sender are revoked.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class Listeners:
         keepalive: float,
         ending: Callable[[], bool],
         subscribed: Callable[[LegacySession], Set[str]],
+        access: AccessControl,
     ) -> None:
+        self._access = access
         self._store = store
         self._keepalive = keepalive
         self._ending = ending
@@ -86,6 +90,7 @@ class Listeners:
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
+        own += _topics_of(caller.wire.sender)
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
             told, lost, wait = _tasks_told(watch, None), 0, Wait(mailbox, self._keepalive)
@@ -96,7 +101,7 @@ class Listeners:
                 got = mailbox.get(0)
                 if got is None:
                     yield PAUSE
-                if cancelled and not self._ending():
+                if (cancelled and not self._ending()) or self._has_ended(caller.wire.sender, got):
                     return
                 if mailbox.dropped > lost:
                     lost = mailbox.dropped
@@ -105,18 +110,18 @@ class Listeners:
                 elif got is None or got[0] in watch.topics:
                     told = _tasks_told(watch, got)
                 else:
-                    told = _told(got[0], got[1], kinds, uris)
+                    told = self._heard(caller.wire.sender, got[0], got[1], kinds, uris)
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
     def stream(
-        self, server: Server, session: LegacySession, after: int | None
+        self, server: Server, session: LegacySession, after: int | None, sender: Principal
     ) -> Iterator[NumberedMessage | Pause | Wait]:
         """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
         own, token = f"{SESSIONS}{session.nonce}", secrets.token_bytes(8)
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
-        with self._store.bus.subscribe([*_topics(server), own]) as mailbox:
+        with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
             wait = Wait(mailbox, self._keepalive)
             newest = self._store.journal.last(f"{CHANGES}{server.announced_as}")
             last = newest if after is None else min(after, newest)
@@ -124,7 +129,7 @@ class Listeners:
             while True:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
-                    news = _told(CHANGED, entry.data, kinds, set())
+                    news = self._heard(sender, _topic_of(server, entry.data), entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
                     *first, end = told or [None]
                     # Only the last message of a change has its number: a client that left before gets all of it again.
@@ -136,7 +141,11 @@ class Listeners:
                 got = mailbox.get(0)
                 if got is None:
                     yield PAUSE
-                elif got[0] == own and got[1]:
+                if self._has_ended(sender, got):
+                    return
+                if got is None:
+                    continue
+                if got[0] == own and got[1]:
                     # The session opened another stream: each message goes to one stream only.
                     return
                 elif mailbox.dropped > lost:
@@ -144,8 +153,35 @@ class Listeners:
                     for method, params in _everything(set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
                 elif got[0].startswith(UPDATED):
-                    for method, params in _told(got[0], got[1], set(), self._subscribed(session)):
+                    for method, params in self._heard(sender, *got, set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
+
+    def _heard(
+        self, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the notifications of one message, if the sender may hear of the server and the resource."""
+        catalogue = self._access.catalogue_for(sender)
+        if not catalogue.shows_everything:
+            if topic.startswith(UPDATED) and not catalogue.hears_of(topic.removeprefix(UPDATED), data.decode()):
+                return
+            name = topic.removeprefix(CHANGED) if topic.startswith(CHANGED) else ""
+            if name and not catalogue.hears_of(name):
+                return
+        yield from _told(topic, data, kinds, uris)
+
+    def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
+        """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
+        return (got is None or got[0] == ACCESS_ENDED) and not self._access.is_current(sender)
+
+
+def _topics_of(sender: Principal) -> list[str]:
+    """Return the topics that end the streams of a sender: none for callers without credentials."""
+    return [] if sender.id == LOCAL_ID else [ACCESS_ENDED]
+
+
+def _topic_of(server: Server, data: bytes) -> str:
+    """Return the topic of a change in the journal: the aggregate's changes name their server."""
+    return f"{CHANGED}{server.announced_as or orjson.loads(data).get('server', '')}"
 
 
 def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:

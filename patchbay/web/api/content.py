@@ -21,8 +21,8 @@ from patchbay.catalogue.contents.configuration import CONFIGURATION_PREFIXES
 from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
-from patchbay.protocol.callers import LOCAL
-from patchbay.topics import VARIABLES
+from patchbay.settings import SHARED
+from patchbay.topics import SERVERS, VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
@@ -85,7 +85,9 @@ class _Views:
             query = f"?{request.query_string.decode('latin-1')}" if request.query_string else ""
             return redirect(f"/cid/{name}{dot}{quote(extension, safe='')}{query}", 308)
         data = self._readable(name)
-        public = self._contents.is_public(name)
+        # Another caller behind the same cache may not see what this one sees.
+        is_limited = self._site.settings.mode == SHARED or self._site.access.has_grants
+        public = self._contents.is_public(name) and not is_limited
         if not dot and wants_html(request.headers.get("Accept", "")):
             page = self._pages.page(name, data, self._seen())
             page.vary.add("Accept")
@@ -111,7 +113,7 @@ class _Views:
         Raises MissingBlob for contents that the sender may not read, whether they exist or not.
         """
         try:
-            return self._contents.read(cid, request.args.get("key", ""), LOCAL)
+            return self._site.visible.contents.read(cid, request.args.get("key", ""), self._site.sender.id)
         except MissingBlob:
             if self._site.operators.lenient_proof().is_operator:
                 return self._store.blobs.get(cid)
@@ -119,7 +121,13 @@ class _Views:
 
     def _seen(self) -> tuple[str, ...]:
         """The prefixes of the names that the current sender may see; empty means all names."""
-        return () if self._site.operators.lenient_proof().is_operator else CONFIGURATION_PREFIXES
+        if self._site.operators.lenient_proof().is_operator:
+            return ()
+        seen = self._site.visible
+        if seen.shows_everything:
+            return CONFIGURATION_PREFIXES
+        # A blank is in no name, so that a reader without a source sees no name.
+        return tuple(SERVERS + server.name for server in seen.all() if seen.shows_source(server.name)) or (" ",)
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: store the body if it matches the CID. Status 201, or 200 when it was already stored."""

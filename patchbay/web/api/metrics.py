@@ -27,9 +27,11 @@ from prometheus_client.utils import floatToGoString
 
 from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store, Subscription
 from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
+from patchbay.web.site import Site, has_entry
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +212,19 @@ class CollectedMetrics(Collector):
         return self._families
 
 
-def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
+def visible_families(families: Iterable[Metric], seen: VisibleCatalogue) -> Iterator[Metric]:
+    """Yield families without the samples of servers and names that a reader may not see."""
+    for family in families:
+        shown = Metric(family.name, family.documentation, family.type)
+        shown.samples = [
+            sample
+            for sample in family.samples
+            if "server" not in sample.labels or has_entry(seen, sample.labels["server"], sample.labels["name"])
+        ]
+        yield shown
+
+
+def metrics_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     """The route `/metrics`: metrics of this process, or of all workers when the hub has several."""
     own_metrics = WorkerMetrics(dispatcher)
     store = dispatcher.services.catalogue.store
@@ -224,6 +238,9 @@ def metrics_blueprint(dispatcher: Dispatcher) -> Blueprint:
     def metrics() -> Response:
         encode, kind = choose_encoder(request.headers.get("Accept", ""))
         families = own_metrics.families() if hub_metrics is None else list(hub_metrics.collect())
+        seen = site.visible
+        if not seen.shows_everything:
+            families = list(visible_families(families, seen))
         response = Response(encode(CollectedMetrics(families)), content_type=kind)
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -47,17 +47,18 @@ class _Views:
 
     def run(self, name: str, function: str | None = None) -> Response:
         """Run a tool and return its result. Raises UnknownServer, UnknownTool, InvalidParams."""
-        server = self._site.catalogue.find(name)
+        server, sender = self._site.visible.find(name), self._site.sender
         tool = find_tool(server, function or name)
         arguments = self._arguments(tool)
         meta = {key: request.headers[key] for key in KEYS if key in request.headers}
         with self._activity.begin(
-            "tools/call", tool.name, server, TransportInfo(name, way="plain"), arguments, meta
+            "tools/call", tool.name, server, TransportInfo(name, sender=sender, way="plain"), arguments, meta
         ) as record:
             record.client = request.headers.get("User-Agent")
             try:
                 # The response holds the whole result, without links to stored content.
-                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, meta=meta)
+                terms: dict[str, Any] = {"principal": sender.id, "sender": sender, "meta": meta}
+                run = run_tool(self._site.catalogue.hub, server, tool, arguments, None, **terms)
             except WrongArguments as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
             events = _collect_events(run, record)

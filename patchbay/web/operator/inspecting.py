@@ -23,7 +23,6 @@ from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher, InspectionTarget
 from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.operator.exposure import is_local_request
 from patchbay.web.operator.inspected import (
     MAX_FORM_BYTES,
     describe_inspected,
@@ -35,6 +34,7 @@ from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import parse_number, render_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE
 from patchbay.web.site import Site, wants_html
+from patchbay.wire.authentication import is_local_request
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.responses import Reply
 

@@ -18,13 +18,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from flask import Response, request
 from itsdangerous import BadData, URLSafeTimedSerializer
 from werkzeug.wrappers import Request
 
+from patchbay.access.authentication import Credentials
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
+from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -112,9 +115,19 @@ class OperatorProof:
 
 
 class Operators:
-    """Operator access of one hub. Safe to use from many threads."""
+    """Operator access of one hub. Safe to use from many threads.
 
-    def __init__(self, settings: Settings, store: Store, readonly: Callable[[], bool]) -> None:
+    In a shared hub the principal of a request decides, and `is_administrator` says which principals operate the hub.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        readonly: Callable[[], bool],
+        is_administrator: Callable[[Principal], bool] = lambda sender: sender.is_operator,
+    ) -> None:
+        self._is_administrator = is_administrator
         folder = None if settings.store == "memory" else settings.data
         self._settings = settings
         self._journal = store.journal
@@ -160,12 +173,40 @@ class Operators:
         return found
 
     def _check_proof(self, sent: Request) -> OperatorProof:
+        sender = sent.environ.get(PRINCIPAL, LOCAL)
+        if sender.id != LOCAL_ID:
+            return self._proof_of(sender, sent)
         shown = _bearer_token(sent)
         if shown is not None:
             self.check_token(shown, sent.remote_addr or "")
             return OperatorProof(TOKEN)
         nonce = self._session(sent)
         return OperatorProof(SESSION, nonce) if nonce else OperatorProof()
+
+    def _proof_of(self, sender: Principal, sent: Request) -> OperatorProof:
+        """The proof that a principal is an administrator; its credentials were checked before."""
+        if not self._is_administrator(sender):
+            return OperatorProof()
+        if _bearer_token(sent) is not None:
+            return OperatorProof(TOKEN)
+        return OperatorProof(SESSION, self._session(sent) or f"principal {sender.id}")
+
+    def authenticate(self, credentials: Credentials) -> Principal | None:
+        """Return OPERATOR for the operator's token or session cookie, None for other credentials.
+
+        This is the authentication scheme of the operator. Raises TokenUnreadable (503).
+        """
+        try:
+            if credentials.token is not None:
+                return OPERATOR if self.token.fits(credentials.token) else None
+            over_tls = urlsplit(credentials.url).scheme == "https"
+            return OPERATOR if self._nonce(credentials.cookies.get(self._cookie(over_tls))) else None
+        except ConfigError as problem:
+            raise _unreadable(problem) from problem
+
+    def count_wrong_token(self, address: str) -> None:
+        """Count a wrong token of an address. Raises TooManyWrongTokens."""
+        self._wrong_tokens.count(address)
 
     def check_operator(self) -> OperatorProof:
         """Return the proof of the operator. Raises NotOperator (401) without proof."""
@@ -251,7 +292,10 @@ class Operators:
 
     def _session(self, sent: Request) -> str:
         """The nonce of the valid session cookie of a request, or an empty text. Raises TokenUnreadable."""
-        text = sent.cookies.get(self._cookie(_is_over_tls(sent)))
+        return self._nonce(sent.cookies.get(self._cookie(_is_over_tls(sent))))
+
+    def _nonce(self, text: str | None) -> str:
+        """The nonce of a valid session cookie, or an empty text. Raises TokenUnreadable."""
         if not text or len(text) > 1024:
             return ""
         try:

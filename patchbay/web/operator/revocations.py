@@ -27,6 +27,7 @@ class _Views:
 
     def show(self) -> Response:
         """GET: the current revocations and the form; `target` is the initial value of its field."""
+        self._site.check_shows_everything()
         found = [asdict(each) for each in self._revocations.all()]
         return render_answer(
             self._site,

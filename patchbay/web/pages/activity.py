@@ -7,7 +7,6 @@ workers; the running calls and the open streams are those of the worker that res
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -99,7 +98,7 @@ class _Views:
             numbers=numbers,
             plots=_draw_plots(numbers),
             first=not request.args.get("before"),
-            servers=sorted(server.name for server in self._site.catalogue.all()),
+            servers=sorted(server.name for server in self._site.visible.all()),
             outcomes=OUTCOMES,
             days=self._site.settings.activity_days,
             format_duration=format_duration,
@@ -112,7 +111,8 @@ class _Views:
     def record(self, id: str) -> Response:
         """GET /activity/<id>: one record with all its fields. Raises InvalidParams, UnknownRecord."""
         record = self._activity.find(id)
-        if record is None:
+        may_see = self._site.limited_to_reader(Filter()).may_see
+        if record is None or (may_see is not None and not may_see(record.server, record.name)):
             raise UnknownRecord(f"there is no record {id}; the hub deletes old records (setting activity_days)")
         hides_contents = not self._site.operators.lenient_proof().is_operator
         record = record.for_strangers() if hides_contents else record
@@ -145,7 +145,7 @@ class _Views:
 
     def _asked(self) -> Filter:
         """The filter of the current request, with the rights of its sender. Raises InvalidParams."""
-        return replace(requested_filter(), for_strangers=not self._site.operators.lenient_proof().is_operator)
+        return self._site.limited_to_reader(requested_filter())
 
     def _found(self, wanted: Filter) -> Page:
         limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
@@ -189,6 +189,7 @@ class _Views:
                 "at": run.at,
             }
             for run in runs
+            if wanted.may_see is None or wanted.may_see(run.server.name, _run_name(run, wanted.for_strangers))
         ]
 
     def _story(self, record: Record) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class ContentPages:
 
     def _known_as(self, cid: str) -> Iterator[str]:
         """The kinds that servers declare for a content: their definition, or a Markdown resource."""
-        for server in self._site.catalogue.all():
+        for server in self._site.visible.all():
             if server.definition == cid:
                 yield server.kind
             for each in server.resources.values():

@@ -60,6 +60,7 @@ class _Views:
 
     def history(self) -> Response:
         """GET /history: roots, newest first; `before` is the sequence number of the last root of the previous page."""
+        self._site.check_shows_everything()
         found = list_root_changes(self._store, CHANGES_PER_PAGE + 1, before := _requested_before())
         rows = [asdict(each) for each in found[:CHANGES_PER_PAGE]]
         older = rows[-1]["seq"] if len(found) > CHANGES_PER_PAGE else None
@@ -73,6 +74,7 @@ class _Views:
 
         The operator sees every name; other readers see the names that describe the hub.
         """
+        self._site.check_shows_everything()
         name = request.args.get("name", "")
         operator = self._site.operators.lenient_proof().is_operator
         prefixes = () if operator else CONFIGURATION_PREFIXES
@@ -96,6 +98,7 @@ class _Views:
 
         Raises BadCid, MissingBlob.
         """
+        self._site.check_shows_everything()
         old, new = canonical(_required_argument("old")), canonical(_required_argument("new"))
         datas = [self._readable(cid) for cid in (old, new)]
         whole = all(is_boot_image(data) for data in datas)
@@ -121,6 +124,7 @@ class _Views:
 
     def confirm(self) -> Response:
         """GET /history/rollback: show the differences and the button that rolls back."""
+        self._site.check_shows_everything()
         target = self._target(request.args)
         now = current_image(self._store)
         found: list[Difference] = find_differences(self._store, image_rows(now), target.after)

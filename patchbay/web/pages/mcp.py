@@ -12,12 +12,12 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import UnknownServer
-from patchbay.web.operator.exposure import PERSONAL, is_local_request
+from patchbay.settings import PERSONAL, is_loopback
 from patchbay.web.pages.answers import check_number, content_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, server_status
 from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
 from patchbay.web.site import Site, base_url
-from patchbay.wire.security import is_loopback
+from patchbay.wire.authentication import is_local_request
 
 AGGREGATE = "patchbay"
 """The name of the endpoint of all servers in snippets."""
@@ -36,7 +36,7 @@ def _may_see_folders(site: Site, url: str) -> bool:
     """
     if not is_loopback(urlsplit(url).hostname or ""):
         return False
-    personal = site.settings.access == PERSONAL and is_local_request(request.environ)
+    personal = site.settings.mode == PERSONAL and is_local_request(request.environ)
     return personal or site.operators.is_operator(request.environ)
 
 
@@ -88,8 +88,8 @@ def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
     """Find the server of `name` or `name@cid`; also return whether the address is pinned. Raises UnknownServer."""
     name, _, cid = address.partition("@")
     if cid:
-        return site.catalogue.pinned(name, cid, site.operators.is_operator(request.environ)), True
-    for server in site.catalogue.all():
+        return site.visible.pinned(name, cid, site.operators.is_operator(request.environ)), True
+    for server in site.visible.all():
         if server.name == name:
             return server, False
     raise UnknownServer(f"there is no server {name[:128]!r} here")

@@ -18,7 +18,6 @@ from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams, PatchbayError, ReadOnly, Refused
 from patchbay.kinds.room.offers import SERVER_PREFIX
-from patchbay.protocol.callers import LOCAL
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.rights import may_join
@@ -26,9 +25,9 @@ from patchbay.rooms.folding.state import HISTORY
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY
+from patchbay.settings import PERSONAL
 from patchbay.web.api.room_stream import stream_room_changes
 from patchbay.web.operator.changes import explain_refusal, read_change_form
-from patchbay.web.operator.exposure import PERSONAL, is_local_request
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.activity import TooManyStreams
 from patchbay.web.pages.answers import check_number, render_answer
@@ -43,7 +42,9 @@ from patchbay.web.pages.room_data import (
 )
 from patchbay.web.rendering.plots import format_duration
 from patchbay.web.site import Site, base_url
+from patchbay.wire.authentication import is_local_request
 from patchbay.wire.responses import STREAM
+from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.security import check_same_origin
 
 ROOMS_PER_PAGE = 50
@@ -62,11 +63,12 @@ class _Views:
         self._site = site
         self._dispatcher = dispatcher
         self._rooms = dispatcher.services.rooms
+        self._admission = RoomAdmission(self._rooms, site.access)
         self._verifying = threading.Lock()
 
     def rooms(self) -> Response:
         """GET /rooms: every room with its members and tools, and the form that creates one."""
-        every = self._rooms.all()
+        every = [one for one in self._rooms.all() if self._admission.may_read(one.name, self._site.sender)]
         pages = max(1, -(-len(every) // ROOMS_PER_PAGE))
         number = _number("page", pages, 1)
         first = (number - 1) * ROOMS_PER_PAGE
@@ -93,11 +95,11 @@ class _Views:
         do, name = fields.get("do", "create"), fields.get("name", "").strip()
         if do == "create":
             policy = {"join": fields.get("join", JOIN_RULES[0]), "history": fields.get("history", HISTORY[0])}
-            made = self._rooms.create(name, LOCAL, {"policy": policy})
+            made = self._rooms.create(name, self._site.sender.id, {"policy": policy})
         elif do == "fork":
-            room = self._rooms.open(fields.get("room", ""), LOCAL)
+            room = self._admission.open(fields.get("room", ""), self._site.sender)
             seq = check_number("seq", fields.get("seq", ""), room.seq)
-            made = self._rooms.fork(room, seq, LOCAL, name)
+            made = self._rooms.fork(room, seq, self._site.sender.id, name)
         else:
             raise InvalidParams(f"do must be create or fork; it is {do!r:.60}")
         return redirect_to(f"/rooms/{quote(made.name)}")
@@ -150,7 +152,7 @@ class _Views:
 
     def _reader(self) -> str | None:
         """The principal whose rights count for what is shown; None for the operator, who sees everything."""
-        return None if self._site.operators.lenient_proof().is_operator else LOCAL
+        return None if self._site.operators.lenient_proof().is_operator else self._site.sender.id
 
     def _may_look(self, room: Room) -> bool:
         principal = self._reader()
@@ -160,7 +162,7 @@ class _Views:
         return any(may_join(room.state_now, name, profile) for name, profile in names)
 
     def _is_local(self) -> bool:
-        personal = self._site.settings.access == PERSONAL
+        personal = self._site.settings.mode == PERSONAL
         return personal and is_local_request(request.environ)
 
     def _refusal(self) -> str | None:
@@ -186,7 +188,7 @@ class _Views:
         """The room of this name or id. A page creates no lobby, as a hello would. Raises UnknownRoom."""
         if name == LOBBY and not any(one.name == LOBBY for one in self._rooms.all()):
             raise UnknownRoom("there is no lobby yet; the first participant that names no room creates it")
-        return self._rooms.open(name)
+        return self._admission.open(name, self._site.sender)
 
     def _summary(self, name: str) -> dict[str, Any]:
         plain: dict[str, Any] = {

@@ -5,12 +5,15 @@ The form uses GET: it works without scripts, and each search has a URL.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.directory import KINDS, DirectoryEntry, without_marks
+from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, without_marks
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE
@@ -18,6 +21,9 @@ from patchbay.web.site import Site
 
 MAX_HITS = 100
 """Results of one search, at most."""
+
+MAX_SEARCHED_HITS = 10_000
+"""Results among which those are chosen that a reader with limited rights may see."""
 
 
 class _Views:
@@ -46,7 +52,24 @@ class _Views:
         query, kind = request.args.get("q", ""), request.args.get("kind", "")
         if kind and kind not in KINDS:
             raise InvalidParams(f"kind must be one of {', '.join(KINDS)}; it is {kind!r:.60}")
-        return query, kind, self._site.directory.find(self._site.catalogue.all(), query, kind, MAX_HITS)
+        seen = self._site.visible
+        every = self._site.catalogue.all()
+        if seen.shows_everything:
+            return query, kind, self._site.directory.find(every, query, kind, MAX_HITS)
+        found = self._site.directory.find(every, query, kind, MAX_SEARCHED_HITS)
+        return query, kind, visible_entries(found, seen.all())[:MAX_HITS]
+
+
+def visible_entries(found: Iterable[DirectoryEntry], servers: Iterable[Server]) -> list[DirectoryEntry]:
+    """The results that are on these servers, as a reader may see them, with their places on the reader's pages."""
+    places = {
+        (server.name, kind, name): place
+        for server in servers
+        for kind, names in entry_names(server).items()
+        for place, name in enumerate(names, 1 if kind != "server" else 0)
+    }
+    keys = [(entry.server, entry.kind, entry.name) for entry in found]
+    return [replace(entry, place=places[key]) for entry, key in zip(found, keys, strict=True) if key in places]
 
 
 def hit_row(entry: DirectoryEntry) -> dict[str, Any]:

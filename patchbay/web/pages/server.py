@@ -43,8 +43,9 @@ class _Views:
     def server(self, name: str) -> Response:
         """GET /servers/<name>: source, configuration and versions. Raises UnknownServer."""
         found, _ = find_shown_server(self._site, name)
-        text = definition_text(self._store, found)
-        versions = list_moves(self._store, f"{SERVED}{found.name}")
+        shown = self._site.visible.shows_source(found.name)
+        text = definition_text(self._store, found) if shown else None
+        versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
         return render_answer(
             self._site,
             "server.html",
@@ -53,11 +54,11 @@ class _Views:
                 "server": self._site.detail(found),
                 "source": text,
                 "versions": versions,
-                "past": list_moves(self._store, f"{SERVERS}{found.name}"),
+                "past": list_moves(self._store, f"{SERVERS}{found.name}") if shown else [],
             },
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
-            wrong=find_wrong_lines(found),
-            config=highlight_source(format_json(found.config), "json") if found.config else None,
+            wrong=find_wrong_lines(found) if shown else {},
+            config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
@@ -91,7 +92,7 @@ class _Views:
         cid = request.args.get(key, "")
         if not cid:
             raise InvalidParams(f"expected old and new, two versions of {name[:128]!r}; {key} is missing")
-        return self._site.catalogue.version(name, cid)
+        return self._site.visible.version(name, cid)
 
     def _compared(self, old: str | None, new: str | None) -> Comparison:
         return compare_contents(self._store, old, new)

@@ -26,12 +26,14 @@ class _Views:
         self._store = site.catalogue.store
 
     def variables(self) -> Response:
+        self._site.check_shows_everything()
         found = self._store.names.all(VARIABLES)
         rows = [self._row(name.removeprefix(VARIABLES), cid) for name, cid in found.items()]
         return render_answer(self._site, "variables.html", "variables", {"variables": rows})
 
     def variable(self, name: str) -> Response:
         """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable."""
+        self._site.check_shows_everything()
         cid = self._store.names.get(f"{VARIABLES}{name}")
         if cid is None:
             raise UnknownVariable(name)

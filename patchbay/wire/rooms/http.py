@@ -22,6 +22,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from patchbay.access.principals import Principal
 from patchbay.errors import InvalidRequest, PatchbayError, Refused
 from patchbay.jsonrpc import failure
 from patchbay.protocol.incidents import incident
@@ -30,17 +31,18 @@ from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.envelope import Json, parse_json
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
-from patchbay.rooms.session import Receipt, RoomSession
-from patchbay.settings import Settings
+from patchbay.rooms.session import Receipt, RoomSession, SessionRights
+from patchbay.settings import OPEN, Settings
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.responses import JSON, ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.event_streams import SessionMailbox, room_events
 from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
 
 Environ = MutableMapping[str, Any]
-Principal = Callable[[Environ], str]
 
 NDJSON = "application/x-ndjson"
 SESSION = "Enso-Session"
@@ -57,7 +59,7 @@ _METHODS = {None: ("PUT", "POST"), "events": ("GET",), "log": ("GET",), "fork": 
 class RoomsOverHttp:
     """WSGI: answers the paths of rooms, and hands everything else on to `others`.
 
-    `principal` names who sends a request; `is_operator` says whether the operator does, who may read whole logs.
+    `admission` lets its sender into rooms; `is_operator` says whether the operator does, who may read whole logs.
     `places` bounds the streams that listen.
     """
 
@@ -65,14 +67,14 @@ class RoomsOverHttp:
         self,
         rooms: Rooms,
         settings: Settings,
-        principal: Principal,
+        admission: RoomAdmission,
         is_operator: Callable[[Environ], bool],
         places: ListenerSlots,
         others: Callable[[Any, StartResponse], Iterable[bytes]],
     ) -> None:
         self._rooms = rooms
         self._settings = settings
-        self._principal = principal
+        self._admission = admission
         self._is_operator = is_operator
         self._places = places
         self._others = others
@@ -115,30 +117,31 @@ class RoomsOverHttp:
         except Exception:
             return json_reply(failure(None, incident(log, "at a room")), 500)
 
-    def _check_may_create(self, environ: Environ) -> None:
+    def _check_may_create(self, environ: Environ, room: str) -> None:
         """Raise Refused on an open hub, where strangers may join rooms, unless the operator sends the request."""
-        if self._settings.access != "personal" and not self._is_operator(environ):
+        if self._settings.mode == OPEN and not self._is_operator(environ):
             raise Refused(
                 "on an open hub the operator alone creates and forks rooms: send the token that"
                 " `patchbay token --show` prints as `Authorization: Bearer TOKEN`"
             )
+        self._admission.check_create(room, principal_of(environ))
 
     def _create(self, environ: Environ, room: str) -> Reply:
-        self._check_may_create(environ)
+        self._check_may_create(environ, room)
         options = self._object(environ)
         unknown = sorted(set(options) - {"policy", "flags"})
         if unknown:
             raise InvalidRequest(f"a room has no option {unknown[0]!r:.40}; expected policy, flags")
-        return _made(self._rooms.create(room, self._principal(environ), options))
+        return _made(self._rooms.create(room, principal_of(environ).id, options))
 
     def _fork(self, environ: Environ, room: str) -> Reply:
-        self._check_may_create(environ)
         wanted = self._object(environ)
         seq, name = wanted.get("seq"), wanted.get("name")
         if type(seq) is not int or not isinstance(name, str):
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
-        principal = self._principal(environ)
-        return _made(self._rooms.fork(self._rooms.open(room, principal), seq, principal, name))
+        self._check_may_create(environ, name)
+        sender = principal_of(environ)
+        return _made(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
 
     def _object(self, environ: Environ) -> Json:
         body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
@@ -154,9 +157,10 @@ class RoomsOverHttp:
         if kind not in (JSON, NDJSON):
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
         body = read_body(environ, self._settings.body_limit)
-        principal = self._principal(environ)
-        room = self._rooms.open(name, principal)
-        conversation = _Conversation(room, principal, environ.get("HTTP_ENSO_SESSION", ""))
+        sender = principal_of(environ)
+        room = self._admission.open(name, sender)
+        rights = self._admission.rights(room, sender)
+        conversation = _Conversation(room, sender.id, environ.get("HTTP_ENSO_SESSION", ""), rights)
         if kind == JSON:
             answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))
             reply = Reply(403 if answer.get("refusal") else 200, orjson.dumps(answer), JSON)
@@ -182,13 +186,13 @@ class RoomsOverHttp:
     # reading
 
     def _events(self, environ: Environ, name: str) -> Reply:
-        query, principal = parse_qs(environ.get("QUERY_STRING", "")), self._principal(environ)
+        query, sender = parse_qs(environ.get("QUERY_STRING", "")), principal_of(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
-        room, known = self._rooms.open(name, principal), query.get("session", [""])[0]
+        room, known = self._admission.open(name, sender), query.get("session", [""])[0]
         if not self._places.acquire():
             return busy(None)
         try:
-            session = self._reader(room, principal, known, after)
+            session = self._reader(room, sender, known, after)
         except PatchbayError:
             self._places.release()
             raise
@@ -199,11 +203,12 @@ class RoomsOverHttp:
         reply.at_close = lambda: self._end(session, mailbox, is_own=not known)
         return reply
 
-    def _reader(self, room: Room, principal: str, known: str, after: int | None) -> RoomSession:
+    def _reader(self, room: Room, sender: Principal, known: str, after: int | None) -> RoomSession:
         """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
+        rights = self._admission.rights(room, sender)
         if not known:
-            return room.join(principal, READER, after)
-        session = room.resume(principal, known)
+            return room.join(sender.id, READER, after, rights)
+        session = room.resume(sender.id, known, rights)
         if after is not None:
             session.seek(after)
         return session
@@ -232,17 +237,18 @@ class RoomsOverHttp:
             work.start()
 
     def _log(self, environ: Environ, name: str) -> Reply:
-        principal = self._principal(environ)
+        sender = principal_of(environ)
         after = _seq(parse_qs(environ.get("QUERY_STRING", "")).get("after", [""])[0]) or 0
-        room = self._rooms.open(name, principal)
-        lines = room.lines(after, None if self._is_operator(environ) else principal)
+        room = self._admission.open(name, sender)
+        lines = room.lines(after, None if self._is_operator(environ) else sender.id)
         return stream_reply((line + b"\n" for line in lines), NDJSON)
 
 
 class _Conversation:
     """What one request posts: a session that says hello, or one that did so before."""
 
-    def __init__(self, room: Room, principal: str, session_id: str) -> None:
+    def __init__(self, room: Room, principal: str, session_id: str, rights: SessionRights) -> None:
+        self._rights = rights
         self._room = room
         self._principal = principal
         self.session_id = session_id
@@ -257,7 +263,7 @@ class _Conversation:
     def _join(self, hello: Any) -> Json:
         if not isinstance(hello, dict):
             raise BadFrame("the hello has no payload; expected an object of proto and caps")
-        self._session = self._room.join(self._principal, hello)
+        self._session = self._room.join(self._principal, hello, rights=self._rights)
         self.session_id = self._session.id
         return {"session": self.session_id, "answers": list(self._session.greeting)}
 
@@ -265,7 +271,7 @@ class _Conversation:
         if self._session is None:
             if not self.session_id:
                 raise BadFrame(f"the request names no session; say hello first, then send its id in {SESSION}")
-            self._session = self._room.resume(self._principal, self.session_id)
+            self._session = self._room.resume(self._principal, self.session_id, self._rights)
         return self._session
 
 

@@ -9,7 +9,6 @@ Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import orjson
@@ -19,7 +18,9 @@ from patchbay.rooms.errors import BadFrame, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import RoomSession
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.delivery import DeliveryThread
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,6 @@ BATCH_BYTES = 128 * 1024
 
 TAKEN_AT_ONCE = 16
 
-Principal = Callable[[WebSocketRequest], str]
-
 
 class RoomSocket:
     """One WebSocket. Frames come in order on worker threads; deliveries go out from the delivery thread."""
@@ -47,14 +46,15 @@ class RoomSocket:
         self,
         rooms: Rooms,
         deliveries: DeliveryThread,
-        principal: str,
+        admission: RoomAdmission,
         request: WebSocketRequest,
         ends: tuple[Send, Close],
     ) -> None:
         query = parse_qs(request.query)
         self._rooms = rooms
         self._deliveries = deliveries
-        self._principal = principal
+        self._admission = admission
+        self._sender = principal_of(request.environ)
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
         self._send, self._close = ends
@@ -91,7 +91,8 @@ class RoomSocket:
         if self._session is not None:
             raise BadFrame("this WebSocket has said hello already; open another one for another session")
         after = _read_seq(self._after)
-        session = self._rooms.open(self._name, self._principal).join(self._principal, hello, after)
+        room = self._admission.open(self._name, self._sender)
+        session = room.join(self._sender.id, hello, after, self._admission.rights(room, self._sender))
         session.is_attached = True
         self._session = session
         for envelope in session.greeting:
@@ -144,12 +145,12 @@ def _read_seq(text: str) -> int | None:
     return int(text)
 
 
-def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, principal: Principal) -> None:
-    """Serve rooms by WebSocket. `principal` names who sent a request."""
+def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, admission: RoomAdmission) -> None:
+    """Serve rooms by WebSocket. `admission` lets senders into rooms."""
     deliveries = DeliveryThread()
 
     def open_socket(request: WebSocketRequest, send: Send, close: Close) -> RoomSocket:
-        return RoomSocket(rooms, deliveries, principal(request), request, (send, close))
+        return RoomSocket(rooms, deliveries, admission, request, (send, close))
 
     for pattern in ROUTES:
         routes.add(pattern, open_socket)

@@ -71,13 +71,15 @@ def test_an_open_hub_serves_strangers_and_says_so_on_every_page(exposed: Hub) ->
         ({"allowed_hosts": ("hub.example:443",)}, "--allowed-hosts"),
     ],
 )
-def test_a_hub_that_strangers_could_reach_starts_only_where_open_access_is_said(
+def test_a_personal_hub_that_other_machines_could_reach_does_not_start(
     tmp_path: Path, settings: dict[str, Any], where: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{where}.*--access open") as caught:
-        Hub(tmp_path, **settings)
+    with pytest.raises(ConfigError, match=f"{where}.*leave --access out for a shared hub") as caught:
+        Hub(tmp_path, **settings, access="personal")
     assert "\n" not in caught.value.message
-    Hub(tmp_path, **settings, access="open").close()
+    for access in ("auto", "shared", "open"):
+        Hub(tmp_path, **settings, access=access).close()
+    assert Settings(**settings).mode == "shared"
 
 
 def test_the_container_starts_as_it_is_built() -> None:

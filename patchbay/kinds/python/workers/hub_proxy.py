@@ -34,8 +34,8 @@ class RemoteHub:
         """Run a function of this definition independently. Raises ToolFailed."""
         self._request("start", function, arguments)
 
-    def configured(self, kind: str) -> dict[str, str]:
-        """Return the texts of all variables, or the definitions of all servers, by name."""
+    def configured(self, kind: str, call: Call) -> dict[str, str]:
+        """Return the texts of the visible variables, or the definitions of the visible servers, by name."""
         return dict(self._request("configured", kind))
 
     def changed(self, server: str, kind: str) -> None:

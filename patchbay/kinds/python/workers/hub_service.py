@@ -81,7 +81,7 @@ _REQUESTS: Mapping[str, Callable[..., Any]] = {
     "read": _read,
     "call": _call,
     "start": lambda hub, call, function, arguments: hub.start(function, arguments, call),
-    "configured": lambda hub, call, kind: hub.configured(kind),
+    "configured": lambda hub, call, kind: hub.configured(kind, call),
     "changed": lambda hub, call, kind: hub.changed(call.server, kind),
     "updated": lambda hub, call, uri: hub.updated(call.server, uri),
     "folder": lambda hub, call: str(hub.folder(call.server)),

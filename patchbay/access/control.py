@@ -1,0 +1,83 @@
+"""The access control of one hub: the rights of each sender now, and the catalogue as it may see it.
+
+Without the variable `access`, and for credentials without scopes, every sender gets the catalogue itself: then access
+control costs one comparison.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from patchbay.access.decisions import Decision, Object, Rights, rights_of
+from patchbay.access.principals import Principal
+from patchbay.boot.grants import Grants
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.visibility.catalogue_view import CatalogueView
+from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+
+MAX_SENDERS = 4096
+"""Senders whose rights are remembered."""
+
+MAX_VIEWS = 128
+"""Views of the catalogue that are remembered, one for each set of rights."""
+
+
+class AccessControl:
+    """The rights of senders. Safe to use from many threads.
+
+    `checks` say whether the credentials of a sender are still valid: each returns False for one that was revoked.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._rights: dict[Principal, tuple[Grants | None, Rights]] = {}
+        self._views: OrderedDict[str, CatalogueView] = OrderedDict()
+        self._lock = threading.Lock()
+        self.checks: list[Callable[[Principal], bool]] = []
+
+    @property
+    def has_grants(self) -> bool:
+        """Whether the variable `access` limits senders."""
+        return self._catalogue.grants is not None
+
+    def catalogue_for(self, sender: Principal) -> VisibleCatalogue:
+        """Return the catalogue as a sender may see it now."""
+        if self._catalogue.grants is None and sender.scopes is None:
+            return self._catalogue
+        rights = self.rights(sender)
+        return self._catalogue if rights.is_unlimited else self.view(rights)
+
+    def rights(self, sender: Principal) -> Rights:
+        """Return what a sender may do now."""
+        grants = self._catalogue.grants
+        known = self._rights.get(sender)
+        if known is None or known[0] is not grants:
+            if len(self._rights) >= MAX_SENDERS:
+                self._rights = {}
+            known = self._rights[sender] = grants, rights_of(sender, grants)
+        return known[1]
+
+    def decide(self, sender: Principal, action: str, about: Object) -> Decision:
+        """Decide whether a sender may do an action on an object now."""
+        return self.rights(sender).decide(action, about)
+
+    def is_administrator(self, sender: Principal) -> bool:
+        """Whether a sender may operate the hub: the operator, and principals with the grant `operate`."""
+        return self.rights(sender).operates
+
+    def is_current(self, sender: Principal) -> bool:
+        """Whether the credentials of a sender are still valid, as far as this hub itself can tell."""
+        return all(check(sender) for check in self.checks)
+
+    def view(self, rights: Rights) -> VisibleCatalogue:
+        """Return the catalogue as some rights show it."""
+        with self._lock:
+            view = self._views.get(rights.digest)
+            if view is None:
+                view = self._views[rights.digest] = CatalogueView(self._catalogue, rights)
+            self._views.move_to_end(rights.digest)
+            while len(self._views) > MAX_VIEWS:
+                self._views.popitem(last=False)
+        return view

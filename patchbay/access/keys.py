@@ -1,0 +1,229 @@
+"""Personal keys: long random tokens that an operator makes, with an expiry and, if wanted, fewer rights.
+
+The hub stores the SHA-256 of a key, never the key: its 256 random bits need no slow hash. A key has a name, and the
+principal of its requests is `key:NAME`; a new key of the same name, after the old one was revoked, is the same
+principal. Keys are entries of the journal, so that every worker has them at once.
+Sources: RFC 6750 (bearer tokens); RFC 4648, section 5 (base64url).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import orjson
+
+from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.decisions import is_scope
+from patchbay.access.principals import KEY_IDS, Principal
+from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
+from patchbay.store import Journal, Store
+from patchbay.topics import ACCESS_ENDED, KEY_USES, KEYS
+
+log = logging.getLogger(__name__)
+
+PREFIX = "patchbay_key_"
+"""The first characters of a key. They identify a leaked key as one of Patchbay."""
+
+CHECK_SECONDS = 0.5
+"""Seconds between two looks at the journal: a revoked key works at most so much longer in other workers."""
+
+USE_SECONDS = 60.0
+"""Seconds between two records of the use of a key."""
+
+KEPT_USE_SECONDS = 400 * 24 * 3600.0
+"""Seconds that the last use of a key is kept."""
+
+MAX_KEYS = 10_000
+"""Keys of one hub that are not revoked, at most."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+
+
+class UnknownKey(PatchbayError):
+    """There is no key of this name, or it was revoked before."""
+
+    code, status = -32602, 404
+
+
+class KeyExists(PatchbayError):
+    """A key of this name works already."""
+
+    code, status = -32602, 409
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `made`, `expires` and `used` are Unix times in seconds; None: it does not expire, or was not used yet.
+
+    `scopes` narrow what the key may do; None does not narrow it.
+    """
+
+    name: str
+    digest: str
+    made: float
+    expires: float | None = None
+    scopes: frozenset[str] | None = None
+    used: float | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the requests with this key."""
+        return Principal(KEY_IDS + self.name, name=self.name, scopes=self.scopes)
+
+    def is_expired(self, now: float) -> bool:
+        """Whether the key has expired."""
+        return self.expires is not None and now >= self.expires
+
+
+class PersonalKeys:
+    """The keys of one hub, and the authentication scheme that proves them. Safe to use from many threads."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._journal: Journal = store.journal
+        self._bus = store.bus
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._seq = 0
+        self._looked = -CHECK_SECONDS
+        self._by_name: dict[str, Key] = {}
+        self._by_digest: dict[str, Key] = {}
+        self._noted: dict[str, float] = {}
+
+    def make(self, name: str, expires: float | None = None, scopes: Iterable[str] | None = None) -> str:
+        """Make a key and return it; the hub cannot show it again. `expires` is a Unix time in seconds.
+
+        Raises InvalidParams for a wrong name, time or scope, KeyExists for the name of a key that works.
+        """
+        kept = None if scopes is None else sorted(set(scopes))
+        _check(name, expires, kept, self._clock())
+        token = PREFIX + secrets.token_urlsafe(32)
+        row = {"name": name, "digest": _digest(token), "made": self._clock(), "expires": expires, "scopes": kept}
+        while True:
+            with self._lock:
+                self._read()
+                known, seq = self._by_name.get(name), self._seq
+                if known is not None and not known.is_expired(self._clock()):
+                    raise KeyExists(f"a key is called {name} already: choose another name, or revoke that key first")
+                if len(self._by_name) >= MAX_KEYS:
+                    raise InvalidParams(f"the hub has {MAX_KEYS} keys: revoke one first")
+            try:
+                self._journal.append_all([(KEYS, orjson.dumps({"key": row}), None)], {KEYS: seq})
+            except StaleUpdate:
+                continue  # another process made or revoked a key in the meantime
+            return token
+
+    def revoke(self, name: str) -> None:
+        """Revoke a key in every worker; its streams end. Raises UnknownKey."""
+        with self._lock:
+            self._read()
+            if name not in self._by_name:
+                raise UnknownKey(f"there is no key {name!r:.80}: `patchbay key list` shows the keys")
+            self._journal.append(KEYS, orjson.dumps({"revoked": name, "at": self._clock()}))
+            self._read()
+        self._bus.publish(ACCESS_ENDED, (KEY_IDS + name).encode())
+
+    def all(self) -> list[Key]:
+        """Return the keys that are not revoked, by name, each with its last use; expired ones are among them."""
+        with self._lock:
+            self._read()
+            keys = sorted(self._by_name.values(), key=lambda key: key.name)
+        return [Key(key.name, key.digest, key.made, key.expires, key.scopes, self._last_use(key.name)) for key in keys]
+
+    def authenticate(self, credentials: Credentials) -> Principal | None:
+        """Return the principal of a key; None for credentials of another scheme. Raises Unauthorized."""
+        token = credentials.token
+        if token is None or not token.startswith(PREFIX):
+            return None
+        key = self._find(_digest(token))
+        if key is None:
+            raise Unauthorized(
+                "this key is unknown to the hub, expired or revoked: ask the operator for a new one",
+                'Bearer realm="patchbay", error="invalid_token"',
+            )
+        self._note_use(key.name)
+        return key.principal
+
+    def is_current(self, sender: Principal) -> bool:
+        """Whether a sender may go on: False for a key that was revoked or has expired."""
+        if sender.issuer or not sender.subject.startswith(KEY_IDS):
+            return True
+        self._look()
+        key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
+        return key is not None and not key.is_expired(self._clock())
+
+    def _find(self, digest: str) -> Key | None:
+        self._look()
+        # A hash is looked up, not a key: the time of the lookup says nothing about any key.
+        key = self._by_digest.get(digest)
+        return None if key is None or key.is_expired(self._clock()) else key
+
+    def _look(self) -> None:
+        """Read new entries of the journal, at most every CHECK_SECONDS."""
+        now = time.monotonic()
+        if now - self._looked >= CHECK_SECONDS:
+            with self._lock:
+                self._read()
+                self._looked = now
+
+    def _read(self) -> None:
+        """Apply the entries of the journal since the last look. The caller holds the lock."""
+        if self._journal.last(KEYS) == self._seq:
+            return
+        keys = dict(self._by_name)
+        while entries := self._journal.read(KEYS, self._seq):
+            for entry in entries:
+                self._seq = entry.seq
+                _apply(keys, entry.data)
+        self._by_name = keys
+        self._by_digest = {key.digest: key for key in keys.values()}
+
+    def _note_use(self, name: str) -> None:
+        """Record the use of a key from time to time, in a thread: a request never waits for it."""
+        now = time.monotonic()
+        if now - self._noted.get(name, -USE_SECONDS) >= USE_SECONDS:
+            self._noted[name] = now
+            threading.Thread(target=self._write_use, args=(name,), name="use of a key", daemon=True).start()
+
+    def _write_use(self, name: str) -> None:
+        try:
+            self._journal.append(KEY_USES + name, b"1", KEPT_USE_SECONDS)
+            self._journal.trim(KEY_USES + name, 1)
+        except PatchbayError as problem:
+            log.warning("the last use of the key %s is not recorded: %s", name, problem.message)
+
+    def _last_use(self, name: str) -> float | None:
+        newest = self._journal.tail(KEY_USES + name, 1)
+        return newest[0].at if newest else None
+
+
+def _apply(keys: dict[str, Key], data: bytes) -> None:
+    """Apply one entry of the journal."""
+    entry = orjson.loads(data)
+    if "revoked" in entry:
+        keys.pop(entry["revoked"], None)
+        return
+    row = entry["key"]
+    scopes = None if row["scopes"] is None else frozenset(row["scopes"])
+    keys[row["name"]] = Key(row["name"], row["digest"], row["made"], row["expires"], scopes)
+
+
+def _check(name: str, expires: float | None, scopes: list[str] | None, now: float) -> None:
+    """Check the fields of a new key. Raises InvalidParams."""
+    if not _NAME.fullmatch(name):
+        raise InvalidParams(f"the name of a key must have 1 to 64 of A-Z a-z 0-9 _ . @ -; it is {name!r:.80}")
+    if expires is not None and expires <= now:
+        raise InvalidParams("the key would expire in the past: expected a later time, such as 30d")
+    wrong = [scope for scope in scopes or () if not is_scope(scope)]
+    if wrong:
+        raise InvalidParams(f"expected grants such as call:notes.*, read:notes or see; got {wrong[0]!r:.80}")
+
+
+def _digest(token: str) -> str:
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,125 @@
+"""The variable `access`: the grants and denials of the hub, read strictly. `access.schema.json` describes every field.
+
+A text that cannot be read changes nothing: it is refused where it is written, and the last readable one stays in force.
+Source: JSON Schema 2020-12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import jsonschema_rs
+import orjson
+
+from patchbay.errors import ConfigError, ParseError
+from patchbay.jsonrpc import parse
+
+SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "access.schema.json").read_bytes())
+
+SEE, CALL, READ, OPERATE = "see", "call", "read", "operate"
+ACTIONS = (SEE, CALL, READ, OPERATE)
+
+EVERYTHING = "*"
+"""The pattern of every object, and the word for every principal."""
+
+ROOM = "room."
+"""How the name of a room's server begins."""
+
+_IS_VALID = jsonschema_rs.validator_for(SCHEMA)
+_EXPLAINING = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One row: the principals `to`, the actions `may` (all of them in a denial), the patterns `on`.
+
+    `place` names the row for people: `grant 2`.
+    """
+
+    place: str
+    to: tuple[str, ...]
+    may: tuple[str, ...]
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Grants:
+    """The content of the variable `access`."""
+
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    grants: tuple[Grant, ...] = ()
+    denials: tuple[Grant, ...] = ()
+
+
+NOTHING = Grants()
+"""Grants that give nothing: in force while the only text that the variable ever had cannot be read."""
+
+
+def parse_grants(data: bytes | None, where: str) -> Grants | None:
+    """Return the grants in the bytes of the variable; None without the variable. Raises ConfigError.
+
+    An empty text is no document: it is refused, because it does not say whether it allows everything or nothing.
+    """
+    if data is None:
+        return None
+    try:
+        value = parse(data)
+    except ParseError as problem:
+        raise ConfigError(where, "", f"expected JSON; {problem.message}") from problem
+    if not _IS_VALID.is_valid(value):
+        worst = min(_EXPLAINING.iter_errors(value), key=lambda one: (len(one.path) == 0, list(map(str, one.path))))
+        path = ".".join(str(part) for part in worst.absolute_path)
+        if worst.validator == "const" and path.endswith("on"):
+            raise ConfigError(where, path, 'expected ["*"], because an administrator operates the whole hub')
+        raise ConfigError(where, path, f"expected what access.schema.json describes; {worst.message:.300}")
+    grants = [Grant(f"grant {n}", *_row(row), tuple(row["on"])) for n, row in enumerate(value.get("grants", ()), 1)]
+    denials = [Grant(f"denial {n}", *_row(row), tuple(row["on"])) for n, row in enumerate(value.get("denials", ()), 1)]
+    groups = {name: frozenset(members) for name, members in value.get("groups", {}).items()}
+    for row in (*grants, *denials):
+        for pattern in row.on:
+            check_pattern(pattern, where, row.place)
+    return Grants(groups, tuple(grants), tuple(denials))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(row["to"]), tuple(row.get("may", ACTIONS))
+
+
+def check_pattern(pattern: str, where: str, path: str) -> None:
+    """Check that a pattern has a server and an entry where it has a dot. Raises ConfigError."""
+    name = pattern.removeprefix(ROOM)
+    if not name or name.startswith(".") or name.endswith("."):
+        raise ConfigError(where, path, f"expected a pattern such as notes, notes.search, notes.* or *; got {pattern!r}")
+
+
+def covers(pattern: str, server: str, entry: str) -> bool:
+    """Whether a pattern covers an entry of a server; an empty `entry` stands for the server as a whole.
+
+    A pattern without a dot covers servers. A pattern with a dot is `server.entry`, split at any of its dots; it covers
+    a server as a whole only when its entry part covers every entry, or when it is the name of that server.
+    """
+    if pattern.startswith(ROOM) and server.startswith(ROOM):
+        pattern, server = pattern[len(ROOM) :], server[len(ROOM) :]
+    if pattern == server:
+        return True
+    if "." not in pattern:
+        return fits(pattern, server)
+    dots = [place for place, letter in enumerate(pattern) if letter == "."]
+    return any(fits(pattern[:dot], server) and fits(pattern[dot + 1 :], entry) for dot in dots)
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether a shell pattern (`*`, `?`, `[...]`) fits a whole text; upper and lower case differ."""
+    return pattern in (EVERYTHING, text) or _compiled(pattern)(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> Any:
+    return re.compile(translate(pattern)).match

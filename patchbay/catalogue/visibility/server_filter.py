@@ -1,0 +1,43 @@
+"""A server as a caller may see it: the entries that it may use, and no others.
+
+A tool needs the action `call`; a resource, template, prompt or skill needs `read`; the server itself is there when one
+of its entries is, or when the caller may `see` it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from patchbay.boot.grants import CALL, READ, SEE
+from patchbay.catalogue.servers import Server
+from patchbay.catalogue.visibility.visible_catalogue import Visibility
+
+Entry = TypeVar("Entry")
+
+
+def visible_part(server: Server, rights: Visibility) -> Server | None:
+    """Return the part of a server that these rights make visible: the server itself if they hide nothing of it, None
+    if they hide all of it.
+    """
+    own = rights.only_about(server.name)
+    tools = _allowed(server.name, server.tools, own, CALL)
+    resources, templates, prompts = (
+        _allowed(server.name, group, own, READ) for group in (server.resources, server.templates, server.prompts)
+    )
+    skills = {name: one for name, one in server.skills.items() if own.allows(READ, server.name, one.uri)}
+    visible = (tools, resources, templates, prompts, skills)
+    if not (any(visible) or own.allows(SEE, server.name)):
+        return None
+    whole = (server.tools, server.resources, server.templates, server.prompts, server.skills)
+    if [len(group) for group in visible] == [len(group) for group in whole]:
+        return server
+    # Problems name entries, which may be hidden ones.
+    return replace(
+        server, tools=tools, resources=resources, templates=templates, prompts=prompts, skills=skills, problems=()
+    )
+
+
+def _allowed(server: str, entries: Mapping[str, Entry], rights: Visibility, action: str) -> dict[str, Entry]:
+    return {name: one for name, one in entries.items() if rights.allows(action, server, name)}
