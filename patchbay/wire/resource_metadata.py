@@ -30,27 +30,29 @@ Environ = Mapping[str, Any]
 class ResourceMetadata:
     """WSGI middleware that answers requests for metadata, and passes all others to `others`.
 
-    `issuers` are the authorization servers that clients may use, `scopes` those that every token needs.
-    `find_server_metadata` returns the metadata of the issuer, or raises IssuerUnavailable.
+    `list_issuers` returns the authorization servers that clients may use, for the origin of the hub; `scopes` are those
+    that every token needs. `find_server_metadata` returns the metadata of an outside issuer, or raises
+    IssuerUnavailable; None passes requests for it to `others`.
     """
 
     def __init__(
         self,
-        issuers: Sequence[str],
+        list_issuers: Callable[[str], Sequence[str]],
         scopes: Sequence[str],
-        find_server_metadata: Callable[[], dict[str, Any]],
         settings: Settings,
         others: Callable[[Any, StartResponse], Iterable[bytes]],
+        find_server_metadata: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        self._issuers = issuers
+        self._list_issuers = list_issuers
         self._scopes = scopes
-        self._find_server_metadata = find_server_metadata
         self._settings = settings
         self._others = others
+        self._find_server_metadata = find_server_metadata
 
     def __call__(self, environ: Any, start_response: StartResponse) -> Iterable[bytes]:
         path: str = environ["PATH_INFO"]
-        if path != SERVER_METADATA_PATH and not path.startswith(WELL_KNOWN):
+        is_server_metadata = path == SERVER_METADATA_PATH and self._find_server_metadata is not None
+        if not is_server_metadata and not path.startswith(WELL_KNOWN):
             return self._others(environ, start_response)
         return with_cors(environ, self.reply(environ)).send(start_response)
 
@@ -71,13 +73,14 @@ class ResourceMetadata:
             return Reply(204)
         if method not in ("GET", "HEAD"):
             return refusal(405, "this address takes GET", ("Allow", "GET, HEAD"))
-        if environ["PATH_INFO"] == SERVER_METADATA_PATH:
+        if environ["PATH_INFO"] == SERVER_METADATA_PATH and self._find_server_metadata is not None:
             return _document(self._find_server_metadata())
-        path = find_resource_path(environ["PATH_INFO"])
+        # WSGI gives each byte of a path as one character.
+        path = find_resource_path(environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace"))
         if path is None:
             return refusal(404, f"there is metadata for /mcp and /mcp/<server> only, below {WELL_KNOWN}")
         origin = find_client_origin(environ)
-        return _document(make_resource_metadata(origin, path, self._issuers, self._scopes))
+        return _document(make_resource_metadata(origin, path, self._list_issuers(origin), self._scopes))
 
 
 def find_client_origin(environ: Environ) -> str:

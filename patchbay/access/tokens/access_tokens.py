@@ -110,23 +110,27 @@ class AccessTokens:
             raise InsufficientScope(reason, challenge)
 
     def _verify(self, token: str) -> VerifiedToken:
-        if len(token) > MAX_COMPACT_CHARACTERS or not _TOKEN.fullmatch(token):
-            raise WrongToken("the token is too long, or has characters that no token has")
+        if len(token) > MAX_COMPACT_CHARACTERS:
+            raise WrongToken(f"the token has more than {MAX_COMPACT_CHARACTERS} characters")
+        digest, now = digest_token(token), self._wall_clock()
+        known = self._verified.get(digest, now)
+        if known is not None and self._keys.has(known.signing_key):
+            return known
+        if not _TOKEN.fullmatch(token):
+            raise WrongToken("the token is empty, or has characters that no token has")
         if is_signed_json(token):
-            return self._verify_signed(token)
+            verified = self._verify_signed(token, now)
+            self._verified.put(digest, verified, verified.expires + LEEWAY_SECONDS)
+            return verified
         if self._introspection is None:
             raise WrongToken("the token is no signed JSON object, and this hub does not ask its issuer about others")
         try:
-            return self._introspection.verify(token, self._wall_clock())
+            return self._introspection.verify(token, now)
         except IssuerUnavailable as problem:
             log.warning("the issuer cannot be asked about a token: %s", problem.message)
             raise IssuerUnavailable from None
 
-    def _verify_signed(self, text: str) -> VerifiedToken:
-        digest, now = digest_token(text), self._wall_clock()
-        known = self._verified.get(digest, now)
-        if known is not None and self._keys.has(known.signing_key):
-            return known
+    def _verify_signed(self, text: str, now: float) -> VerifiedToken:
         try:
             token = parse_signed_json(text)
         except Malformed as problem:
@@ -141,9 +145,7 @@ class AccessTokens:
             raise WrongToken("the issuer has no key with the id and the algorithm that the token names")
         if not key.verifies(token):
             raise WrongToken("the signature of the token is wrong")
-        verified = check_claims(token.payload, self.issuer, now, signing_key=key.thumbprint)
-        self._verified.put(digest, verified, verified.expires + LEEWAY_SECONDS)
-        return verified
+        return check_claims(token.payload, self.issuer, now, signing_key=key.thumbprint)
 
     def _check_proof(self, verified: VerifiedToken, token: str, credentials: Credentials) -> None:
         is_dpop = credentials.headers.get("authorization", "")[:5].lower() == "dpop "

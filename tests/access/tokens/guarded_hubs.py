@@ -37,5 +37,5 @@ def guard(hub: Hub, scheme: AccessTokens) -> None:
         return inner(environ, start_response)
 
     hub.app.wsgi_app = ResourceMetadata(  # type: ignore[method-assign]
-        [scheme.issuer.url], scheme.issuer.required_scopes, scheme.find_metadata, hub.settings, answer
+        lambda _: [scheme.issuer.url], scheme.issuer.required_scopes, hub.settings, answer, scheme.find_metadata
     )

@@ -29,7 +29,7 @@ function makeProvider() {
     ],
     cookies: { keys: ['a key of a test'] },
     claims: { openid: ['sub', 'name'] },
-    scopes: ['openid', 'offline_access'],
+    scopes: ['openid', 'offline_access', 'mcp:use', 'mcp:more'],
     enabledJWA: { dPoPSigningAlgValues: ['ES256', 'Ed25519'] },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, name: `Name of ${id}` }) }),
     extraTokenClaims: (_, token) => ({ groups: token.accountId ? ['research'] : ['machines'] }),

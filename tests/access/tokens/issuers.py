@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from joserfc import jws
-from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+from joserfc.jwk import ECKey, KeyParameters, OctKey, OKPKey, RSAKey
 
 from tests.checkout import ROOT
 from tests.interaction.peers import NODE, PACKAGES
@@ -30,7 +30,7 @@ KEY_COUNTER = iter(range(1, 1_000_000))
 
 def make_key(algorithm: str) -> PrivateKey:
     """A new private key for an algorithm, with an id."""
-    named = {"alg": algorithm, "use": "sig", "kid": f"key-{next(KEY_COUNTER)}"}
+    named: KeyParameters = {"alg": algorithm, "use": "sig", "kid": f"key-{next(KEY_COUNTER)}"}
     if algorithm[:2] in ("RS", "PS"):
         return RSAKey.generate_key(2048, named)
     if algorithm == "Ed25519":

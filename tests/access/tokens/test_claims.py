@@ -37,12 +37,12 @@ def test_the_principal_is_issuer_and_subject_and_not_the_token() -> None:
 
 def test_names_of_keycloak_are_read() -> None:
     found = make_principal(KEYCLOAK, Issuer(ISSUER.url, groups_claim="realm_access.roles"))
-    assert (found.name, found.agent, found.groups) == ("ann", "claude", {"research"})
+    assert (found.name, found.agent, found.groups) == ("ann", "claude", frozenset(("research",)))
 
 
 def test_names_of_entra_are_read() -> None:
     found = make_principal(ENTRA, ISSUER)
-    assert (found.name, found.agent, found.groups) == ("Ann Lee", "6731de76", {"b1c2"})
+    assert (found.name, found.agent, found.groups) == ("Ann Lee", "6731de76", frozenset(("b1c2",)))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_scopes_of_the_hub_narrow_and_scopes_of_others_do_not() -> None:
     assert make_principal(RIGHT, ISSUER).scopes is None
     assert make_principal(KEYCLOAK, ISSUER).scopes is None
     narrowed = make_principal(RIGHT | {"scope": "openid see call:notes.*"}, ISSUER)
-    assert narrowed.scopes == {"see", "call:notes.*"}
+    assert narrowed.scopes == frozenset(("see", "call:notes.*"))
     assert check_claims(KEYCLOAK, ISSUER, NOW, "key").scopes == {"openid", "mcp:use"}
 
 
