@@ -5,10 +5,14 @@ This module holds no logic of its own. Granian calls `create_app` in each worker
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from flask import Flask
 
-from patchbay.access.accounts import Accounts, has_sign_in, list_issuers
+from patchbay.access.accounts import Accounts, has_authorization_server, has_sign_in
 from patchbay.access.keys import PersonalKeys
+from patchbay.access.tokens.challenges import make_challenge
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -23,7 +27,7 @@ from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
-from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
+from patchbay.web.oauth.endpoints import OAUTH_PATHS, consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
@@ -42,7 +46,7 @@ from patchbay.web.people.account import account_blueprint
 from patchbay.web.people.browsers import Browsers
 from patchbay.web.people.invitation import invitation_blueprint
 from patchbay.web.people.people import people_blueprint
-from patchbay.web.people.sign_in import login_values, sign_in_blueprint
+from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.authentication import Authentication
@@ -50,9 +54,13 @@ from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgra
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.resource_metadata import ResourceMetadata
+from patchbay.wire.responses import StartResponse
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
+
+WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
@@ -157,8 +165,8 @@ def _with_sign_in(authentication: Authentication, accounts: Accounts, settings: 
     """Accept people who sign in at this hub, and show clients its authorization server."""
     if not has_sign_in(settings):
         return authentication
-    authentication.schemes += accounts.schemes
-    authentication.open_paths |= OPEN_PATHS
+    authentication.schemes += accounts.list_schemes(settings)
+    authentication.open_paths |= {*SIGN_IN_PATHS, *OAUTH_PATHS}
     if not has_authorization_server(settings):
         return authentication
     authentication.challenge = make_challenge

@@ -8,14 +8,17 @@ import secrets
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from argon2 import PasswordHasher
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.authentication import Credentials, authenticate
+from patchbay.access.people.passwords import Passwords
 from patchbay.access.principals import Principal
 from tests.hubs import Hub
 
@@ -30,6 +33,13 @@ def accounts_of(hub: Hub) -> Accounts:
     found = hub.app.extensions["accounts"]
     assert isinstance(found, Accounts)
     return found
+
+
+def shared_hub(folder: Path, **settings: Any) -> Hub:
+    """A hub in shared mode whose hashes of passwords take little time."""
+    hub = Hub(folder, access="shared", **settings)
+    accounts_of(hub).passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    return hub
 
 
 def make_account(hub: Hub, name: str, password: str = PASSWORD) -> None:
@@ -163,4 +173,6 @@ def challenge_of(verifier: str) -> str:
 def principal_of(hub: Hub, token: str, resource: str = f"{BASE}/mcp/echo") -> Principal | None:
     """Who sends a request with this token, as the hub sees it. Raises Unauthorized."""
     headers = {"authorization": f"Bearer {token}"}
-    return authenticate(accounts_of(hub).schemes, Credentials("POST", resource, headers, resource=resource))
+    return authenticate(
+        accounts_of(hub).list_schemes(hub.settings), Credentials("POST", resource, headers, resource=resource)
+    )

@@ -5,8 +5,6 @@ Nothing here knows HTTP. `patchbay/web/people/` and `patchbay/web/oauth/` are th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from patchbay.access.authentication import Scheme
 from patchbay.access.hub_key import load_key
 from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
@@ -20,7 +18,7 @@ from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
 from patchbay.access.people.sign_in_throttle import SignInThrottle
-from patchbay.settings import Settings
+from patchbay.settings import SHARED, Settings
 from patchbay.store import Journal
 
 
@@ -43,20 +41,17 @@ class Accounts:
         self.codes = Codes(journal)
         self.tokens = Tokens(journal, self.people, self.codes, settings.token_minutes * 60)
 
-    @property
-    def schemes(self) -> Sequence[Scheme]:
-        """The schemes that prove a person: an access token, and the session cookie."""
-        return AccessTokenScheme(self.tokens), SessionScheme(self.sessions)
+    def list_schemes(self, settings: Settings) -> list[Scheme]:
+        """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
+        sessions = SessionScheme(self.sessions)
+        return [sessions, AccessTokenScheme(self.tokens)] if has_authorization_server(settings) else [sessions]
 
 
 def has_sign_in(settings: Settings) -> bool:
-    """Whether people sign in at this hub: in every mode but the personal one."""
-    return settings.access != "personal"
+    """Whether people sign in at this hub: in shared mode."""
+    return settings.mode == SHARED
 
 
-def list_issuers(settings: Settings, base: str) -> list[str]:
-    """Return the authorization servers of the hub's resources; `base` is scheme, host and port of the hub.
-
-    An outside issuer replaces the hub's own authorization server.
-    """
-    return [base] if has_sign_in(settings) else []
+def has_authorization_server(settings: Settings) -> bool:
+    """Whether the hub issues access tokens itself: in shared mode without an outside issuer."""
+    return has_sign_in(settings) and not settings.issuer

@@ -7,23 +7,22 @@ Source: RFC 6749, section 3.3.
 
 from __future__ import annotations
 
-import re
+from patchbay.access.decisions import is_scope
+from patchbay.boot.grants import CALL, READ, SEE
 
 SCOPES = {
-    "see": "see tools, resources and prompts, and their descriptions",
-    "call": "call tools",
-    "read": "read resources and get prompts",
+    SEE: "see tools, resources and prompts, and their descriptions",
+    CALL: "call tools",
+    READ: "read resources and get prompts",
 }
 """What a client may do with each scope, for people."""
 
 MAX_SCOPES = 20
 
-_SCOPE = re.compile(rf"(?:{'|'.join(SCOPES)})(?::[A-Za-z0-9_.*?/:-]{{1,200}})?", re.ASCII)
-
 
 def parse_scopes(text: str | None) -> tuple[str, ...]:
     """Return the known scopes of a request, sorted; all actions if the request names none of them."""
-    asked = {name for name in (text or "").split() if _SCOPE.fullmatch(name)}
+    asked = {name for name in (text or "").split() if is_scope(name) and name.isascii()}
     return tuple(sorted(asked)[:MAX_SCOPES]) or tuple(SCOPES)
 
 

@@ -20,10 +20,13 @@ MAX_HASHES_AT_ONCE = 2
 
 
 class Passwords:
-    """Hashes passwords and compares them. Safe to use from many threads."""
+    """Hashes passwords and compares them. Safe to use from many threads.
 
-    def __init__(self) -> None:
-        self._hasher = PasswordHasher()
+    The default parameters are those for servers with little memory (RFC 9106, section 4, second choice).
+    """
+
+    def __init__(self, hasher: PasswordHasher | None = None) -> None:
+        self._hasher = hasher or PasswordHasher()
         self._slots = threading.BoundedSemaphore(MAX_HASHES_AT_ONCE)
         self._unknown = ""
         self._lock = threading.Lock()

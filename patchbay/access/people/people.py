@@ -14,7 +14,7 @@ from collections.abc import Callable
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
+from patchbay.access.principals import is_reserved_id
 from patchbay.access.records import Records, Write, write_records
 from patchbay.errors import InvalidParams, StaleUpdate
 from patchbay.store import Journal
@@ -26,7 +26,6 @@ MAX_PEOPLE = 10_000
 MAX_SESSIONS, MAX_CLIENTS, MAX_PASSKEYS = 20, 50, 10
 """Entries of each kind in one account, at most; a new session or client ends the oldest."""
 
-RESERVED_NAMES = frozenset((LOCAL_ID, OPERATOR_ID))
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._+@-]{0,62}[a-z0-9])?", re.ASCII)
 
 
@@ -203,6 +202,6 @@ def parse_name(text: str) -> str:
             f"{text[:64]!r} cannot be the name of an account: expected 1 to 64 letters, digits and . _ + @ -,"
             " with a letter or digit at both ends, such as ann or ann@example.org"
         )
-    if name in RESERVED_NAMES:
+    if is_reserved_id(name):
         raise InvalidParams(f"the name {name!r} belongs to the hub itself: choose another one")
     return name

@@ -212,7 +212,7 @@ SCHEMAS: dict[str, Schema] = {
     "Operator": object_of(
         operator=FLAG,
         how=one_of("", "session", "token"),
-        access=one_of("personal", "open"),
+        access=one_of("personal", "shared", "open"),
         person=nullable(TEXT),
         sign_in=FLAG,
         passkeys=FLAG,

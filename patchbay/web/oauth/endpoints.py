@@ -13,12 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
 
-from patchbay.access.accounts import Accounts
+from patchbay.access.accounts import Accounts, has_authorization_server
 from patchbay.access.oauth.clients import AUTH_METHODS, GRANT_TYPES, REGISTRATION_SECONDS, BadClientMetadata
 from patchbay.access.oauth.scopes import SCOPES
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse
+from patchbay.settings import Settings
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.oauth.authorization_server import HubServer
 from patchbay.web.oauth.consent import Consent
@@ -36,7 +38,7 @@ MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS = 60, 60.0
 
 MAX_TRACKED_ADDRESSES = 4096
 
-OPEN_PATHS = (*METADATA_PATHS, "/oauth/authorize", "/oauth/token", "/oauth/register", "/oauth/revoke", "/oauth/jwks")
+OAUTH_PATHS = (*METADATA_PATHS, "/oauth/authorize", "/oauth/token", "/oauth/register", "/oauth/revoke", "/oauth/jwks")
 """The paths that need no principal: they prove the sender themselves."""
 
 
@@ -148,7 +150,7 @@ def consent_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blu
     """The routes of the page on which a person approves a client."""
     consent = Consent(site, accounts, browsers)
     pages = Blueprint("consent", __name__)
-    pages.before_request(lambda: check_sign_in(site.settings))
+    pages.before_request(lambda: check_authorization_server(site.settings))
     pages.add_url_rule("/oauth/authorize", "authorize", consent.show)
     pages.add_url_rule("/oauth/authorize", "decide", consent.decide, methods=["POST"])
     return pages
@@ -158,7 +160,7 @@ def oauth_blueprint(site: Site, accounts: Accounts) -> Blueprint:
     """The routes of the authorization server for programs."""
     endpoints = _Endpoints(accounts)
     routes = Blueprint("oauth", __name__)
-    routes.before_request(lambda: check_sign_in(site.settings))
+    routes.before_request(lambda: check_authorization_server(site.settings))
     routes.after_request(_add_cors)
     routes.register_error_handler(PatchbayError, _answer_error)
     routes.add_url_rule(METADATA_PATHS[0], "metadata", endpoints.metadata)
@@ -168,6 +170,13 @@ def oauth_blueprint(site: Site, accounts: Accounts) -> Blueprint:
     routes.add_url_rule("/oauth/token", "token", endpoints.token, methods=["POST"])
     routes.add_url_rule("/oauth/revoke", "revoke", endpoints.revoke, methods=["POST"])
     return routes
+
+
+def check_authorization_server(settings: Settings) -> None:
+    """Raise NotFound (404) when an outside issuer replaces the hub's authorization server, or in another mode."""
+    check_sign_in(settings)
+    if not has_authorization_server(settings):
+        raise NotFound("An authorization server outside this hub issues its tokens.")
 
 
 def _answer_error(problem: PatchbayError) -> Response:

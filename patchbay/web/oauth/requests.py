@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from authlib.oauth2.rfc6749 import OAuth2Payload, OAuth2Request
 from flask import request
 
-from patchbay.access.oauth.scopes import SCOPES
+from patchbay.access.decisions import is_scope
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import FORM
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
@@ -45,7 +45,7 @@ class HubRequest(OAuth2Request):  # type: ignore[misc]
         super().__init__(method, _SECURE_URI, headers=headers)
         known = dict(values)
         if "scope" in known:
-            known["scope"] = " ".join(name for name in known["scope"].split() if name.partition(":")[0] in SCOPES)
+            known["scope"] = " ".join(filter(is_scope, known["scope"].split()))
         self.payload = _Payload(known)
 
     @property

@@ -24,6 +24,12 @@ from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.site import Site
 from patchbay.wire.security import check_same_origin
 
+SIGN_IN_PATHS = (
+    *("/login/password", "/login/passkey", "/logout/person"),
+    *("/invitation", "/invitation/passkey"),
+)
+"""The paths that need no principal: they prove the sender themselves."""
+
 
 class WrongPassword(Refused):
     """The name or the password is wrong. The message does not say which."""
@@ -126,7 +132,7 @@ def login_values(site: Site, browsers: Browsers) -> dict[str, Any]:
     return {
         "operator": proof.is_operator,
         "how": proof.how,
-        "access": site.settings.access,
+        "access": site.settings.mode,
         "person": found[0].name if found is not None else None,
         "sign_in": has_sign_in(site.settings),
         "passkeys": has_sign_in(site.settings) and bool(passkey_host(request.host)),
@@ -134,11 +140,9 @@ def login_values(site: Site, browsers: Browsers) -> dict[str, Any]:
 
 
 def check_sign_in(settings: Settings) -> None:
-    """Raise NotFound (404) when the hub is in personal mode, where people do not sign in."""
+    """Raise NotFound (404) when the hub is not in shared mode, so that people do not sign in."""
     if not has_sign_in(settings):
-        raise NotFound(
-            "This hub serves only its own machine, so that people do not sign in: start it with --access shared."
-        )
+        raise NotFound("People do not sign in at this hub, because it is not shared: start it with --access shared.")
 
 
 def sign_in_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:

@@ -22,13 +22,14 @@ from tests.signing_in import (
     answer_of,
     hidden_fields,
     principal_of,
+    shared_hub,
     signed_in,
 )
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("hub"), access="open")
+    hub = shared_hub(tmp_path_factory.mktemp("hub"))
     yield hub
     hub.close()
 
