@@ -5,10 +5,15 @@ This module holds no logic of its own. Granian calls `create_app` in each worker
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from flask import Flask
 
+from patchbay.access.accounts import Accounts, has_authorization_server, has_sign_in
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
@@ -24,6 +29,7 @@ from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.oauth.endpoints import OAUTH_PATHS, consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
@@ -38,6 +44,11 @@ from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
+from patchbay.web.people.account import account_blueprint
+from patchbay.web.people.browsers import Browsers
+from patchbay.web.people.invitation import invitation_blueprint
+from patchbay.web.people.people import people_blueprint
+from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.authentication import Authentication
@@ -46,9 +57,12 @@ from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
 from patchbay.wire.resource_metadata import ResourceMetadata
+from patchbay.wire.responses import StartResponse
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
+
+WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
@@ -73,9 +87,11 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions["site"] = site
     app.extensions["guests"] = guests
+    _add_sign_in(app, site)
     _add_pages(app, site, dispatcher, drain)
     authentication = _over_http(app, site, dispatcher, drain)
-    app.wsgi_app = authentication if issuer is None else _with_issuer(authentication, issuer, site)  # type: ignore[method-assign]
+    with_sign_in = _with_sign_in(authentication, site, app.extensions["accounts"], issuer)
+    app.wsgi_app = with_sign_in  # type: ignore[method-assign]
     return app
 
 
@@ -85,7 +101,6 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     add_security(app, site.settings)
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
-    app.register_blueprint(operator_blueprint(site))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
@@ -103,6 +118,20 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
     add_json_addresses(app)
+
+
+def _add_sign_in(app: Flask, site: Site) -> None:
+    """Register the blueprints with which people sign in, and let clients act for them."""
+    accounts = Accounts(site.settings, site.catalogue.store.journal)
+    browsers = Browsers(accounts, site.settings)
+    app.extensions["accounts"] = accounts
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers))
+    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(consent_blueprint(site, accounts, browsers))
+    app.register_blueprint(oauth_blueprint(site, accounts))
 
 
 def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> Authentication:
@@ -135,7 +164,22 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     return authentication
 
 
-def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
+def _with_sign_in(authentication: Authentication, site: Site, accounts: Accounts, issuer: Issuer | None) -> WsgiApp:
+    """Accept people who sign in at this hub or at an outside issuer, and show clients the authorization server."""
+    settings = site.settings
+    if has_sign_in(settings):
+        authentication.schemes += accounts.list_schemes(settings)
+        authentication.open_paths |= set(SIGN_IN_PATHS)
+    if issuer is not None:
+        return _with_issuer(authentication, site, issuer)
+    if not has_authorization_server(settings):
+        return authentication
+    authentication.open_paths |= set(OAUTH_PATHS)
+    authentication.challenge = make_challenge
+    return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
+
+
+def _with_issuer(authentication: Authentication, site: Site, issuer: Issuer) -> ResourceMetadata:
     """Accept the access tokens of an outside issuer, and show clients where it is."""
     tokens = AccessTokens(issuer, site.catalogue.store.journal)
     authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it

@@ -85,6 +85,18 @@ class Settings:
         " and there is no issuer, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
+    token_minutes: float = _setting(
+        15.0,
+        "How long an access token that this hub issues is valid; clients refresh it by themselves.",
+        "minutes",
+        least=0.01,
+        most=1440,
+    )
+    client_hosts: tuple[str, ...] = _setting(
+        (),
+        "Hosts that the metadata documents of clients may be at although their addresses are not public,"
+        " comma-separated.",
+    )
     log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
     timeout: float = _setting(30.0, "How long a call may take unless its server sets another time.", "seconds")
@@ -174,19 +186,13 @@ class Settings:
         " comma-separated.",
     )
     issuer: str = _setting(
-        "",
-        "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it; empty"
-        " for no outside issuer.",
+        "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
     )
     issuer_hosts: tuple[str, ...] = _setting(
-        (),
-        "Hosts that the issuer's metadata may name although their addresses are not public or their URLs not https,"
-        " comma-separated.",
+        (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
     )
     audiences: tuple[str, ...] = _setting(
-        (),
-        "Audiences of tokens that the hub accepts besides its own URLs, for issuers that cannot put a URL into a token;"
-        " comma-separated.",
+        (), "Audiences of tokens that the hub accepts besides its own URLs, comma-separated."
     )
     required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, comma-separated.")
     groups_claim: str = _setting(

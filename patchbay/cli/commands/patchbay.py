@@ -39,6 +39,14 @@ HUB = {
         "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
+    "invite": LateCommand(
+        "patchbay.cli.commands.people:invite_command",
+        "Print a link with which the person NAME makes an account.",
+    ),
+    "people": LateCommand(
+        "patchbay.cli.commands.people:people",
+        "List or remove the accounts of people.",
+    ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
         "Delete the contents of the data folder that nothing refers to, and give their space back.",
