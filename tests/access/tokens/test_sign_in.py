@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
 from tests.interaction.peers import NODE, PACKAGES, texts
-from tests.interaction.programs import plain_environment, running_hub
+from tests.interaction.programs import Hub, plain_environment, running_hub
 
 pytestmark = [pytest.mark.node, pytest.mark.process]
 
@@ -67,14 +68,19 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def url(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def hub(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub of two worker processes that takes the tokens of the issuer."""
     folder = tmp_path_factory.mktemp("hub")
     (folder / "echo.py").write_text('def echo(text: str) -> str:\n    """Echo."""\n    return text\n')
     options = ["--workers", "2", "--issuer", issuer.url, "--required-scopes", "mcp:use"]
     with running_hub(folder / "hub", [folder / "echo.py"], options=options) as hub:
-        yield hub.url
+        yield hub
         assert "eyJ" not in hub.log.read_text("utf-8"), "a token is in the log"
+
+
+@pytest.fixture(scope="module")
+def url(hub: Hub) -> str:
+    return hub.url
 
 
 @asynccontextmanager
@@ -191,3 +197,19 @@ def test_pages_and_programs_get_what_a_token_for_the_hub_allows(url: str, issuer
         token = {"Authorization": f"Bearer {issuer.mint(audience)}"}
         found = httpx2.get(url + path, headers=headers | token, follow_redirects=True)
         assert (found.status_code == 401) is (status == 401), (path, audience, found.text)
+
+
+def test_a_stream_that_an_older_token_opened_goes_on_after_a_refresh(hub: Hub, issuer: Issuer) -> None:
+    endpoint, definition = hub.endpoint("echo"), hub.servers / "echo.py"
+    older, newer = (
+        {"Authorization": f"Bearer {issuer.mint(endpoint, jti=id, exp=int(time.time()) + seconds)}"}
+        for id, seconds in (("1", 60), ("2", 600))
+    )
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    session = {"Mcp-Session-Id": send(endpoint, "initialize", older, hello).headers["mcp-session-id"]}
+    head = {"Accept": "text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    with httpx2.stream("GET", endpoint, headers=head | older | session, timeout=60) as stream:
+        assert stream.status_code == 200
+        assert send(endpoint, "ping", newer | session).status_code == 200
+        definition.write_text(definition.read_text() + '\ndef more() -> str:\n    """More."""\n    return "more"\n')
+        assert any("tools/list_changed" in line for line in stream.iter_lines())
