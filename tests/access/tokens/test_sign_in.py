@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from patchbay.client.addresses.targets import Http
+from patchbay.client.auth.methods import BrowserSignIn
+from patchbay.client.auth.token_files import TokenFile
+from patchbay.client.connection.connection import Connection
 from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
@@ -213,3 +218,24 @@ def test_a_stream_that_an_older_token_opened_goes_on_after_a_refresh(hub: Hub, i
         assert send(endpoint, "ping", newer | session).status_code == 200
         definition.write_text(definition.read_text() + '\ndef more() -> str:\n    """More."""\n    return "more"\n')
         assert any("tools/list_changed" in line for line in stream.iter_lines())
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_this_projects_own_client_signs_in_with_a_token_that_is_bound_to_its_key(
+    url: str, issuer: Issuer, era: Any, tmp_path: Path
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def open_browser(page: str) -> None:
+        callback = parse_qs(urlsplit(page).query)["redirect_uri"][0]
+        threads.append(threading.Thread(target=lambda: httpx2.get(sign_in(page, "ann", callback), timeout=60)))
+        threads[-1].start()
+
+    signin = BrowserSignIn(tmp_path, open_browser, issuer=issuer.url)
+    target = Http(f"{url}/mcp/echo", issuer=issuer.url)
+    with Connection.open(target, era=era, signin=signin, start_timeout=60) as client:
+        for number in range(3):
+            assert client.call_tool("echo", {"text": str(number)})["content"][0]["text"] == str(number)
+    for thread in threads:
+        thread.join()
+    assert TokenFile(tmp_path, target.url).get_proof()[1], "the token is not bound to a key"
