@@ -21,6 +21,8 @@ from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
+from patchbay.web.access.grants import grants_blueprint
+from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
@@ -82,7 +84,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
     guests = InspectedServers(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
-    app.extensions["site"] = site
+    app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
     app.extensions["guests"] = guests
     _add_sign_in(app, site)
     _add_pages(app, site, dispatcher, drain)
@@ -114,6 +116,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(metrics_blueprint(site, dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
+    app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
+    app.register_blueprint(grants_blueprint(site))
     add_json_addresses(app)
 
 
@@ -147,7 +151,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
-    keys = PersonalKeys(site.catalogue.store)
+    keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
     authentication = Authentication(
         with_mcp,
@@ -157,7 +161,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
         operators.is_operator,
         operators.count_wrong_token,
     )
-    app.extensions |= {"authentication": authentication, "keys": keys}
+    app.extensions["authentication"] = authentication
     return authentication
 
 
