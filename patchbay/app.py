@@ -12,7 +12,9 @@ from flask import Flask
 
 from patchbay.access.accounts import Accounts, has_authorization_server, has_sign_in
 from patchbay.access.keys import PersonalKeys
+from patchbay.access.tokens.access_tokens import AccessTokens
 from patchbay.access.tokens.challenges import make_challenge
+from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -72,6 +74,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     """
     settings = settings or Settings.load()
     check_exposure(settings)
+    issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.left, hosts)
     catalogue = dispatcher.services.catalogue
@@ -89,8 +92,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     _add_sign_in(app, site)
     _add_pages(app, site, dispatcher, drain)
     authentication = _over_http(app, site, dispatcher, drain)
-    with_sign_in = _with_sign_in(authentication, app.extensions["accounts"], settings)
-    app.wsgi_app = with_sign_in  # type: ignore[method-assign]
+    app.wsgi_app = _with_sign_in(authentication, app.extensions["accounts"], site, issuer)  # type: ignore[assignment,method-assign]
     return app
 
 
@@ -165,13 +167,25 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     return authentication
 
 
-def _with_sign_in(authentication: Authentication, accounts: Accounts, settings: Settings) -> WsgiApp:
-    """Accept people who sign in at this hub, and show clients its authorization server."""
-    if not has_sign_in(settings):
-        return authentication
-    authentication.schemes += accounts.list_schemes(settings)
-    authentication.open_paths |= {*SIGN_IN_PATHS, *OAUTH_PATHS}
+def _with_sign_in(authentication: Authentication, accounts: Accounts, site: Site, issuer: Issuer | None) -> WsgiApp:
+    """Accept people who sign in at this hub, and show clients where they get access tokens."""
+    settings = site.settings
+    if has_sign_in(settings):
+        authentication.schemes += accounts.list_schemes(settings)
+        authentication.open_paths |= {*SIGN_IN_PATHS, *OAUTH_PATHS}
+    if issuer is not None:
+        return _with_issuer(authentication, issuer, site)
     if not has_authorization_server(settings):
         return authentication
     authentication.challenge = make_challenge
     return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
+
+
+def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
+    """Accept the access tokens of an outside issuer, and show clients where it is."""
+    tokens = AccessTokens(issuer, site.catalogue.store.journal)
+    authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
+    authentication.challenge = tokens.challenge
+    return ResourceMetadata(
+        lambda _: [issuer.url], issuer.required_scopes, site.settings, authentication, tokens.find_metadata
+    )

@@ -81,8 +81,8 @@ class Settings:
     access: str = _setting(
         "auto",
         "Who may see servers and call tools: everybody on this machine (personal), callers that sign in (shared), or"
-        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only,"
-        " else shared.",
+        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only"
+        " and there is no issuer, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
     token_minutes: float = _setting(
@@ -266,7 +266,7 @@ class Settings:
         """The mode of access: PERSONAL, SHARED or OPEN."""
         if self.access != "auto":
             return self.access
-        return PERSONAL if self.is_loopback_only else SHARED
+        return PERSONAL if self.is_loopback_only and not self.issuer else SHARED
 
     def folder_of(self, server: str, configured: str | None = None) -> Path:
         """Return the folder for the files of a server. The folder may not exist yet.

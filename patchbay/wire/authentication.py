@@ -23,6 +23,7 @@ from patchbay.settings import OPEN, PERSONAL, SHARED, Settings, authority, is_lo
 from patchbay.web.site import wants_html
 from patchbay.wire.cors import with_cors
 from patchbay.wire.request_checks import check_head
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin, check_same_origin
 
@@ -148,8 +149,9 @@ class Authentication:
         """Return the principal that the credentials prove. Raises Unauthorized, InsufficientScope, Refused."""
         try:
             principal = authenticate(self.schemes, credentials)
-        except Unauthorized:
-            self._count_wrong_token(credentials.address)
+        except Unauthorized as problem:
+            if problem.is_guess:
+                self._count_wrong_token(credentials.address)
             raise
         by_cookie = principal is not None and credentials.token is None
         if by_cookie and (environ["REQUEST_METHOD"] not in ("GET", "HEAD") or "HTTP_UPGRADE" in environ):
@@ -166,9 +168,7 @@ def credentials_of(environ: Mapping[str, Any]) -> Credentials:
     """Return what a request carries to prove its sender."""
     headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
     path: str = environ["PATH_INFO"]
-    scheme = headers.get("x-forwarded-proto", "").lower()
-    scheme = scheme if scheme in ("http", "https") else environ["wsgi.url_scheme"]
-    url = f"{scheme}://{environ.get('HTTP_HOST', '')}{quote(path, safe='/:@!$&()*+,;=~')}"
+    url = find_client_origin(environ) + quote(path, safe="/:@!$&()*+,;=~")
     return Credentials(
         method=environ["REQUEST_METHOD"],
         url=url,

@@ -91,7 +91,7 @@ def find_client_origin(environ: Environ) -> str:
     """
     forwarded = environ.get("HTTP_X_FORWARDED_PROTO", "").partition(",")[0].strip().lower()
     scheme = forwarded if forwarded in ("http", "https") else environ["wsgi.url_scheme"]
-    return get_origin(f"{scheme}://{environ['HTTP_HOST']}")
+    return get_origin(f"{scheme}://{environ.get('HTTP_HOST', '')}")
 
 
 def _document(value: dict[str, Any]) -> Reply:

@@ -48,6 +48,12 @@ METADATA_SECONDS = 3600.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
+class RefusedToken(Unauthorized):
+    """An access token that is not valid here, or no longer."""
+
+    is_guess = False
+
+
 class AccessTokens:
     """A Scheme for the tokens of one issuer. `journal` is that of the store, which all workers share.
 
@@ -88,7 +94,7 @@ class AccessTokens:
             challenge = make_challenge(
                 credentials, self.issuer.required_scopes, problem.error, problem.message, is_dpop
             )
-            raise Unauthorized(problem.message, challenge) from None
+            raise RefusedToken(problem.message, challenge) from None
         self._check_scopes(verified, credentials)
         return verified.principal
 

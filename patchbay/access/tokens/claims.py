@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.access.principals import Principal
+from patchbay.access.decisions import is_scope
+from patchbay.access.principals import Principal, is_reserved_id
 from patchbay.access.tokens.audiences import list_audiences, normalize_audience
 from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.problems import WrongToken
@@ -176,7 +177,8 @@ def _read_groups(claims: Claims, name: str) -> frozenset[str]:
         inner = below
     if inner.get(key) is None:
         return frozenset()
-    return frozenset(_list_texts(inner, key, MAX_GROUPS, may_be_empty=True))
+    # A grant to the operator or to a key is not for a group that happens to have this name.
+    return frozenset(one for one in _list_texts(inner, key, MAX_GROUPS, may_be_empty=True) if not is_reserved_id(one))
 
 
 def _list_texts(claims: Claims, name: str, most: int, may_be_empty: bool = False) -> list[str]:
@@ -196,11 +198,6 @@ def _read_text(claims: Claims, name: str) -> str:
     if not isinstance(found, str) or len(found) > MAX_NAME_CHARACTERS or not found.isprintable():
         raise WrongToken(f"the claim {name} is no text of at most {MAX_NAME_CHARACTERS} printable characters")
     return found
-
-
-def is_scope(text: str) -> bool:
-    """TEMPORARY until acore is merged."""
-    return text.partition(":")[0] in ("see", "call", "read")
 
 
 def _fail(reason: str) -> str:

@@ -46,6 +46,7 @@ HUB = {
     "people": LateCommand(
         "patchbay.cli.commands.people:people",
         "List or remove the accounts of people.",
+    ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
         "Personal keys: make, list and revoke the keys of programs that use a shared hub.",

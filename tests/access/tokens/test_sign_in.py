@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -17,17 +18,12 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
-from werkzeug.serving import make_server
 
-from patchbay.access.tokens.access_tokens import AccessTokens
-from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
 from tests.access.tokens.browsers import sign_in
-from tests.access.tokens.guarded_hubs import guard
-from tests.access.tokens.issuers import Issuer
+from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
-from tests.hubs import Hub
 from tests.interaction.peers import NODE, PACKAGES, texts
-from tests.interaction.programs import plain_environment
+from tests.interaction.programs import plain_environment, running_hub
 
 pytestmark = [pytest.mark.node, pytest.mark.process]
 
@@ -72,18 +68,13 @@ class Person:
 
 @pytest.fixture(scope="module")
 def url(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    hub = Hub(
-        tmp_path_factory.mktemp("hub"), {"echo.py": 'def echo(text: str) -> str:\n    """Echo."""\n    return text'}
-    )
-    guard(hub, AccessTokens(OutsideIssuer(issuer.url, required_scopes=("mcp:use",)), hub.catalogue.store.journal))
-    server = make_server("127.0.0.1", 0, hub.app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    hub.close()
+    """A hub of two worker processes that takes the tokens of the issuer."""
+    folder = tmp_path_factory.mktemp("hub")
+    (folder / "echo.py").write_text('def echo(text: str) -> str:\n    """Echo."""\n    return text\n')
+    options = ["--workers", "2", "--issuer", issuer.url, "--required-scopes", "mcp:use"]
+    with running_hub(folder / "hub", [folder / "echo.py"], options=options) as hub:
+        yield hub.url
+        assert "eyJ" not in hub.log.read_text("utf-8"), "a token is in the log"
 
 
 @asynccontextmanager
@@ -153,3 +144,50 @@ def test_a_session_survives_refreshed_tokens(url: str) -> None:
 
     assert len(set(asyncio.run(call_often()))) == 4
     assert len(person.pages) == 1
+
+
+def send(endpoint: str, method: str, headers: dict[str, str], params: dict[str, Any] | None = None) -> httpx2.Response:
+    """One request on a connection of its own, as the revision 2025-11-25 sends it."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+    known = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    return httpx2.post(endpoint, json=message, headers=known | headers, timeout=60)
+
+
+def test_a_session_belongs_to_the_principal_and_not_to_the_token(url: str, issuer: Issuer) -> None:
+    endpoint = f"{url}/mcp/echo"
+    ann, again, ben = (
+        {"Authorization": f"Bearer {issuer.mint(endpoint, sub=subject, jti=id)}"}
+        for subject, id in (("ann", "1"), ("ann", "2"), ("ben", "3"))
+    )
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    session = {"Mcp-Session-Id": send(endpoint, "initialize", ann, hello).headers["mcp-session-id"]}
+    assert send(endpoint, "ping", ann | session).status_code == 200
+    assert send(endpoint, "ping", again | session).status_code == 200
+    assert send(endpoint, "ping", ben | session).status_code == 404
+
+
+def test_of_many_requests_with_one_proof_to_two_workers_one_is_served(url: str, issuer: Issuer) -> None:
+    endpoint, sender = f"{url}/mcp/echo", DpopClient()
+    token = issuer.get_token(endpoint, dpop=sender)
+    for _ in range(3):
+        headers = {"Authorization": f"DPoP {token}", "DPoP": sender.prove("POST", endpoint, token)}
+        with ThreadPoolExecutor(8) as threads:
+            answers = [threads.submit(send, endpoint, "ping", headers) for _ in range(8)]
+            statuses = [answer.result().status_code for answer in answers]
+        assert sorted(statuses) == [200] + [401] * 7
+
+
+def test_expired_tokens_are_not_counted_as_guesses_of_a_secret(url: str, issuer: Issuer) -> None:
+    endpoint = f"{url}/mcp/echo"
+    expired = {"Authorization": f"Bearer {issuer.mint(endpoint, exp=1)}"}
+    assert {send(endpoint, "ping", expired).status_code for _ in range(30)} == {401}
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp", "/search?q=a", "/activity", "/mcp/meta/echo"])
+def test_pages_and_programs_get_what_a_token_for_the_hub_allows(url: str, issuer: Issuer, path: str) -> None:
+    headers = {"Accept": "application/json, text/event-stream;q=0.1"}
+    assert httpx2.get(url + path, headers=headers).status_code == 401
+    for audience, status in ((f"{url}/mcp", 200), (f"{url}/mcp/echo", 401)):
+        token = {"Authorization": f"Bearer {issuer.mint(audience)}"}
+        found = httpx2.get(url + path, headers=headers | token, follow_redirects=True)
+        assert (found.status_code == 401) is (status == 401), (path, audience, found.text)

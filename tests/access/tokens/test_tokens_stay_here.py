@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 from werkzeug.serving import make_server
 
-from patchbay.access.tokens.access_tokens import AccessTokens
-from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
-from tests.access.tokens.guarded_hubs import guard
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.hubs import Hub
 from tests.waiting import until
@@ -70,8 +67,8 @@ def test_a_token_is_not_passed_on_not_shown_to_tools_not_logged_and_not_stored(
     issuer: Issuer, upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mount = json.dumps({"kind": "upstream", "address": f"{upstream.url}/mcp/echo"})
-    hub = Hub(tmp_path / "hub", {"nosy.py": NOSY, "far.json": mount}, store="sqlite", activity_contents="keep")
-    guard(hub, AccessTokens(OutsideIssuer(issuer.url), hub.catalogue.store.journal))
+    files = {"nosy.py": NOSY, "far.json": mount}
+    hub = Hub(tmp_path / "hub", files, store="sqlite", activity_contents="keep", issuer=issuer.url)
     sender, told = DpopClient(), []
     with caplog.at_level(logging.DEBUG):
         for server, tool, arguments in (("nosy", "nosy", {}), ("far", "echo", {"text": "hello"})):

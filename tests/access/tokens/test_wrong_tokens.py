@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from patchbay.access.tokens.access_tokens import AccessTokens
-from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
-from tests.access.tokens.guarded_hubs import guard
 from tests.access.tokens.issuers import Issuer
 from tests.access.tokens.wrong_tokens import PROOFS, RESOURCE, SENDER, TOKENS, Case, Headers, bearer, now
 from tests.hubs import Answer, Hub
@@ -23,8 +21,7 @@ ECHO = 'def echo(text: str) -> str:\n    """Echo."""\n    return text'
 
 @pytest.fixture(scope="module")
 def hub(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("hub"), {"echo.py": ECHO})
-    guard(hub, AccessTokens(OutsideIssuer(issuer.url, required_scopes=("mcp:use",)), hub.catalogue.store.journal))
+    hub = Hub(tmp_path_factory.mktemp("hub"), {"echo.py": ECHO}, issuer=issuer.url, required_scopes=("mcp:use",))
     yield hub
     hub.close()
 
@@ -106,13 +103,13 @@ def test_a_proof_is_valid_once_for_all_workers(hub: Hub, issuer: Issuer) -> None
     token = issuer.get_token(RESOURCE, dpop=SENDER)
     headers = {"Authorization": f"DPoP {token}", "DPoP": SENDER.prove("POST", RESOURCE, token)}
     assert ask(hub, headers).status == 200
-    inner = hub.app.wsgi_app
+    schemes = hub.app.extensions["authentication"].schemes
+    own = schemes.pop()
     try:
-        other_worker = AccessTokens(OutsideIssuer(issuer.url), hub.catalogue.store.journal)
-        guard(hub, other_worker)
+        schemes.append(AccessTokens(own.issuer, hub.catalogue.store.journal))
         found = parameters(ask(hub, headers).headers["WWW-Authenticate"])
     finally:
-        hub.app.wsgi_app = inner  # type: ignore[method-assign]
+        schemes[-1] = own
     assert found["error"] == "invalid_dpop_proof"
     assert "used before" in found["error_description"]
 
