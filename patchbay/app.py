@@ -23,6 +23,8 @@ from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
+from patchbay.web.access.grants import grants_blueprint
+from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
@@ -85,13 +87,12 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
     guests = InspectedServers(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
-    app.extensions["site"] = site
+    app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
     app.extensions["guests"] = guests
     _add_sign_in(app, site)
     _add_pages(app, site, dispatcher, drain)
     authentication = _over_http(app, site, dispatcher, drain)
-    with_sign_in = _with_sign_in(authentication, site, app.extensions["accounts"], issuer)
-    app.wsgi_app = with_sign_in  # type: ignore[method-assign]
+    app.wsgi_app = _with_sign_in(authentication, app.extensions["accounts"], site, issuer)  # type: ignore[assignment,method-assign]
     return app
 
 
@@ -117,6 +118,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(metrics_blueprint(site, dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
+    app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
+    app.register_blueprint(grants_blueprint(site))
     add_json_addresses(app)
 
 
@@ -150,7 +153,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
-    keys = PersonalKeys(site.catalogue.store)
+    keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
     authentication = Authentication(
         with_mcp,
@@ -160,18 +163,18 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
         operators.is_operator,
         operators.count_wrong_token,
     )
-    app.extensions |= {"authentication": authentication, "keys": keys}
+    app.extensions["authentication"] = authentication
     return authentication
 
 
-def _with_sign_in(authentication: Authentication, site: Site, accounts: Accounts, issuer: Issuer | None) -> WsgiApp:
-    """Accept people who sign in at this hub or at an outside issuer, and show clients the authorization server."""
+def _with_sign_in(authentication: Authentication, accounts: Accounts, site: Site, issuer: Issuer | None) -> WsgiApp:
+    """Accept people who sign in at this hub, and show clients where they get access tokens."""
     settings = site.settings
     if has_sign_in(settings):
         authentication.schemes += accounts.list_schemes(settings)
         authentication.open_paths |= set(SIGN_IN_PATHS)
     if issuer is not None:
-        return _with_issuer(authentication, site, issuer)
+        return _with_issuer(authentication, issuer, site)
     if not has_authorization_server(settings):
         return authentication
     authentication.open_paths |= set(OAUTH_PATHS)
@@ -179,7 +182,7 @@ def _with_sign_in(authentication: Authentication, site: Site, accounts: Accounts
     return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
 
 
-def _with_issuer(authentication: Authentication, site: Site, issuer: Issuer) -> ResourceMetadata:
+def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
     """Accept the access tokens of an outside issuer, and show clients where it is."""
     tokens = AccessTokens(issuer, site.catalogue.store.journal)
     authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import orjson
@@ -42,6 +43,8 @@ KEPT_USE_SECONDS = 400 * 24 * 3600.0
 
 MAX_KEYS = 10_000
 """Keys of one hub that are not revoked, at most."""
+
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 
@@ -162,6 +165,10 @@ class PersonalKeys:
         self._look()
         # A hash is looked up, not a key: the time of the lookup says nothing about any key.
         key = self._by_digest.get(digest)
+        if key is None:  # another process may have made it just now
+            with self._lock:
+                self._read()
+            key = self._by_digest.get(digest)
         return None if key is None or key.is_expired(self._clock()) else key
 
     def _look(self) -> None:
@@ -201,6 +208,23 @@ class PersonalKeys:
     def _last_use(self, name: str) -> float | None:
         newest = self._journal.tail(KEY_USES + name, 1)
         return newest[0].at if newest else None
+
+
+def parse_expiry(text: str | None, now: float) -> float | None:
+    """Return the Unix time of an expiry: a time from now on such as `90d`, `12h`, `30m`, or an ISO 8601 date or time.
+
+    A time without an offset is in UTC. None stays None. Raises InvalidParams.
+    """
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1:]
+    if unit in UNIT_SECONDS and number.isascii() and number.isdigit() and len(number) < 8:
+        return now + int(number) * UNIT_SECONDS[unit]
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as problem:
+        raise InvalidParams(f"expected a time such as 90d, 12h or 2027-01-31; got {text!r:.60}") from problem
 
 
 def _apply(keys: dict[str, Key], data: bytes) -> None:

@@ -39,7 +39,7 @@ from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.respawning import Supervisor
 from patchbay.serving.slow_clients import AtWork, SlowClientWatch
 from patchbay.serving.sockets import return_large_blocks
-from patchbay.settings import OPEN, Settings, forget_request_variables
+from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.wire.front.front import Front
 from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
@@ -243,6 +243,11 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
     """Print how to log in, and the token itself if it is not in a file."""
     if settings.mode == OPEN:
         log.warning("everyone who can reach this hub can read its pages and call its tools (--access open)")
+    if settings.mode == SHARED:
+        say(
+            "This hub is shared: each caller signs in. `patchbay key new NAME` makes a key for a program. To make keys"
+            f" and grants on pages, log in with the link below and open {hub_url(settings)}/access"
+        )
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
         say(f"The operator's token, shown only now: {operators.token.kept()}")

@@ -47,6 +47,10 @@ HUB = {
         "patchbay.cli.commands.people:people",
         "List or remove the accounts of people.",
     ),
+    "key": LateCommand(
+        "patchbay.cli.commands.key:key_command",
+        "Personal keys: make, list and revoke the keys of programs that use a shared hub.",
+    ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
         "Delete the contents of the data folder that nothing refers to, and give their space back.",

@@ -177,6 +177,20 @@ SCHEMAS: dict[str, Schema] = {
         old=TEXT, new=TEXT, roots=FLAG, differences=array_of(_DIFFERENCE), contents=nullable(_COMPARISON)
     ),
     "Revoked": object_of(revocations=array_of(object_of(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
+    "Access": object_of(source=TEXT, cid=nullable(TEXT), problem=nullable(TEXT), preview=nullable({"type": "object"})),
+    "Keys": object_of(
+        keys=array_of(
+            object_of(
+                name=TEXT,
+                principal=TEXT,
+                grants=nullable(array_of(TEXT)),
+                made=UNIX,
+                expires=nullable(UNIX),
+                expired=FLAG,
+                used=nullable(UNIX),
+            )
+        )
+    ),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),

@@ -93,6 +93,8 @@ class _Views:
 
     def _existing(self, name: str) -> DefinitionDraft:
         found, _ = find_shown_server(self._site, name)
+        if not self._site.visible.shows_source(found.name):
+            raise UnknownServer(f"there is no server {name[:128]!r} here")
         text = definition_text(self._store, found)
         if text is None:
             raise Refused(f"the definition of {name[:128]} is not text: a page cannot edit it")

@@ -1,0 +1,101 @@
+"""The commands `patchbay key new`, `key list` and `key revoke`: personal keys of a shared hub."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from patchbay import exit_codes
+from patchbay.access.keys import Key, PersonalKeys, parse_expiry
+from patchbay.cli.commands.client import CONTEXT
+from patchbay.cli.messages import fail
+from patchbay.cli.options import load_settings, with_settings
+from patchbay.errors import PatchbayError
+from patchbay.stores import open_store
+
+
+@click.group(
+    "key",
+    context_settings=CONTEXT,
+    epilog=exit_codes.with_examples(
+        "patchbay key new ann-laptop --expires 90d",
+        "patchbay key new robot --grants call:notes.*,read:notes",
+        "patchbay key list",
+        "patchbay key revoke ann-laptop",
+    ),
+)
+def key_command() -> None:
+    """Personal keys: who sends `Authorization: Bearer KEY` is the principal `key:NAME` of the hub."""
+
+
+@key_command.command("new")
+@click.argument("name")
+@click.option("--expires", metavar="WHEN", help="When the key ends: 90d, 12h, or a date such as 2027-01-31.")
+@click.option(
+    "--grants",
+    metavar="LIST",
+    help="Narrow the key to these: see, call, read, or ACTION:PATTERN such as call:notes.*; comma-separated.",
+)
+@with_settings
+@click.pass_context
+def new_command(context: click.Context, /, name: str, expires: str | None, grants: str | None, **_: Any) -> None:
+    """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
+    with _open_keys(context) as keys:
+        scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
+        click.echo(keys.make(name, parse_expiry(expires, time.time()), scopes))
+
+
+@key_command.command("list")
+@with_settings
+@click.pass_context
+def list_command(context: click.Context, /, **_: Any) -> None:
+    """List the keys that are not revoked: name, grants, when they were made, end, and were used last."""
+    with _open_keys(context) as keys:
+        rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *map(_row, keys.all())]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+@key_command.command("revoke")
+@click.argument("name")
+@with_settings
+@click.pass_context
+def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
+    """Revoke the key NAME. A running hub refuses it within a second, and ends its streams."""
+    with _open_keys(context) as keys:
+        keys.revoke(name)
+        click.echo(f"the key {name} is revoked", err=True)
+
+
+@contextmanager
+def _open_keys(context: click.Context) -> Iterator[PersonalKeys]:
+    """Open the keys of the hub in the data folder; print an error as one sentence and end the process."""
+    try:
+        settings = load_settings(context)
+        if settings.store == "memory":
+            fail("a hub in memory has no data folder: make its keys on its page /access/keys", exit_codes.USAGE)
+        store = open_store(settings.store, settings.data)
+        try:
+            yield PersonalKeys(store)
+        finally:
+            store.close()
+    except PatchbayError as problem:
+        fail(problem.message, exit_codes.USAGE)
+    except OSError as problem:
+        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)
+
+
+def _row(key: Key) -> tuple[str, ...]:
+    grants = "everything granted" if key.scopes is None else ",".join(sorted(key.scopes))
+    expired = " (expired)" if key.is_expired(time.time()) else ""
+    return (key.name, grants, _date(key.made), _date(key.expires, "no end") + expired, _date(key.used, "not yet"))
+
+
+def _date(at: float | None, otherwise: str = "") -> str:
+    return otherwise if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,1 @@
+"""Pages about access: keys and grants, for the operator and other administrators."""

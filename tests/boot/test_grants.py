@@ -1,0 +1,150 @@
+"""The variable `access`: what is a grant, what is refused where it is written, and what stays in force.
+
+Sources: ACCESS section 3; issue 16 item 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from patchbay.boot import change_names
+from patchbay.boot.grants import covers, parse_grants
+from patchbay.errors import ConfigError
+from patchbay.topics import ACCESS
+from tests.access.team import set_grants, team_hub
+from tests.hubs import Hub
+
+GRANT = {"to": ["ann"], "may": ["call"], "on": ["notes"]}
+
+
+def test_a_document_has_groups_grants_and_denials() -> None:
+    text = {"groups": {"team": ["ann"]}, "grants": [GRANT], "denials": [{"to": ["*"], "on": ["notes.delete_*"]}]}
+    found = parse_grants(orjson.dumps(text), ACCESS)
+    assert found is not None
+    assert found.groups == {"team": frozenset({"ann"})}
+    assert [(row.place, row.to, row.may, row.on) for row in found.grants] == [
+        ("grant 1", ("ann",), ("call",), ("notes",))
+    ]
+    assert [row.place for row in found.denials] == ["denial 1"]
+    assert parse_grants(None, ACCESS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", ""),
+        (b"null", ""),
+        (b'{"grants": [], "grants": []}', ""),
+        (b'{"grant": []}', ""),
+        (b'{"grants": {}}', "grants"),
+        (b'{"grants": [{"to": ["ann"], "on": ["x"]}]}', "grants.0"),
+        (b'{"grants": [{"to": [], "may": ["see"], "on": ["x"]}]}', "grants.0.to"),
+        (b'{"grants": [{"to": "ann", "may": ["see"], "on": ["x"]}]}', "grants.0.to"),
+        (b'{"grants": [{"to": ["ann"], "may": ["write"], "on": ["x"]}]}', "grants.0.may"),
+        (b'{"grants": [{"to": ["ann"], "may": [], "on": ["x"]}]}', "grants.0.may"),
+        (b'{"grants": [{"to": ["ann"], "may": ["operate"], "on": ["notes"]}]}', "grants.0.on"),
+        (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": ["a b"]}]}', "grants.0.on"),
+        (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": [".x"]}]}', "grant 1"),
+        (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": ["x."]}]}', "grant 1"),
+        (b'{"grants": [{"to": ["ann"], "may": ["see"], "on": ["x"], "until": 1}]}', "grants.0"),
+        (b'{"denials": [{"to": ["ann"]}]}', "denials.0"),
+        (b'{"denials": [{"to": ["ann"], "may": ["see"], "on": ["x"]}]}', "denials.0"),
+        (b'{"groups": {"*": ["ann"]}}', "groups"),
+        (b'{"groups": {"team": ["*"]}}', "groups.team"),
+    ],
+)
+def test_a_text_that_is_no_document_is_refused_with_its_place(text: bytes, place: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_grants(text, ACCESS)
+    assert caught.value.where == ACCESS
+    assert caught.value.path.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "server", "entry", "expected"),
+    [
+        ("*", "notes", "", True),
+        ("*", "notes", "search", True),
+        ("notes", "notes", "", True),
+        ("notes", "notes", "search", True),
+        ("notes", "notes2", "", False),
+        ("Notes", "notes", "", False),
+        ("no*", "notes", "search", True),
+        ("notes.*", "notes", "", True),
+        ("notes.*", "notes", "search", True),
+        ("notes.*", "notes.evil", "search", False),
+        ("notes.search", "notes", "search", True),
+        ("notes.search", "notes", "", False),
+        ("notes.search", "notes", "search2", False),
+        ("notes.note://{id}", "notes", "note://{id}", True),
+        ("notes.file:///a.txt", "notes", "file:///a.txt", True),
+        ("*.delete_*", "notes", "delete_all", True),
+        ("*.delete_*", "a.b", "delete_all", True),
+        ("*.delete_*", "notes", "", False),
+        ("a.b", "a.b", "", True),
+        ("a.b", "a.b", "tool", True),
+        ("a.b.*", "a.b", "tool", True),
+        ("a.b.tool", "a.b", "tool", True),
+        ("a.b.tool", "a", "b.tool", True),
+        ("room.*", "room.demo", "", True),
+        ("room.*", "room.demo", "calc__add", True),
+        ("room.demo", "room.demo", "", True),
+        ("room.demo.calc__*", "room.demo", "calc__add", True),
+        ("room.demo.calc__*", "room.demo", "", False),
+        ("room.demo", "room.other", "", False),
+        ("room", "room.demo", "", False),
+        ("demo", "room.demo", "", False),
+    ],
+)
+def test_what_a_pattern_covers(pattern: str, server: str, entry: str, expected: bool) -> None:
+    assert covers(pattern, server, entry) is expected
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = team_hub(tmp_path_factory.mktemp("grants"))
+    yield hub
+    hub.close()
+
+
+def test_a_document_that_cannot_be_read_is_refused_where_it_is_written_and_changes_nothing(hub: Hub) -> None:
+    set_grants(hub, {"grants": [GRANT]})
+    before = hub.catalogue.grants
+    for wrong in ({"grants": [{"to": ["*"]}]}, {"allow": "all"}):
+        with pytest.raises(ConfigError):
+            set_grants(hub, wrong)
+        token = {"Authorization": f"Bearer {hub.token}"}
+        assert hub.client.put("/variables/access", data=orjson.dumps(wrong), headers=token).status_code == 400
+    hub.catalogue.refresh()
+    assert hub.catalogue.grants is not None and hub.catalogue.grants.grants == before.grants
+    assert hub.catalogue.access_problem is None
+
+
+def test_the_last_readable_document_stays_in_force_and_the_pages_say_so(hub: Hub) -> None:
+    """A store of another version may hold such a text all the same."""
+    set_grants(hub, {"grants": [GRANT]})
+    store = hub.catalogue.store
+    store.names.move({ACCESS: store.blobs.put(b'{"grants": "all"}')}, "another version", "a wrong text")
+    hub.catalogue.refresh()
+    assert hub.catalogue.grants.grants[0].to == ("ann",)
+    page: Any = hub.client.get("/access", headers={"Authorization": f"Bearer {hub.token}", "Accept": "text/html"})
+    assert "cannot be used" in page.text or "is in force" in page.text
+    set_grants(hub, None)
+    assert hub.catalogue.grants is None
+
+
+def test_a_first_document_that_cannot_be_read_grants_nothing(tmp_path: Path) -> None:
+    hub = team_hub(tmp_path)
+    store = hub.catalogue.store
+    store.names.move({ACCESS: store.blobs.put(b"{}}")}, "another version", "a wrong text")
+    hub.catalogue.refresh()
+    assert hub.catalogue.grants is None or not hub.catalogue.grants.grants
+    change_names(store, {ACCESS: None}, "test", "away")
+    hub.close()
