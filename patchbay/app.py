@@ -172,12 +172,11 @@ def _with_sign_in(authentication: Authentication, accounts: Accounts, site: Site
     settings = site.settings
     if has_sign_in(settings):
         authentication.schemes += accounts.list_schemes(settings)
-        authentication.open_paths |= set(SIGN_IN_PATHS)
+        authentication.open_paths |= {*SIGN_IN_PATHS, *OAUTH_PATHS}
     if issuer is not None:
         return _with_issuer(authentication, issuer, site)
     if not has_authorization_server(settings):
         return authentication
-    authentication.open_paths |= set(OAUTH_PATHS)
     authentication.challenge = make_challenge
     return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
 
