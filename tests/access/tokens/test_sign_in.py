@@ -21,10 +21,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
 from patchbay.client.addresses.targets import Http
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.connection.connection import Connection
+from patchbay.store import Store
 from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
@@ -138,6 +142,21 @@ def test_the_typescript_sdks_sign_in_and_call(url: str, issuer: Issuer, mode: st
             assert client.stdout.readline() == "hello\n"
         finally:
             client.kill()
+
+
+def test_a_refresh_token_is_no_access_token(url: str, issuer: Issuer, store: Store) -> None:
+    home, endpoint = EmptyHome(), f"{url}/mcp/echo"
+
+    async def call() -> None:
+        async with connected(endpoint, home, Person("ann")) as (client, _):
+            await client.list_tools()
+
+    asyncio.run(call())
+    assert home.tokens is not None
+    outside = OutsideIssuer(issuer.url, client_id="hub", client_secret="hub: secret/%")
+    headers = {"authorization": f"Bearer {home.tokens.refresh_token}"}
+    with pytest.raises(Unauthorized, match="does not say that the token is an access token"):
+        AccessTokens(outside, store.journal).authenticate(Credentials("POST", endpoint, headers, resource=endpoint))
 
 
 def test_a_session_survives_refreshed_tokens(url: str) -> None:
