@@ -85,17 +85,9 @@ class Settings:
         " and there is no issuer, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
-    token_minutes: float = _setting(
-        15.0,
-        "How long an access token that this hub issues is valid; clients refresh it by themselves.",
-        "minutes",
-        least=0.01,
-        most=1440,
-    )
+    token_minutes: float = _setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
     client_hosts: tuple[str, ...] = _setting(
-        (),
-        "Hosts that the metadata documents of clients may be at although their addresses are not public,"
-        " comma-separated.",
+        (), "Hosts that may have metadata documents of clients though they are not public, comma-separated."
     )
     log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import httpx2
@@ -40,11 +41,10 @@ class PersonAtBrowser:
     def close(self) -> None:
         self._browser.close()
 
-    def account(self) -> dict[str, object]:
+    def account(self) -> Any:
         answer = self._browser.get(f"{self.base}/account", headers={"Accept": "application/json"})
         assert answer.status_code == 200, answer.text
-        found: dict[str, object] = answer.json()
-        return found
+        return answer.json()
 
     def approve(self, url: str) -> str:
         """Open the page of an authorization request, sign in and allow it; return where the browser is led to."""

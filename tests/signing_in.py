@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import orjson
 from argon2 import PasswordHasher
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -69,7 +70,7 @@ class Browser:
     def account(self) -> Any:
         """The data of the own account; None for a browser that is not signed in."""
         answer = self.client.get("/account", headers={"Accept": "application/json"})
-        return answer.json if answer.status_code == 200 else None
+        return body_of(answer) if answer.status_code == 200 else None
 
     def change(self, do: str, **fields: str) -> TestResponse:
         """Send a form of the page of the account."""
@@ -110,7 +111,7 @@ class OAuthClient:
         body = {"redirect_uris": [self.redirect], "client_name": "Tests", **metadata}
         answer = self.hub.app.test_client().post("/oauth/register", json=body)
         assert answer.status_code == 201, answer.text
-        self.id, self.secret = answer.json["client_id"], answer.json.get("client_secret", "")
+        self.id, self.secret = body_of(answer)["client_id"], body_of(answer).get("client_secret", "")
         return self
 
     def query(self, **changes: str) -> dict[str, str]:
@@ -143,7 +144,7 @@ class OAuthClient:
         """Get tokens."""
         answer = self.redeem(self.code(browser, **changes))
         assert answer.status_code == 200, answer.text
-        self.tokens = dict(answer.json)
+        self.tokens = body_of(answer)
         return self
 
     def refresh(self, token: str | None = None, **changes: str) -> TestResponse:
@@ -158,6 +159,11 @@ class OAuthClient:
     @property
     def access(self) -> str:
         return str(self.tokens["access_token"])
+
+
+def body_of(response: TestResponse) -> Any:
+    """The JSON of a response."""
+    return orjson.loads(response.get_data())
 
 
 def answer_of(response: TestResponse) -> dict[str, str]:

@@ -25,7 +25,7 @@ class BadRedirectUri(ValueError):
     """The redirect URI is not allowed; the message says what was expected."""
 
 
-def check_redirect_uri(uri: str) -> None:
+def check_redirect_uri(uri: object) -> None:
     """Check a redirect URI of a client. Raises BadRedirectUri."""
     if not isinstance(uri, str) or not 0 < len(uri) <= MAX_REDIRECT_CHARACTERS:
         raise BadRedirectUri(f"expected a text of at most {MAX_REDIRECT_CHARACTERS} characters")

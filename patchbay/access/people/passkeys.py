@@ -70,93 +70,41 @@ class Passkeys:
 
     def ask_to_make(self, name: str, person: Person | None, host: str) -> Ceremony:
         """Ask a browser to make a passkey for the person `name`, who may have no account yet."""
-        from webauthn import base64url_to_bytes, generate_registration_options, options_to_json
-        from webauthn.helpers.structs import (
-            AuthenticatorSelectionCriteria,
-            PublicKeyCredentialDescriptor,
-            ResidentKeyRequirement,
-            UserVerificationRequirement,
-        )
-
-        challenge = secrets.token_bytes(32)
-        known = () if person is None else person.passkeys
-        options = generate_registration_options(
-            rp_id=host,
-            rp_name="Patchbay",
-            user_name=name,
-            user_id=name.encode(),
-            challenge=challenge,
-            timeout=CHALLENGE_SECONDS * 1000,
-            authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.REQUIRED, user_verification=UserVerificationRequirement.REQUIRED
-            ),
-            exclude_credentials=[PublicKeyCredentialDescriptor(id=base64url_to_bytes(one.id)) for one in known],
-        )
-        return Ceremony(orjson.loads(options_to_json(options)), self._ticket("make", name, challenge))
+        webauthn, challenge = _load_webauthn(), secrets.token_bytes(32)
+        known = [] if person is None else [each.id for each in person.passkeys]
+        options = webauthn.make_registration_options(webauthn.Question(challenge, host), name, known, CHALLENGE_SECONDS)
+        return Ceremony(options, self._ticket("make", name, challenge))
 
     def make(self, name: str, ticket: str, answer: str, label: str, origin: str, host: str) -> Passkey:
         """Return the passkey that a browser made. Raises WrongPasskey, InvalidParams."""
-        from webauthn import verify_registration_response
-        from webauthn.helpers.exceptions import WebAuthnException
-
-        challenge = self._challenge("make", name, ticket)
+        webauthn, challenge = _load_webauthn(), self._challenge("make", name, ticket)
         try:
-            found = verify_registration_response(
-                credential=_parse(answer),
-                expected_challenge=challenge,
-                expected_rp_id=host,
-                expected_origin=origin,
-                require_user_verification=True,
-            )
-        except (WebAuthnException, ValueError, TypeError, KeyError) as problem:
+            found = webauthn.verify_registration(_parse(answer), webauthn.Question(challenge, host, origin))
+        except webauthn.WrongAnswer as problem:
             raise WrongPasskey from problem
         self._use(challenge)
-        return Passkey(
-            id=_encode(found.credential_id),
-            key=_encode(found.credential_public_key),
-            count=found.sign_count,
-            name=" ".join(label.split())[:MAX_LABEL_CHARACTERS] or "Passkey",
-            host=host,
-            at=time.time(),
-        )
+        label = " ".join(label.split())[:MAX_LABEL_CHARACTERS] or "Passkey"
+        return Passkey(id=found.id, key=found.key, count=found.count, name=label, host=host, at=time.time())
 
     def ask_to_sign_in(self, host: str) -> Ceremony:
         """Ask a browser for any passkey of this hub."""
-        from webauthn import generate_authentication_options, options_to_json
-        from webauthn.helpers.structs import UserVerificationRequirement
-
-        challenge = secrets.token_bytes(32)
-        options = generate_authentication_options(
-            rp_id=host,
-            challenge=challenge,
-            timeout=CHALLENGE_SECONDS * 1000,
-            user_verification=UserVerificationRequirement.REQUIRED,
-        )
-        return Ceremony(orjson.loads(options_to_json(options)), self._ticket("use", "", challenge))
+        webauthn, challenge = _load_webauthn(), secrets.token_bytes(32)
+        options = webauthn.make_authentication_options(webauthn.Question(challenge, host), CHALLENGE_SECONDS)
+        return Ceremony(options, self._ticket("use", "", challenge))
 
     def sign_in(self, ticket: str, answer: str, origin: str, host: str) -> Person:
         """Return the person whose passkey answered. Raises WrongPasskey, InvalidParams."""
-        from webauthn import base64url_to_bytes, verify_authentication_response
-        from webauthn.helpers.exceptions import WebAuthnException
-
-        challenge = self._challenge("use", "", ticket)
+        webauthn, challenge = _load_webauthn(), self._challenge("use", "", ticket)
         sent = _parse(answer)
         person, passkey = self._find(sent)
+        question = webauthn.Question(challenge, host, origin)
         try:
-            found = verify_authentication_response(
-                credential=sent,
-                expected_challenge=challenge,
-                expected_rp_id=host,
-                expected_origin=origin,
-                credential_public_key=base64url_to_bytes(passkey.key),
-                credential_current_sign_count=passkey.count,
-                require_user_verification=True,
-            )
-        except (WebAuthnException, ValueError, TypeError, KeyError) as problem:
+            count = webauthn.verify_authentication(sent, question, passkey.key, passkey.count)
+        except webauthn.WrongAnswer as problem:
             raise WrongPasskey from problem
         self._use(challenge)
-        if found.new_sign_count != passkey.count:
-            self._count(person.name, passkey.id, found.new_sign_count)
+        if count != passkey.count:
+            self._count(person.name, passkey.id, count)
         return person
 
     def add(self, name: str, passkey: Passkey) -> None:
@@ -210,6 +158,12 @@ class Passkeys:
             self._journal.append_all([(topic, b"used", 2.0 * CHALLENGE_SECONDS)], {topic: 0})
         except StaleUpdate as problem:
             raise WrongPasskey from problem
+
+
+def _load_webauthn() -> Any:
+    from patchbay.access.people import webauthn_ceremonies
+
+    return webauthn_ceremonies
 
 
 def _parse(answer: str) -> dict[str, Any]:

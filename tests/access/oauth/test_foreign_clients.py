@@ -142,8 +142,8 @@ def test_the_python_sdk_signs_in_and_calls(
     query = {name: values[0] for name, values in parse_qs(urlsplit(page).query).items()}
     assert query["resource"] == f"{person.base}/mcp/echo"
     assert (query["client_id"] == document) == by_document
-    [client] = person.account()["clients"]  # type: ignore[misc]
-    assert client["name"] == ("A client with a document" if by_document else "a client of tests")
+    [row] = person.account()["clients"]
+    assert row["name"] == ("A client with a document" if by_document else "a client of tests")
 
 
 def test_tokens_are_refreshed_while_a_stream_is_open_and_the_session_goes_on(hub: Hub, person: PersonAtBrowser) -> None:

@@ -91,7 +91,7 @@ def test_a_code_gives_tokens_once_and_its_second_use_ends_them(worker: Worker, o
 
 def test_a_code_that_many_use_at_once_leaves_no_token(worker: Worker, other: Worker) -> None:
     code = worker.code()
-    done = at_once(*(lambda each=each: each.tokens.redeem(code) for each in (worker, other) * 4))  # type: ignore[misc]
+    done = at_once(*(lambda each=each: each.tokens.redeem(code) for each in (worker, other) * 4))
     issued = [one for one in done if isinstance(one, IssuedTokens)]
     assert len(issued) == 1
     until(lambda: not worker.works(issued[0]), "the token ends")
@@ -136,7 +136,7 @@ def test_a_second_use_of_a_refresh_token_ends_the_family(worker: Worker, other: 
 
 def test_a_refresh_token_that_many_use_at_once_ends_the_family(worker: Worker, other: Worker) -> None:
     stolen = worker.sign_in()
-    refresh = [lambda each=each: each.tokens.refresh(stolen.refresh) for each in (worker, other) * 4]  # type: ignore[misc]
+    refresh = [lambda each=each: each.tokens.refresh(stolen.refresh) for each in (worker, other) * 4]
     done = at_once(*refresh)
     issued = [one for one in done if isinstance(one, IssuedTokens)]
     assert len(issued) <= 1
@@ -230,4 +230,4 @@ def test_the_principal_stays_the_same_over_a_refresh(worker: Worker) -> None:
     before = authenticated(worker, issued, ECHO)
     assert authenticated(worker, worker.tokens.refresh(issued.refresh), ECHO) == before
     narrow = authenticated(worker, worker.tokens.refresh(worker.sign_in().refresh, ("see", "read")), ECHO)
-    assert narrow is not None and narrow.scopes == {"see"}
+    assert narrow is not None and narrow.scopes == frozenset(("see",))

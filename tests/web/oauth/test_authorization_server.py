@@ -20,6 +20,7 @@ from tests.signing_in import (
     OAuthClient,
     accounts_of,
     answer_of,
+    body_of,
     hidden_fields,
     principal_of,
     shared_hub,
@@ -50,10 +51,12 @@ def test_a_client_signs_in_for_a_person(hub: Hub, ann: Browser, method: str) -> 
     assert client.tokens["token_type"] == "Bearer" and client.tokens["scope"] == "call see"
     principal = principal_of(hub, client.access)
     assert isinstance(principal, Principal)
-    assert (principal.id, principal.scopes) == ("ann", {"call", "see"}) and principal.agent.startswith("registered:")
+    assert (principal.id, principal.scopes) == ("ann", frozenset(("call", "see"))) and principal.agent.startswith(
+        "registered:"
+    )
     fresh = client.refresh()
     assert fresh.status_code == 200 and fresh.headers["Cache-Control"] == "no-store"
-    assert principal_of(hub, fresh.json["access_token"]) == principal
+    assert principal_of(hub, body_of(fresh)["access_token"]) == principal
     [row] = [each for each in ann.account()["clients"] if each["client"] == principal.agent]
     assert (row["name"], row["resource"]) == ("Tests", f"{BASE}/mcp/echo")
 
@@ -102,18 +105,18 @@ def test_a_person_signs_in_first(hub: Hub, ann: Browser, client: OAuthClient) ->
 def test_the_metadata_are_at_both_addresses(hub: Hub) -> None:
     """RFC 8414, sections 2 and 3; the issuer is the address that the client used."""
     reader = hub.app.test_client()
-    document = reader.get("/.well-known/oauth-authorization-server").json
+    document = body_of(reader.get("/.well-known/oauth-authorization-server"))
     assert document["issuer"] == BASE
     assert document["code_challenge_methods_supported"] == ["S256"]
     assert document["authorization_response_iss_parameter_supported"] is True
     assert document["client_id_metadata_document_supported"] is True
     assert all(value.startswith(BASE) for name, value in document.items() if name.endswith("_endpoint"))
-    alias = reader.get("/.well-known/openid-configuration").json
-    assert alias.items() >= document.items() and reader.get("/oauth/jwks").json == {"keys": []}
+    alias = body_of(reader.get("/.well-known/openid-configuration"))
+    assert alias.items() >= document.items() and body_of(reader.get("/oauth/jwks")) == {"keys": []}
     proxied = reader.get(
         "/.well-known/oauth-authorization-server", headers={"X-Forwarded-Proto": "https", "Host": "127.0.0.1:443"}
     )
-    assert proxied.json["issuer"] == "https://127.0.0.1"
+    assert body_of(proxied)["issuer"] == "https://127.0.0.1"
 
 
 def test_pages_of_allowed_origins_may_use_the_endpoints(hub: Hub) -> None:
@@ -185,7 +188,7 @@ def test_a_wrong_token_request_gives_an_error_and_leaves_the_code(
 ) -> None:
     code = client.code(ann)
     answer = client.redeem(code, **changes)
-    assert (answer.status_code, answer.json["error"]) in ((400, error), (401, error)), answer.text
+    assert (answer.status_code, body_of(answer)["error"]) in ((400, error), (401, error)), answer.text
     assert "no-store" in answer.headers["Cache-Control"]
     assert client.redeem(code).status_code == 200
 
@@ -196,7 +199,7 @@ def test_a_client_with_a_secret_cannot_leave_it_out(hub: Hub, ann: Browser) -> N
     for wrong in ("", "x", secret[:-1]):
         client.secret = wrong
         answer = client.redeem(code)
-        assert (answer.status_code, answer.json["error"]) == (401, "invalid_client")
+        assert (answer.status_code, body_of(answer)["error"]) == (401, "invalid_client")
     client.secret = secret
     assert client.redeem(code).status_code == 200
 
@@ -211,7 +214,7 @@ def test_a_revoked_token_ends_with_its_family(hub: Hub, ann: Browser) -> None:
         assert client.post("/oauth/revoke", {"token": client.tokens[name]}).status_code == 200
         with pytest.raises(Unauthorized):
             principal_of(hub, client.access)
-        assert client.refresh().json["error"] == "invalid_grant"
+        assert body_of(client.refresh())["error"] == "invalid_grant"
         assert client.post("/oauth/revoke", {"token": client.tokens[name]}).status_code == 200
         assert client.post("/oauth/revoke", {"token": "unknown"}).status_code == 200
 
@@ -222,7 +225,7 @@ def test_a_person_ends_a_client_on_the_page_of_the_account(hub: Hub, ann: Browse
     assert ann.change("end-client", id=row["id"]).status_code == 303
     with pytest.raises(Unauthorized):
         principal_of(hub, client.access)
-    assert client.refresh().json["error"] == "invalid_grant"
+    assert body_of(client.refresh())["error"] == "invalid_grant"
 
 
 WRONG_REGISTRATIONS: list[tuple[bytes, str, int]] = [
@@ -238,7 +241,7 @@ WRONG_REGISTRATIONS: list[tuple[bytes, str, int]] = [
 @pytest.mark.parametrize(("body", "kind", "status"), WRONG_REGISTRATIONS, ids=lambda one: str(one)[:40])
 def test_a_wrong_registration_gives_an_error(hub: Hub, body: bytes, kind: str, status: int) -> None:
     answer = hub.app.test_client().post("/oauth/register", data=body, content_type=kind)
-    assert answer.status_code == status and answer.json["error"] and answer.json["error_description"]
+    assert answer.status_code == status and body_of(answer)["error"] and body_of(answer)["error_description"]
 
 
 def test_registrations_of_one_address_are_limited() -> None:
@@ -263,11 +266,11 @@ def test_a_client_with_a_metadata_document_signs_in(hub: Hub, ann: Browser, monk
     monkeypatch.setattr(accounts_of(hub).documents, "load", load)
     client = OAuthClient(hub, id="https://client.example/c.json")
     assert Browser(hub).ask(client.query()).status_code == 303 and fetched == [], "only a person causes a fetch"
-    assert client.redeem("x").json["error"] == "invalid_client" and fetched == []
+    assert body_of(client.redeem("x"))["error"] == "invalid_client" and fetched == []
     code = client.code(ann)
     seen = len(fetched)
     assert "client.example" in ann.ask(client.query()).text and len(fetched) == seen + 1
-    client.tokens = dict(client.redeem(code).json)
+    client.tokens = body_of(client.redeem(code))
     principal = principal_of(hub, client.access)
     assert principal is not None and principal.agent == client.id
     assert client.refresh().status_code == 200 and len(fetched) == seen + 1

@@ -9,7 +9,17 @@ import pytest
 from patchbay.access.people.sign_in_throttle import MAX_WRONG_PASSWORDS
 from patchbay.web.people import browsers
 from tests.hubs import Hub
-from tests.signing_in import HTML, PASSWORD, Browser, accounts_of, hidden_fields, make_account, shared_hub, signed_in
+from tests.signing_in import (
+    HTML,
+    PASSWORD,
+    Browser,
+    accounts_of,
+    body_of,
+    hidden_fields,
+    make_account,
+    shared_hub,
+    signed_in,
+)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +162,7 @@ def test_the_list_of_people_is_the_operators(hub: Hub) -> None:
         assert client.post("/people", data={"do": "remove", "name": "watched"}).status_code == 401
     operator = hub.app.test_client()
     operator.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {hub.token}"
-    rows = operator.get("/people", headers={"Accept": "application/json"}).json
+    rows = body_of(operator.get("/people", headers={"Accept": "application/json"}))
     [row] = [each for each in rows if each["name"] == "watched"]
     assert (row["has_password"], row["sessions"], row["clients"]) == (True, 1, 0)
     assert operator.post("/people", data={"do": "invite", "name": "not a name"}).status_code == 400
