@@ -5,9 +5,16 @@ This module holds no logic of its own. Granian calls `create_app` in each worker
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from flask import Flask
 
+from patchbay.access.accounts import Accounts, has_authorization_server, has_sign_in
 from patchbay.access.keys import PersonalKeys
+from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens.challenges import make_challenge
+from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -24,6 +31,7 @@ from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
 from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.oauth.endpoints import OAUTH_PATHS, consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
@@ -38,6 +46,11 @@ from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
+from patchbay.web.people.account import account_blueprint
+from patchbay.web.people.browsers import Browsers
+from patchbay.web.people.invitation import invitation_blueprint
+from patchbay.web.people.people import people_blueprint
+from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.authentication import Authentication
@@ -45,9 +58,13 @@ from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgra
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
+from patchbay.wire.resource_metadata import ResourceMetadata
+from patchbay.wire.responses import StartResponse
 from patchbay.wire.rooms.admission import RoomAdmission
 from patchbay.wire.rooms.http import RoomsOverHttp
 from patchbay.wire.rooms.sockets import add_room_sockets
+
+WsgiApp = Callable[[Any, StartResponse], Iterable[bytes]]
 
 
 def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None) -> Flask:
@@ -57,6 +74,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     """
     settings = settings or Settings.load()
     check_exposure(settings)
+    issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.left, hosts)
     catalogue = dispatcher.services.catalogue
@@ -71,8 +89,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
     app.extensions["guests"] = guests
+    _add_sign_in(app, site)
     _add_pages(app, site, dispatcher, drain)
-    app.wsgi_app = _over_http(app, site, dispatcher, drain)  # type: ignore[method-assign]
+    authentication = _over_http(app, site, dispatcher, drain)
+    app.wsgi_app = _with_sign_in(authentication, app.extensions["accounts"], site, issuer)  # type: ignore[assignment,method-assign]
     return app
 
 
@@ -82,7 +102,6 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     add_security(app, site.settings)
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
-    app.register_blueprint(operator_blueprint(site))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
@@ -102,6 +121,20 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
     app.register_blueprint(grants_blueprint(site))
     add_json_addresses(app)
+
+
+def _add_sign_in(app: Flask, site: Site) -> None:
+    """Register the blueprints with which people sign in, and let clients act for them."""
+    accounts = Accounts(site.settings, site.catalogue.store.journal)
+    browsers = Browsers(accounts, site.settings)
+    app.extensions["accounts"] = accounts
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers))
+    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(consent_blueprint(site, accounts, browsers))
+    app.register_blueprint(oauth_blueprint(site, accounts))
 
 
 def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> Authentication:
@@ -132,3 +165,27 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     )
     app.extensions["authentication"] = authentication
     return authentication
+
+
+def _with_sign_in(authentication: Authentication, accounts: Accounts, site: Site, issuer: Issuer | None) -> WsgiApp:
+    """Accept people who sign in at this hub, and show clients where they get access tokens."""
+    settings = site.settings
+    if has_sign_in(settings):
+        authentication.schemes += accounts.list_schemes(settings)
+        authentication.open_paths |= {*SIGN_IN_PATHS, *OAUTH_PATHS}
+    if issuer is not None:
+        return _with_issuer(authentication, issuer, site)
+    if not has_authorization_server(settings):
+        return authentication
+    authentication.challenge = make_challenge
+    return ResourceMetadata(lambda origin: [origin], (), settings, authentication)
+
+
+def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
+    """Accept the access tokens of an outside issuer, and show clients where it is."""
+    tokens = AccessTokens(issuer, site.catalogue.store.journal)
+    authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
+    authentication.challenge = tokens.challenge
+    return ResourceMetadata(
+        lambda _: [issuer.url], issuer.required_scopes, site.settings, authentication, tokens.find_metadata
+    )

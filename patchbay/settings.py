@@ -81,9 +81,13 @@ class Settings:
     access: str = _setting(
         "auto",
         "Who may see servers and call tools: everybody on this machine (personal), callers that sign in (shared), or"
-        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only,"
-        " else shared.",
+        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only"
+        " and there is no issuer, else shared.",
         choices=("auto", "personal", "shared", "open"),
+    )
+    token_minutes: float = _setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
+    client_hosts: tuple[str, ...] = _setting(
+        (), "Hosts that may have metadata documents of clients though they are not public, comma-separated."
     )
     log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
@@ -173,6 +177,30 @@ class Settings:
         "Hosts that rooms may mount MCP servers from although their addresses are not public, such as 127.0.0.1,"
         " comma-separated.",
     )
+    issuer: str = _setting(
+        "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
+    )
+    issuer_hosts: tuple[str, ...] = _setting(
+        (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
+    )
+    audiences: tuple[str, ...] = _setting(
+        (), "Audiences of tokens that the hub accepts besides its own URLs, comma-separated."
+    )
+    required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, comma-separated.")
+    groups_claim: str = _setting(
+        "groups", "The claim of a token that holds the groups; a dot leads into an object, as in realm_access.roles."
+    )
+    token_types: tuple[str, ...] = _setting(
+        ("at+jwt",),
+        "Accepted values of the header typ of a signed token; JWT is for issuers that do not follow RFC 9068.",
+        choices=("at+jwt", "JWT"),
+    )
+    introspection_id: str = _setting(
+        "", "Client id with which the hub asks the issuer about opaque tokens; empty accepts signed tokens only."
+    )
+    introspection_secret: str = _setting(
+        "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
+    )
     room_count: int = _setting(1000, "Most rooms of the hub.", least=1)
     room_members: int = _setting(2000, "Most sessions that are in one room at once.", least=1)
     room_calls: int = _setting(256, "Most calls that are open in one room at once.", least=1)
@@ -224,7 +252,7 @@ class Settings:
         """The mode of access: PERSONAL, SHARED or OPEN."""
         if self.access != "auto":
             return self.access
-        return PERSONAL if self.is_loopback_only else SHARED
+        return PERSONAL if self.is_loopback_only and not self.issuer else SHARED
 
     def folder_of(self, server: str, configured: str | None = None) -> Path:
         """Return the folder for the files of a server. The folder may not exist yet.

@@ -159,8 +159,29 @@ LOGIN_LINKS = "operator/links/"
 OPERATOR_SESSIONS = "operator/ended/"
 """Ended sessions of the operator, by nonce."""
 
+PEOPLE = "person/"
+"""The account of a person, by name."""
+
+PEOPLE_NAMES = "people"
+"""The names of accounts that were made and removed."""
+
+PASSKEY_CHALLENGES = "passkey-challenge/"
+"""Used challenges of passkeys, by challenge."""
+
+AUTHORIZATION_CODES = "oauth-code/"
+"""Authorization codes, by their hash; a second entry says that the code was used."""
+
+TOKEN_FAMILIES = "oauth-family/"
+"""The tokens of one sign-in of a client, by the hash of the family."""
+
+APPROVED_CLIENTS = "oauth-client/"
+"""Metadata documents of clients that a person approved, by the hash of the client id."""
+
 ROOM_LOGS = "room-log/"
 """The log of a room, by room."""
 
 ROOM_CONTENTS = "room-content/"
 """The contents of one envelope in the log of a room, by room and id of the envelope."""
+
+DPOP_PROOFS = "dpop/"
+"""Used DPoP proofs, by the digest of key and id."""

@@ -55,6 +55,10 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Libraries and the only places that may know them."""
 
 LATE_IMPORTS: dict[tuple[str, str], str] = {
+    (
+        "patchbay/access/people/passkeys.py",
+        "patchbay.access.people.webauthn_ceremonies",
+    ): "start-up time: for passkeys only",
     ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",

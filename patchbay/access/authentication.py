@@ -38,9 +38,14 @@ class Credentials:
 
 
 class Unauthorized(Refused):
-    """The credentials are missing or wrong (401). `challenge` is the value of `WWW-Authenticate`."""
+    """The credentials are missing or wrong (401). `challenge` is the value of `WWW-Authenticate`.
+
+    `is_guess` says that a guess of a secret may have caused it: the hub limits such guesses by address. An access token
+    that has expired is no guess; clients send it once more before they refresh it.
+    """
 
     status = 401
+    is_guess = True
 
     def __init__(self, message: str, challenge: str = "Bearer") -> None:
         super().__init__(message)

@@ -24,6 +24,7 @@ from patchbay.settings import OPEN, PERSONAL, SHARED, Settings, authority, is_lo
 from patchbay.web.site import wants_html
 from patchbay.wire.cors import with_cors
 from patchbay.wire.request_checks import check_head
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin, check_same_origin
 
@@ -149,8 +150,9 @@ class Authentication:
         """Return the principal that the credentials prove. Raises Unauthorized, InsufficientScope, Refused."""
         try:
             principal = authenticate(self.schemes, credentials)
-        except Unauthorized:
-            self._count_wrong_token(credentials.address)
+        except Unauthorized as problem:
+            if problem.is_guess:
+                self._count_wrong_token(credentials.address)
             raise
         by_cookie = principal is not None and credentials.token is None
         if by_cookie and (environ["REQUEST_METHOD"] not in ("GET", "HEAD") or "HTTP_UPGRADE" in environ):
@@ -190,9 +192,7 @@ def _environ_name(name: str) -> str:
 def credentials_of(environ: Mapping[str, Any]) -> Credentials:
     """Return what a request carries to prove its sender."""
     path: str = environ["PATH_INFO"]
-    scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").lower()
-    scheme = scheme if scheme in ("http", "https") else environ["wsgi.url_scheme"]
-    url = _url(scheme, environ.get("HTTP_HOST", ""), path)
+    url = find_client_origin(environ) + _quoted(path)
     return Credentials(
         method=environ["REQUEST_METHOD"],
         url=url,
@@ -204,8 +204,8 @@ def credentials_of(environ: Mapping[str, Any]) -> Credentials:
 
 
 @lru_cache(maxsize=1024)
-def _url(scheme: str, host: str, path: str) -> str:
-    return f"{scheme}://{host}{quote(path, safe='/:@!$&()*+,;=~')}"
+def _quoted(path: str) -> str:
+    return quote(path, safe="/:@!$&()*+,;=~")
 
 
 def _is_preflight(environ: Environ) -> bool:

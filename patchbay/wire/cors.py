@@ -11,6 +11,7 @@ HEADERS = (
     "content-type",
     "accept",
     "authorization",
+    "dpop",
     "mcp-session-id",
     "mcp-protocol-version",
     "mcp-method",

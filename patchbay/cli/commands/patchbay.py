@@ -39,6 +39,14 @@ HUB = {
         "patchbay.cli.commands.token:login_command",
         "Print a link that logs a browser in as the operator of the hub.",
     ),
+    "invite": LateCommand(
+        "patchbay.cli.commands.people:invite_command",
+        "Print a link with which the person NAME makes an account.",
+    ),
+    "people": LateCommand(
+        "patchbay.cli.commands.people:people",
+        "List or remove the accounts of people.",
+    ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
         "Personal keys: make, list and revoke the keys of programs that use a shared hub.",

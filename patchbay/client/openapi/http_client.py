@@ -9,6 +9,8 @@ Sources: RFC 9110; RFC 9457 (problem details); CWE-918 (server-side request forg
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -67,14 +69,23 @@ def get_origin(url: str) -> str:
 class ApiClient:
     """A client for one API. `chosen` are the URLs that the caller named; `headers` go to their origins only.
 
+    `timeout` limits each step of a request in seconds, `whole_time` the reading of one answer, `limit` its bytes.
     Raises InvalidParams for a header that cannot be sent.
     """
 
-    def __init__(self, chosen: tuple[str, ...], headers: Mapping[str, str], timeout: float, limit: int) -> None:
+    def __init__(
+        self,
+        chosen: tuple[str, ...],
+        headers: Mapping[str, str],
+        timeout: float,
+        limit: int,
+        whole_time: float = math.inf,
+    ) -> None:
         self._named_origins = {get_origin(url) for url in chosen if url}
         self._headers = dict(check_headers(headers, ", ".join(mask_url(url) for url in chosen) or "the API"))
         self._limit = limit
         self._timeout = timeout
+        self._whole_time = whole_time
         self._client = httpx2.Client(timeout=timeout, follow_redirects=False)
 
     def __enter__(self) -> ApiClient:
@@ -150,9 +161,11 @@ class ApiClient:
     def _read_body(self, answer: httpx2.Response, shown: str) -> bytes:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise Unreachable(f"{shown} sent a compressed body, which was not asked for")
-        pieces, size = [], 0
+        pieces, size, end = [], 0, time.monotonic() + self._whole_time
         for piece in answer.iter_raw():
             size += len(piece)
+            if time.monotonic() > end:
+                raise ServerTimeout(f"{shown} did not end its answer within {self._whole_time:g} s")
             if size > self._limit:
                 raise Unreachable(f"{shown} sent more than {self._limit} bytes")
             pieces.append(piece)

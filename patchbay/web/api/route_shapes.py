@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
+from patchbay.web.api.account_shapes import ACCOUNT_SHAPES
 from patchbay.web.api.route_table import (
     ANY,
     FLAG,
@@ -222,7 +223,15 @@ SCHEMAS: dict[str, Schema] = {
         slowest=_TOOL_TIMES,
         open=_OPEN,
     ),
-    "Operator": object_of(operator=FLAG, how=one_of("", "session", "token"), access=one_of("personal", "open")),
+    "Operator": object_of(
+        operator=FLAG,
+        how=one_of("", "session", "token"),
+        access=one_of("personal", "shared", "open"),
+        person=nullable(TEXT),
+        sign_in=FLAG,
+        passkeys=FLAG,
+    ),
+    **ACCOUNT_SHAPES,
     "Inspected": object_of(
         address=TEXT,
         era=one_of("auto", "modern", "legacy"),

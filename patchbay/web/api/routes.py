@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
+from patchbay.web.api.account_routes import OAUTH_ROUTES, PEOPLE_ROUTES
 from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, schema_ref
 from patchbay.web.pages.activity import MAX_RECORDS
 
@@ -338,4 +339,4 @@ PROTOCOLS = (
 )
 """Routes that are served in front of Flask; the MCP specification describes their messages."""
 
-ALL_ROUTES = (*PAGES, *DATA, *CHANGES, *PROTOCOLS)
+ALL_ROUTES = (*PAGES, *DATA, *CHANGES, *PROTOCOLS, *PEOPLE_ROUTES, *OAUTH_ROUTES)

@@ -24,12 +24,16 @@ FORM = "application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 64 * 1024
 """Bytes of the login form, at most."""
 
+MAX_PATH_CHARACTERS = 16 * 1024
+"""Characters of the page after the login, at most: the request of an OAuth client is part of its path."""
+
 _LOCAL_PATH = re.compile(r"/(?:[A-Za-z0-9_.~@=&?%+:-][A-Za-z0-9_.~@=&?%+:/-]*)?", re.ASCII)
 
 
 class _Views:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, describe: Callable[[], dict[str, Any]]) -> None:
         self._site = site
+        self._describe = describe
 
     def show(self) -> Response:
         """GET /login: the page to log in and out. With `once`, the token of a login link, log in."""
@@ -74,11 +78,9 @@ class _Views:
 
     def _page(self, problem: str, then: str = "") -> Response:
         then = local_path(then or request.args.get("next", ""))
-        return render_answer(self._site, "login.html", "login", self.values(), problem=problem, then=then)
-
-    def values(self) -> dict[str, Any]:
-        proof = self._site.operators.lenient_proof()
-        return {"operator": proof.is_operator, "how": proof.how, "access": self._site.settings.mode}
+        return render_answer(
+            self._site, "login.html", "login", self._describe(), problem=problem, then=then, wrong="", name=""
+        )
 
 
 def read_form(limit: int) -> dict[str, str]:
@@ -98,7 +100,7 @@ def read_form(limit: int) -> dict[str, str]:
 
 def local_path(path: str) -> str:
     """The path when it is a path of this hub, else `/`."""
-    return path if _LOCAL_PATH.fullmatch(path) and len(path) < 2000 else "/"
+    return path if _LOCAL_PATH.fullmatch(path) and len(path) <= MAX_PATH_CHARACTERS else "/"
 
 
 def redirect_to(path: str) -> Response:
@@ -109,9 +111,9 @@ def redirect_to(path: str) -> Response:
     return response
 
 
-def operator_blueprint(site: Site) -> Blueprint:
-    """The routes `/login` and `/logout`."""
-    views = _Views(site)
+def operator_blueprint(site: Site, describe: Callable[[], dict[str, Any]]) -> Blueprint:
+    """The routes `/login` and `/logout`. `describe` returns the data of the page: who is logged in."""
+    views = _Views(site, describe)
     pages = Blueprint("operator", __name__)
     pages.add_url_rule("/login", "login", views.show)
     pages.add_url_rule("/login", "log_in", views.log_in, methods=["POST"])

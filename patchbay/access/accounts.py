@@ -1,0 +1,57 @@
+"""Everything about the accounts of one hub, opened together: people, sign-in, and the authorization server.
+
+Nothing here knows HTTP. `patchbay/web/people/` and `patchbay/web/oauth/` are the pages.
+"""
+
+from __future__ import annotations
+
+from patchbay.access.authentication import Scheme
+from patchbay.access.hub_key import load_key
+from patchbay.access.oauth.access_token_scheme import AccessTokenScheme
+from patchbay.access.oauth.clients import Clients
+from patchbay.access.oauth.codes import Codes
+from patchbay.access.oauth.metadata_documents import MetadataDocuments
+from patchbay.access.oauth.tokens import Tokens
+from patchbay.access.people.invitations import Invitations
+from patchbay.access.people.passkeys import Passkeys
+from patchbay.access.people.passwords import Passwords
+from patchbay.access.people.people import People
+from patchbay.access.people.sessions import PersonSessions, SessionScheme
+from patchbay.access.people.sign_in_throttle import SignInThrottle
+from patchbay.settings import SHARED, Settings
+from patchbay.store import Journal
+
+
+class Accounts:
+    """The accounts of the hub with these settings; `journal` is that of its store.
+
+    Raises ConfigError for an unusable key file.
+    """
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self.key = key = load_key(None if settings.store == "memory" else settings.data)
+        self.people = People(journal)
+        self.invitations = Invitations(self.people, key)
+        self.passwords = Passwords()
+        self.passkeys = Passkeys(self.people, journal, key)
+        self.sessions = PersonSessions(self.people, settings.port)
+        self.throttle = SignInThrottle()
+        self.clients = Clients(journal, key)
+        self.documents = MetadataDocuments(settings.client_hosts)
+        self.codes = Codes(journal)
+        self.tokens = Tokens(journal, self.people, self.codes, settings.token_minutes * 60)
+
+    def list_schemes(self, settings: Settings) -> list[Scheme]:
+        """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
+        sessions = SessionScheme(self.sessions)
+        return [sessions, AccessTokenScheme(self.tokens)] if has_authorization_server(settings) else [sessions]
+
+
+def has_sign_in(settings: Settings) -> bool:
+    """Whether people sign in at this hub: in shared mode."""
+    return settings.mode == SHARED
+
+
+def has_authorization_server(settings: Settings) -> bool:
+    """Whether the hub issues access tokens itself: in shared mode without an outside issuer."""
+    return has_sign_in(settings) and not settings.issuer

@@ -1,0 +1,56 @@
+"""Authentication with an access token of the hub's own authorization server; implements `Scheme`.
+
+A token is for one resource and covers what is below it: a token for the whole hub is valid everywhere, one for `/mcp`
+for all servers, and one for a server for that server only.
+Sources: RFC 6750, section 3.1; RFC 8707, section 2; RFC 9728, section 5.1.
+"""
+
+from __future__ import annotations
+
+from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.oauth.tokens import ACCESS_PREFIX, Tokens
+from patchbay.access.principals import Principal
+from patchbay.access.tokens.audiences import list_audiences
+from patchbay.access.tokens.challenges import make_challenge
+
+
+class RefusedAccessToken(Unauthorized):
+    """An access token that has ended, or that is for another resource."""
+
+    is_guess = False
+
+
+class AccessTokenScheme:
+    """Proves the person who approved the client, with the client as its agent. It has to be the last scheme."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def authenticate(self, credentials: Credentials) -> Principal | None:
+        """Return the principal of an access token; None without a token.
+
+        Raises Unauthorized for a token that is unknown, expired or ended, or for another resource. The challenge says
+        where the client signs in.
+        """
+        token = credentials.token
+        if token is None:
+            return None
+        if not token.startswith(ACCESS_PREFIX):
+            raise Unauthorized(
+                "the token is unknown to this hub or was revoked: sign in again", _challenge(credentials)
+            )
+        found = self._tokens.verify(token)
+        if found is None:
+            raise _refused(credentials, "the access token is unknown, expired or ended: refresh it or sign in again")
+        family, access = found
+        if family.resource not in list_audiences(credentials.resource, credentials.url):
+            raise _refused(credentials, "the access token is for another resource: sign in for this one")
+        return Principal(family.person, name=family.person, agent=family.label, scopes=frozenset(access.scopes))
+
+
+def _refused(credentials: Credentials, reason: str) -> RefusedAccessToken:
+    return RefusedAccessToken(reason, _challenge(credentials, reason))
+
+
+def _challenge(credentials: Credentials, reason: str = "") -> str:
+    return make_challenge(credentials, error="invalid_token", reason=reason)

@@ -1,0 +1,1 @@
+"""The people who have an account at this hub: invitations, passwords, passkeys and sessions."""

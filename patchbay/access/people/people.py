@@ -1,0 +1,207 @@
+"""The accounts of people: one record for each, with its password, passkeys, sessions and signed-in clients.
+
+A record holds hashes and public keys, never a secret itself. A removed person keeps an empty record, so that an older
+invitation cannot bring the account back. The name of a person is the subject in grants.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+from patchbay.access.principals import is_reserved_id
+from patchbay.access.records import Records, Write, write_records
+from patchbay.errors import InvalidParams, StaleUpdate
+from patchbay.store import Journal
+from patchbay.topics import PEOPLE, PEOPLE_NAMES
+
+MAX_PEOPLE = 10_000
+"""Accounts of one hub, at most."""
+
+MAX_SESSIONS, MAX_CLIENTS, MAX_PASSKEYS = 20, 50, 10
+"""Entries of each kind in one account, at most; a new session or client ends the oldest."""
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._+@-]{0,62}[a-z0-9])?", re.ASCII)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Passkey(_Part):
+    """A WebAuthn credential. `id` and `key` are base64url; `host` is the host name that it works for."""
+
+    id: str
+    key: str
+    count: int
+    name: str
+    host: str
+    at: float
+
+
+class Session(_Part):
+    """A browser in which the person is signed in. `id` is public, `hash` is the hash of the secret in its cookie."""
+
+    id: str
+    hash: str
+    browser: str
+    at: float
+    until: float
+
+
+class SignedInClient(_Part):
+    """A client that acts for the person. `family` names its tokens."""
+
+    family: str
+    name: str
+    client: str
+    resource: str
+    scopes: tuple[str, ...]
+    at: float
+
+
+class Person(_Part):
+    """One account. `id` is new for each account, `generation` for each set of credentials."""
+
+    id: str
+    name: str
+    at: float
+    generation: str
+    is_removed: bool = False
+    password: str = ""
+    passkeys: tuple[Passkey, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    clients: tuple[SignedInClient, ...] = ()
+
+
+class UnknownPerson(InvalidParams):
+    """There is no account of this name."""
+
+    status = 404
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no account {name[:64]!r}")
+
+
+class People:
+    """The accounts of one hub. Safe to use from many threads and processes."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._records = Records(journal, Person)
+
+    def find(self, name: str) -> Person | None:
+        """Return the account of this name; None without one, or when it was removed."""
+        person = self._records.load(PEOPLE + name)[0] if _NAME.fullmatch(name) else None
+        return None if person is None or person.is_removed else person
+
+    def find_by_id(self, id: str) -> Person | None:
+        """Return the account with this id."""
+        person = next((self.find(name) for name, known in self._ids().items() if known == id), None)
+        return person if person is not None and person.id == id else None
+
+    def list(self) -> list[Person]:
+        """Return all accounts by name."""
+        return [person for name in sorted(self._ids()) if (person := self.find(name)) is not None]
+
+    def generation(self, name: str) -> str:
+        """Return the generation of this name's credentials, also of a removed account; empty before the first."""
+        person, _ = self._records.load(PEOPLE + name)
+        return person.generation if person is not None else ""
+
+    def create(self, name: str, generation: str, password: str = "", passkey: Passkey | None = None) -> Person | None:
+        """Make an account, or give an account new credentials and end its sessions and clients.
+
+        `generation` is what the invitation saw; None is returned when the account has another one by now, or when there
+        are MAX_PEOPLE accounts. One of `password` (a hash) and `passkey` is needed.
+        """
+        topic = PEOPLE + name
+        while True:
+            old, seq = self._records.load(topic)
+            if (old.generation if old is not None else "") != generation:
+                return None
+            is_new = old is None or old.is_removed
+            if is_new and len(self._ids()) >= MAX_PEOPLE:
+                return None
+            person = Person(
+                id=secrets.token_hex(16) if old is None or is_new else old.id,
+                name=name,
+                at=time.time() if old is None or is_new else old.at,
+                generation=secrets.token_hex(8),
+                password=password,
+                passkeys=() if passkey is None else (passkey,),
+            )
+            try:
+                write_records(self._journal, [Write(topic, person)], {topic: seq})
+            except StaleUpdate:
+                continue
+            if is_new:
+                self._name(person.name, person.id)
+            return person
+
+    def change(self, name: str, change: Callable[[Person], Person | None]) -> bool:
+        """Replace an account by what `change` makes of it; False if that is None. Raises UnknownPerson."""
+
+        def checked(person: Person | None) -> Person | None:
+            if person is None or person.is_removed:
+                raise UnknownPerson(name)
+            return change(person)
+
+        if not _NAME.fullmatch(name):
+            raise UnknownPerson(name)
+        return self._records.update(PEOPLE + name, checked)
+
+    def remove(self, name: str) -> bool:
+        """Remove an account with its sessions, clients and invitations; False if there was none."""
+        if not _NAME.fullmatch(name):
+            return False
+        had = False
+
+        def removed(person: Person | None) -> Person:
+            nonlocal had
+            had = person is not None and not person.is_removed
+            return Person(
+                id=secrets.token_hex(16),
+                name=name,
+                at=time.time(),
+                generation=secrets.token_hex(8),
+                is_removed=True,
+            )
+
+        self._records.update(PEOPLE + name, removed)
+        self._name(name, None)
+        return had
+
+    def _name(self, name: str, id: str | None) -> None:
+        self._journal.append(PEOPLE_NAMES, orjson.dumps([name, id]))
+
+    def _ids(self) -> dict[str, str]:
+        """The ids of accounts by name."""
+        found: dict[str, str] = {}
+        after = 0
+        while entries := self._journal.read(PEOPLE_NAMES, after):
+            for entry in entries:
+                name, id = orjson.loads(entry.data)
+                found.pop(name, None)
+                if id is not None:
+                    found[name] = id
+            after = entries[-1].seq
+        return found
+
+
+def parse_name(text: str) -> str:
+    """Return the name of an account in its one form, lower case. Raises InvalidParams for a text that is no name."""
+    name = text.strip().lower()
+    if not _NAME.fullmatch(name):
+        raise InvalidParams(
+            f"{text[:64]!r} cannot be the name of an account: expected 1 to 64 letters, digits and . _ + @ -,"
+            " with a letter or digit at both ends, such as ann or ann@example.org"
+        )
+    if is_reserved_id(name):
+        raise InvalidParams(f"the name {name!r} belongs to the hub itself: choose another one")
+    return name

@@ -1,0 +1,114 @@
+"""Sessions of people in browsers: a cookie with a random secret, of which the account holds the hash.
+
+A sign-in always makes a new session, so that a cookie from elsewhere is never signed in (session fixation). A request
+that another site causes does not count as one of the session.
+Sources: RFC 6265bis (`__Host-`, `SameSite`); https://www.w3.org/TR/fetch-metadata/.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+
+from patchbay.access.authentication import Credentials
+from patchbay.access.people.people import MAX_SESSIONS, People, Person, Session
+from patchbay.access.principals import Principal
+
+SESSION_SECONDS = 30 * 24 * 3600
+"""Seconds that a session lasts."""
+
+MAX_COOKIE_CHARACTERS = 256
+MAX_BROWSER_CHARACTERS = 200
+
+
+def session_cookie_name(port: int, over_tls: bool) -> str:
+    """The name of the cookie. Cookies ignore ports, so that the name has the port where TLS does not bind the host."""
+    return "__Host-patchbay-person" if over_tls else f"patchbay-person-{port}"
+
+
+class PersonSessions:
+    """The sessions of one hub; `port` is in the name of the cookie."""
+
+    def __init__(self, people: People, port: int) -> None:
+        self._people = people
+        self._port = port
+
+    def begin(self, name: str, browser: str) -> str:
+        """Begin a session and return the value of its cookie. Raises UnknownPerson."""
+        secret, now = secrets.token_urlsafe(32), time.time()
+        session = Session(
+            id=secrets.token_hex(8),
+            hash=_hash(secret),
+            browser=browser[:MAX_BROWSER_CHARACTERS],
+            at=now,
+            until=now + SESSION_SECONDS,
+        )
+
+        def add(person: Person) -> Person:
+            alive = [each for each in person.sessions if each.until > now]
+            return person.model_copy(update={"sessions": (*alive[1 - MAX_SESSIONS :], session)})
+
+        self._people.change(name, add)
+        return f"{name}.{secret}"
+
+    def find(self, cookies: Mapping[str, str]) -> tuple[Person, Session] | None:
+        """Return the person and the session of a request by its cookies; None without a valid one."""
+        for over_tls in (True, False):
+            value = cookies.get(session_cookie_name(self._port, over_tls), "")
+            name, _, secret = value.rpartition(".")
+            if not name or len(value) > MAX_COOKIE_CHARACTERS or (person := self._people.find(name)) is None:
+                continue
+            known, now = _hash(secret), time.time()
+            for session in person.sessions:
+                if hmac.compare_digest(session.hash, known) and session.until > now:
+                    return person, session
+        return None
+
+    def end(self, name: str, id: str) -> bool:
+        """End one session of a person; False if there is none with this id. Raises UnknownPerson."""
+
+        def drop(person: Person) -> Person | None:
+            rest = tuple(each for each in person.sessions if each.id != id)
+            return person.model_copy(update={"sessions": rest}) if len(rest) < len(person.sessions) else None
+
+        return self._people.change(name, drop)
+
+
+class SessionScheme:
+    """Authentication with the session cookie of a person; implements `Scheme`."""
+
+    def __init__(self, sessions: PersonSessions) -> None:
+        self._sessions = sessions
+
+    def authenticate(self, credentials: Credentials) -> Principal | None:
+        """Return the person of a session; None without a valid session, or when another site causes the request."""
+        if credentials.token is not None or not credentials.cookies or not _is_own_request(credentials):
+            return None
+        found = self._sessions.find(credentials.cookies)
+        return None if found is None else person_principal(found[0])
+
+
+def person_principal(person: Person, agent: str = "", scopes: frozenset[str] | None = None) -> Principal:
+    """Return the principal of a person, with the client that acts for it."""
+    return Principal(person.name, name=person.name, agent=agent, scopes=scopes)
+
+
+def _is_own_request(credentials: Credentials) -> bool:
+    """Whether the hub's own pages or the person cause a request, and no other site."""
+    headers = credentials.headers
+    site = headers.get("sec-fetch-site")
+    reads = credentials.method in ("GET", "HEAD")
+    if site is not None:
+        visits = reads and headers.get("sec-fetch-mode") == "navigate"
+        return site in ("same-origin", "none") or visits
+    origin = headers.get("origin")
+    if origin is None:
+        return reads
+    return origin.lower() == "/".join(credentials.url.lower().split("/", 3)[:3])
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,76 @@
+"""Records in the journal: the newest entry of a topic is the present value of one record.
+
+The journal is not content-addressed and no page shows it, so it may hold hashes of secrets. Every worker reads the same
+journal, so a change counts for the next request of each worker. A change names the entry that it was made from;
+of two changes at once, one is made again from the other's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from patchbay.errors import ContentError, StaleUpdate
+from patchbay.store import Journal
+
+MAX_OLD_BYTES = 256 * 1024
+"""Bytes of past values that a topic keeps; the newest value is always smaller."""
+
+Value = TypeVar("Value", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One new value of a record. `keep` is its lifetime in seconds (None: unlimited)."""
+
+    topic: str
+    value: BaseModel
+    keep: float | None = None
+
+
+class Records(Generic[Value]):
+    """The records of one model, each under its own topic."""
+
+    def __init__(self, journal: Journal, model: type[Value]) -> None:
+        self._journal = journal
+        self._model = model
+
+    def load(self, topic: str) -> tuple[Value | None, int]:
+        """Return a record and the seq of its entry; (None, 0) without a record. Raises ContentError if damaged."""
+        newest = self._journal.tail(topic, 1)
+        if not newest:
+            return None, 0
+        try:
+            return self._model.model_validate_json(newest[0].data), newest[0].seq
+        except ValidationError as problem:
+            raise ContentError(f"the stored record of {topic.partition('/')[0]} cannot be read") from problem
+
+    def update(self, topic: str, change: Callable[[Value | None], Value | None], keep: float | None = None) -> bool:
+        """Replace a record by what `change` makes of it; False if `change` returns None, which changes nothing.
+
+        `change` may run several times, each time with the present value.
+        """
+        while True:
+            old, seq = self.load(topic)
+            new = change(old)
+            if new is None:
+                return False
+            try:
+                write_records(self._journal, [Write(topic, new, keep)], {topic: seq})
+            except StaleUpdate:
+                continue
+            return True
+
+
+def write_records(journal: Journal, writes: Sequence[Write], last: Mapping[str, int]) -> None:
+    """Write records in one transaction. Raises StaleUpdate if the newest entry of a topic is not the one in `last`."""
+    entries = [(one.topic, one.value.model_dump_json().encode(), one.keep) for one in writes]
+    for topic, data, _ in entries:
+        if len(data) > MAX_OLD_BYTES // 2:
+            raise ContentError(f"the record of {topic.partition('/')[0]} is too large: {len(data)} bytes")
+    journal.append_all(entries, last)
+    for topic in {one.topic for one in writes}:
+        journal.trim(topic, MAX_OLD_BYTES)

@@ -1,0 +1,45 @@
+"""The audiences that a token may have at one address of the hub.
+
+The resource of an address is its URL: `https://hub.example.org/mcp/echo`. A resource covers what is below it, because
+a client asks for the base URL of all that it wants to use (RFC 8707, section 2): a token for
+`https://hub.example.org/mcp` is valid for every server, one for `https://hub.example.org` for the whole hub, and one
+for `https://hub.example.org/mcp/echo` for that server only. Addresses outside `/mcp` belong to no single server, so
+they take a token for the whole hub or for `/mcp`.
+Sources: RFC 8707, section 2; RFC 9068, section 4; RFC 3986, section 6.2 (normal form of scheme, host and port).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+MCP_PATH = "/mcp"
+_DEFAULT_PORTS = {"https": 443, "http": 80}
+
+
+@lru_cache(maxsize=1024)
+def get_origin(url: str) -> str:
+    """Return scheme, host and port of a URL in normal form: lower case, without the default port."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    has_port = parts.port is not None and parts.port != _DEFAULT_PORTS.get(parts.scheme)
+    return f"{parts.scheme}://{host}:{parts.port}" if has_port else f"{parts.scheme}://{host}"
+
+
+@lru_cache(maxsize=1024)
+def list_audiences(resource: str, url: str) -> frozenset[str]:
+    """Return the audiences that are accepted for a request: with the URL `resource` of an MCP endpoint, or else `url`.
+
+    The audiences are without a slash at the end; compare them with `normalize_audience`.
+    """
+    origin = get_origin(resource or url)
+    accepted = {origin, origin + MCP_PATH}
+    if resource:
+        accepted.add(origin + urlsplit(resource).path.rstrip("/"))
+    return frozenset(accepted)
+
+
+def normalize_audience(audience: str) -> str:
+    """Return an audience without one slash at its end: libraries add it to a URL without a path."""
+    return audience.removesuffix("/")

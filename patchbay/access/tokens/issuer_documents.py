@@ -1,0 +1,81 @@
+"""Fetches the documents of the issuer: its metadata, its keys, its answers about opaque tokens.
+
+Each request goes to the issuer that the operator named, to a host of the setting `issuer_hosts`, or to a public
+address: `client/openapi/http_client.py` looks a host up once and connects to the address that it checked. An answer has
+a limit of bytes and of seconds; redirects stay inside one origin.
+Sources: RFC 8414, section 3 (metadata); OpenID Connect Discovery 1.0, section 4; CWE-918 (server-side request forgery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from patchbay.access.tokens.issuer import Issuer
+from patchbay.access.tokens.problems import IssuerUnavailable
+from patchbay.client.openapi.http_client import ApiClient
+from patchbay.client.openapi.requests import HttpRequest
+from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import parse
+
+FETCH_SECONDS = 10.0
+"""Seconds that one answer of the issuer may take, from the first byte to the last."""
+
+MAX_DOCUMENT_BYTES = 512 * 1024
+
+
+class IssuerDocuments:
+    """Fetches from one issuer."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+
+    def fetch(self, url: str) -> dict[str, Any]:
+        """Fetch a JSON object. Raises IssuerUnavailable; its message is for the log."""
+        return self._send(HttpRequest("GET", url))
+
+    def post(self, url: str, form: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Send a form, and return the JSON object of the answer. Raises IssuerUnavailable."""
+        media_type = {"Content-Type": "application/x-www-form-urlencoded"}
+        return self._send(HttpRequest("POST", url, {**media_type, **headers}, form))
+
+    def discover(self) -> dict[str, Any]:
+        """Fetch the metadata of the issuer from the first of its well-known addresses that has it.
+
+        Raises IssuerUnavailable when no address has metadata of exactly this issuer.
+        """
+        problems = []
+        for url in list_metadata_urls(self._issuer.url):
+            try:
+                found = self.fetch(url)
+            except IssuerUnavailable as problem:
+                problems.append(problem.message)
+                continue
+            if found.get("issuer") == self._issuer.url:
+                return found
+            problems.append(f"{url} is the metadata of {str(found.get('issuer'))[:200]!r}; write --issuer exactly so")
+        raise IssuerUnavailable("; ".join(problems))
+
+    def _send(self, request: HttpRequest) -> dict[str, Any]:
+        if not self._issuer.is_safe(request.url):
+            raise IssuerUnavailable(f"{request.url[:200]!r} is no https URL; allow its host with --issuer-hosts")
+        is_private = urlsplit(request.url).hostname in self._issuer.private_hosts
+        named = (self._issuer.url, request.url) if is_private else (self._issuer.url,)
+        try:
+            with ApiClient(named, {}, FETCH_SECONDS, MAX_DOCUMENT_BYTES, whole_time=FETCH_SECONDS) as client:
+                found = parse(client.send(request).body)
+        except PatchbayError as problem:
+            raise IssuerUnavailable(f"{request.url}: {problem.message}") from problem
+        if not isinstance(found, dict):
+            raise IssuerUnavailable(f"{request.url}: expected a JSON object")
+        return found
+
+
+def list_metadata_urls(issuer: str) -> list[str]:
+    """Return the addresses where an issuer may publish its metadata, in the order in which MCP clients try them."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+    urls = [origin + oauth + path, origin + openid + path, origin + path + openid]
+    return list(dict.fromkeys(urls))

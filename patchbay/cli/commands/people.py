@@ -1,0 +1,89 @@
+"""The commands `patchbay invite` and `patchbay people`: the accounts of people who sign in to the hub."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from patchbay import exit_codes
+from patchbay.access.accounts import Accounts
+from patchbay.cli.messages import fail
+from patchbay.cli.options import load_settings, with_settings
+from patchbay.errors import PatchbayError
+from patchbay.serving.hub_url import hub_url
+from patchbay.settings import Settings
+from patchbay.stores import open_store
+
+NO_PEOPLE_IN_MEMORY = "a hub in memory has no data folder: use its page /people"
+
+
+@click.command(
+    "invite",
+    epilog=exit_codes.with_examples(
+        "patchbay invite ann", "patchbay invite ann@example.org --at https://hub.example.org"
+    ),
+)
+@click.argument("name")
+@click.option("--at", default="", metavar="URL", help="The address of the hub as the person reaches it.")
+@with_settings
+@click.pass_context
+def invite_command(context: click.Context, /, name: str, at: str, **_: Any) -> None:
+    """Print a link with which the person NAME makes an account. The link works once, within three days.
+
+    For a person who has an account, the link replaces the password and the passkeys, and ends all sessions.
+    """
+    with _accounts(context) as (accounts, settings):
+        click.echo((at.rstrip("/") or hub_url(settings)) + accounts.invitations.make(name))
+
+
+@click.group("people")
+def people() -> None:
+    """List or remove the accounts of people."""
+
+
+@people.command("list", epilog=exit_codes.with_examples("patchbay people list"))
+@with_settings
+@click.pass_context
+def list_command(context: click.Context, /, **_: Any) -> None:
+    """List the accounts: name, date, ways to sign in, sessions, clients."""
+    with _accounts(context) as (accounts, _settings):
+        for person in accounts.people.list():
+            ways = (["password"] if person.password else []) + [f"{len(person.passkeys)} passkeys"]
+            since = time.strftime("%Y-%m-%d", time.gmtime(person.at))
+            counts = f"{len(person.sessions)} sessions\t{len(person.clients)} clients"
+            click.echo(f"{person.name}\t{since}\t{', '.join(ways)}\t{counts}")
+
+
+@people.command("remove", epilog=exit_codes.with_examples("patchbay people remove ann"))
+@click.argument("name")
+@with_settings
+@click.pass_context
+def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
+    """Remove the account NAME: its sessions and clients end within a second, and its invitations."""
+    with _accounts(context) as (accounts, _settings):
+        had = accounts.people.remove(name.strip().lower())
+        if not had:
+            fail(f"there is no account {name[:64]!r}; its invitations, if any, are withdrawn", exit_codes.USAGE)
+        click.echo(f"the account {name} is removed")
+
+
+@contextmanager
+def _accounts(context: click.Context) -> Iterator[tuple[Accounts, Settings]]:
+    """Open the accounts of the data folder. An error ends the process with an exit code and one sentence."""
+    try:
+        settings = load_settings(context)
+        if settings.store == "memory":
+            fail(NO_PEOPLE_IN_MEMORY, exit_codes.USAGE)
+        store = open_store(settings.store, settings.data)
+        try:
+            yield Accounts(settings, store.journal), settings
+        finally:
+            store.close()
+    except PatchbayError as problem:
+        fail(problem.message, exit_codes.USAGE)
+    except OSError as problem:
+        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)

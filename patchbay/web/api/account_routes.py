@@ -1,0 +1,97 @@
+"""The rows of the table of routes for people and for the authorization server."""
+
+from __future__ import annotations
+
+from patchbay.web.api.route_table import ANY, TEXT, Query, Route, Schema, array_of, schema_ref
+
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+HTML = "text/html"
+
+
+def _form(*required: str, **more: str) -> dict[str, Schema]:
+    fields = dict.fromkeys((*required, *more), TEXT)
+    return {FORM: {"type": "object", "properties": fields, "required": list(required)}}
+
+
+_KEY = Query("key", "The key of the invitation.", required=True)
+_CEREMONY = schema_ref("Ceremony")
+_AUTHORIZE = (
+    Query("response_type", "The text `code`."),
+    Query("client_id", "The id of the client, or the URL of its metadata document."),
+    Query("redirect_uri", "Where the answer goes."),
+    Query("scope", "What the client may do: see, call, read."),
+    Query("state", "A value of the client, for its answer."),
+    Query("code_challenge", "The S256 challenge of PKCE."),
+    Query("code_challenge_method", "The text `S256`."),
+    Query("resource", "The URL of the MCP endpoint."),
+)
+_TOKEN = _form(
+    "grant_type", code="", redirect_uri="", code_verifier="", refresh_token="", client_id="", client_secret=""
+)
+
+PEOPLE_ROUTES = (
+    Route(
+        "POST", "/login/password", "Sign in with a password.", body=_form("name", "password", next=""), status=(303,)
+    ),
+    Route("GET", "/login/passkey", "The options to sign in with a passkey.", _CEREMONY),
+    Route("POST", "/login/passkey", "Sign in with a passkey.", body=_form("ticket", "answer", next=""), status=(303,)),
+    Route("POST", "/logout/person", "Sign out.", body=_form(), status=(303,)),
+    Route("GET", "/invitation", "The page of an invitation.", schema_ref("Invitation"), query=(_KEY,), other=HTML),
+    Route("GET", "/invitation/passkey", "The options to make a passkey.", _CEREMONY, query=(_KEY,)),
+    Route(
+        "POST",
+        "/invitation",
+        "Make an account, with a password or a passkey.",
+        body=_form("key", password="", again="", ticket="", answer="", label=""),
+        status=(303,),
+    ),
+    Route("GET", "/account", "The own account.", schema_ref("Account"), other=HTML, status=(200, 303)),
+    Route("GET", "/account/passkey", "The options to make one more passkey.", _CEREMONY),
+    Route(
+        "POST",
+        "/account",
+        "Change the own account: end a session or a client, set a password, add or remove a passkey.",
+        body=_form("csrf", "do", id="", password="", again="", ticket="", answer="", label=""),
+        status=(303,),
+    ),
+    Route("GET", "/people", "The accounts of the hub.", array_of(schema_ref("Person")), other=HTML, operator=True),
+    Route(
+        "POST",
+        "/people",
+        "Invite a person, or remove an account.",
+        array_of(schema_ref("Person")),
+        other=HTML,
+        body=_form("csrf", "do", name=""),
+        status=(200, 303),
+        operator=True,
+    ),
+)
+"""Sign-in and accounts."""
+
+OAUTH_ROUTES = (
+    Route("GET", "/.well-known/oauth-authorization-server", "Metadata of the authorization server (RFC 8414).", ANY),
+    Route("GET", "/.well-known/openid-configuration", "The same metadata, at the address of OpenID Connect.", ANY),
+    Route("GET", "/oauth/jwks", "The keys of signed tokens: none, because tokens are opaque.", ANY),
+    Route("POST", "/oauth/register", "Register a client (RFC 7591).", ANY, body={JSON: ANY}, status=(201,)),
+    Route("POST", "/oauth/token", "Exchange a code or a refresh token for tokens.", ANY, body=_TOKEN),
+    Route(
+        "POST", "/oauth/revoke", "End a token (RFC 7009).", ANY, body=_form("token", token_type_hint="", client_id="")
+    ),
+    Route(
+        "GET",
+        "/oauth/authorize",
+        "Ask the person to approve a client.",
+        other=HTML,
+        query=_AUTHORIZE,
+        status=(200, 303),
+    ),
+    Route(
+        "POST",
+        "/oauth/authorize",
+        "Approve or deny the client.",
+        body=_form("csrf", "request", "decision"),
+        status=(303,),
+    ),
+)
+"""The authorization server."""

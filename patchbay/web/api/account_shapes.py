@@ -1,0 +1,19 @@
+"""The JSON Schemas of the JSON responses about accounts, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from patchbay.web.api.route_table import FLAG, INTEGER, TEXT, UNIX, Schema, array_of, object_of
+
+ACCOUNT_SHAPES: dict[str, Schema] = {
+    "Ceremony": object_of(options={"type": "object"}, ticket=TEXT),
+    "Invitation": object_of(name=TEXT, has_account=FLAG),
+    "Person": object_of(name=TEXT, at=UNIX, has_password=FLAG, passkeys=INTEGER, sessions=INTEGER, clients=INTEGER),
+    "Account": object_of(
+        name=TEXT,
+        at=UNIX,
+        has_password=FLAG,
+        passkeys=array_of(object_of(id=TEXT, name=TEXT, host=TEXT, at=UNIX)),
+        sessions=array_of(object_of(id=TEXT, browser=TEXT, at=UNIX, is_this=FLAG)),
+        clients=array_of(object_of(id=TEXT, name=TEXT, client=TEXT, resource=TEXT, may=array_of(TEXT), at=UNIX)),
+    ),
+}

@@ -1,0 +1,1 @@
+"""The authorization server as HTTP: metadata, registration, consent, tokens and revocation."""

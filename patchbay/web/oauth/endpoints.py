@@ -1,0 +1,202 @@
+"""The routes of the authorization server: `/oauth/*` and its metadata below `/.well-known`.
+
+Programs in a browser may use the endpoints that need no cookie, from the origins that the hub allows (CORS).
+Sources: RFC 8414; OpenID Connect Discovery 1.0 (only its address); RFC 7591, section 3; RFC 6749, section 5.2.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+
+from patchbay.access.accounts import Accounts, has_authorization_server
+from patchbay.access.oauth.clients import AUTH_METHODS, GRANT_TYPES, REGISTRATION_SECONDS, BadClientMetadata
+from patchbay.access.oauth.scopes import SCOPES
+from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import parse
+from patchbay.settings import Settings
+from patchbay.web.api.json_answers import json_answer
+from patchbay.web.oauth.authorization_server import HubServer
+from patchbay.web.oauth.consent import Consent
+from patchbay.web.oauth.requests import read_token_form
+from patchbay.web.people.browsers import Browsers, public_base_url
+from patchbay.web.people.sign_in import check_sign_in
+from patchbay.web.site import Site
+from patchbay.wire.request_bodies import check_json, read_body
+
+METADATA_PATHS = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+MAX_REGISTRATION_BYTES = 16 * 1024
+
+MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS = 60, 60.0
+"""Registrations of one address in this number of seconds."""
+
+MAX_TRACKED_ADDRESSES = 4096
+
+OAUTH_PATHS = (*METADATA_PATHS, "/oauth/authorize", "/oauth/token", "/oauth/register", "/oauth/revoke", "/oauth/jwks")
+"""The paths that need no principal: they prove the sender themselves."""
+
+
+class _Endpoints:
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._registrations = AddressCounter(MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS)
+
+    def metadata(self) -> Response:
+        """GET /.well-known/oauth-authorization-server (RFC 8414)."""
+        return json_answer(describe_server(public_base_url()))
+
+    def openid(self) -> Response:
+        """GET /.well-known/openid-configuration: the same, for clients that look only there. There are no ID tokens."""
+        base = public_base_url()
+        more = {
+            "jwks_uri": f"{base}/oauth/jwks",
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [],
+        }
+        return json_answer(describe_server(base) | more)
+
+    def keys(self) -> Response:
+        """GET /oauth/jwks: no keys, because the tokens of the hub are opaque."""
+        return json_answer({"keys": []})
+
+    def register(self) -> Response:
+        """POST /oauth/register with client metadata (RFC 7591)."""
+        if not self._registrations.allows(request.remote_addr or ""):
+            answer = _failure("temporarily_unavailable", "too many registrations came from your address", 429)
+            answer.headers["Retry-After"] = f"{REGISTRATION_WINDOW_SECONDS:.0f}"
+            return answer
+        check_json(request.environ)
+        metadata = parse(read_body(request.environ, MAX_REGISTRATION_BYTES))
+        if not isinstance(metadata, dict):
+            raise BadClientMetadata("expected a JSON object")
+        client, secret = self._accounts.clients.register(metadata)
+        body: dict[str, Any] = {
+            "client_id": client.id,
+            "client_id_issued_at": client.issued,
+            "client_name": client.name,
+            "redirect_uris": list(client.redirect_uris),
+            "token_endpoint_auth_method": client.auth_method,
+            "grant_types": list(GRANT_TYPES),
+            "response_types": ["code"],
+            "scope": " ".join(SCOPES),
+        }
+        if secret:
+            body |= {"client_secret": secret, "client_secret_expires_at": client.issued + REGISTRATION_SECONDS}
+        return json_answer(body, 201)
+
+    def token(self) -> Response:
+        """POST /oauth/token: a code or a refresh token for new tokens."""
+        response: Response = self._server().create_token_response(read_token_form())
+        return response
+
+    def revoke(self) -> Response:
+        """POST /oauth/revoke: end a token and its family."""
+        response: Response = self._server().create_endpoint_response("revocation", read_token_form())
+        return response
+
+    def _server(self) -> HubServer:
+        return HubServer(self._accounts, public_base_url())
+
+
+class AddressCounter:
+    """Counts requests by address in windows of `seconds`. Safe to use from many threads."""
+
+    def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._lock = threading.Lock()
+        self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def allows(self, address: str) -> bool:
+        """Count one request; return whether its address has sent no more than `most` in this window."""
+        now = self._clock()
+        with self._lock:
+            begun, count = self._windows.get(address, (now, 0))
+            if now - begun >= self._seconds:
+                begun, count = now, 0
+            self._windows[address] = (begun, count + 1)
+            self._windows.move_to_end(address)
+            while len(self._windows) > MAX_TRACKED_ADDRESSES:
+                self._windows.popitem(last=False)
+        return count < self._most
+
+
+def describe_server(base: str) -> dict[str, Any]:
+    """The metadata of the server whose issuer is `base`: scheme, host and port (RFC 8414, section 2)."""
+    return {
+        "issuer": base,
+        "authorization_endpoint": f"{base}/oauth/authorize",
+        "token_endpoint": f"{base}/oauth/token",
+        "registration_endpoint": f"{base}/oauth/register",
+        "revocation_endpoint": f"{base}/oauth/revoke",
+        "scopes_supported": list(SCOPES),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": list(GRANT_TYPES),
+        "token_endpoint_auth_methods_supported": list(AUTH_METHODS),
+        "revocation_endpoint_auth_methods_supported": list(AUTH_METHODS),
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": True,
+    }
+
+
+def consent_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
+    """The routes of the page on which a person approves a client."""
+    consent = Consent(site, accounts, browsers)
+    pages = Blueprint("consent", __name__)
+    pages.before_request(lambda: check_authorization_server(site.settings))
+    pages.add_url_rule("/oauth/authorize", "authorize", consent.show)
+    pages.add_url_rule("/oauth/authorize", "decide", consent.decide, methods=["POST"])
+    return pages
+
+
+def oauth_blueprint(site: Site, accounts: Accounts) -> Blueprint:
+    """The routes of the authorization server for programs."""
+    endpoints = _Endpoints(accounts)
+    routes = Blueprint("oauth", __name__)
+    routes.before_request(lambda: check_authorization_server(site.settings))
+    routes.after_request(_add_cors)
+    routes.register_error_handler(PatchbayError, _answer_error)
+    routes.add_url_rule(METADATA_PATHS[0], "metadata", endpoints.metadata)
+    routes.add_url_rule(METADATA_PATHS[1], "openid", endpoints.openid)
+    routes.add_url_rule("/oauth/jwks", "keys", endpoints.keys)
+    routes.add_url_rule("/oauth/register", "register", endpoints.register, methods=["POST"])
+    routes.add_url_rule("/oauth/token", "token", endpoints.token, methods=["POST"])
+    routes.add_url_rule("/oauth/revoke", "revoke", endpoints.revoke, methods=["POST"])
+    return routes
+
+
+def check_authorization_server(settings: Settings) -> None:
+    """Raise NotFound (404) when an outside issuer replaces the hub's authorization server, or in another mode."""
+    check_sign_in(settings)
+    if not has_authorization_server(settings):
+        raise NotFound("An authorization server outside this hub issues its tokens.")
+
+
+def _answer_error(problem: PatchbayError) -> Response:
+    """Answer with an OAuth error (RFC 6749, section 5.2)."""
+    error = getattr(problem, "error", "invalid_request")
+    return _failure(str(error), problem.message, problem.status)
+
+
+def _failure(error: str, message: str, status: int) -> Response:
+    return json_answer({"error": error, "error_description": message}, status)
+
+
+def _add_cors(response: Response) -> Response:
+    """Let pages of allowed origins read the answer. Other origins were refused before; cookies are not allowed."""
+    origin = request.headers.get("Origin")
+    if origin:
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.vary.add("Origin")
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Headers"] = "content-type, authorization, mcp-protocol-version"
+            response.headers["Access-Control-Allow-Methods"] = "GET, POST"
+            response.headers["Access-Control-Max-Age"] = "600"
+    return response

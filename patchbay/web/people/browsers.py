@@ -1,0 +1,135 @@
+"""The browser of a person: the session of a request, its cookies, and the proof that a form is the hub's own.
+
+Sources: RFC 6265bis (`__Host-`, `SameSite`); OWASP, "Slow Down Online Guessing Attacks with Device Cookies".
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+
+from flask import Response, request
+from itsdangerous import BadData, URLSafeTimedSerializer
+
+from patchbay.access.accounts import Accounts
+from patchbay.access.people.people import Person, Session
+from patchbay.access.people.sessions import SESSION_SECONDS, session_cookie_name
+from patchbay.errors import Refused
+from patchbay.settings import Settings
+from patchbay.wire.resource_metadata import find_client_origin
+from patchbay.wire.security import check_same_origin
+
+FORM_SECONDS = 12 * 3600
+"""Seconds that the form of a page is valid."""
+
+RECENT_SECONDS = 15 * 60
+"""Seconds after a sign-in in which the person may change passwords and passkeys."""
+
+KNOWN_BROWSER_SECONDS = 365 * 24 * 3600
+"""Seconds for which the hub remembers that a person has signed in with a browser."""
+
+
+class SignedOut(Refused):
+    """The page needs a person, and the browser is not signed in."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("sign in at /login first")
+
+
+class Browsers:
+    """The browsers of the people of one hub."""
+
+    def __init__(self, accounts: Accounts, settings: Settings) -> None:
+        self._accounts = accounts
+        self._port = settings.port
+        signer = {"digest_method": sha256, "key_derivation": "hmac"}
+        self._forms = URLSafeTimedSerializer(accounts.key, salt="person-form", signer_kwargs=signer)
+        self._known = URLSafeTimedSerializer(accounts.key, salt="known-browser", signer_kwargs=signer)
+
+    def find(self) -> tuple[Person, Session] | None:
+        """Return the person and the session of the current request; None if it is not signed in."""
+        return self._accounts.sessions.find(request.cookies)
+
+    def require(self) -> tuple[Person, Session]:
+        """Return the person and the session of the current request. Raises SignedOut (401)."""
+        found = self.find()
+        if found is None:
+            raise SignedOut
+        return found
+
+    def check_form(self, form: Mapping[str, str]) -> tuple[Person, Session]:
+        """Return the person who sent a form of the hub's own page. Raises Refused (403), SignedOut (401)."""
+        check_same_origin(request.headers)
+        if "Sec-Fetch-Site" not in request.headers and "Origin" not in request.headers:
+            raise Refused("a form needs the header Sec-Fetch-Site or Origin, and this request has neither")
+        person, session = self.require()
+        try:
+            owner = self._forms.loads(form.get("csrf", "")[:1024], max_age=FORM_SECONDS)
+        except BadData as problem:
+            raise Refused("this form is too old or comes from another hub: reload the page and try again") from problem
+        if not hmac.compare_digest(str(owner).encode(), session.id.encode()):
+            raise Refused("this form belongs to another session: reload the page and try again")
+        return person, session
+
+    def csrf(self, session: Session) -> str:
+        """The value for the field `csrf` of a form in this session."""
+        return str(self._forms.dumps(session.id))
+
+    def is_recent(self, session: Session) -> bool:
+        """Whether the person signed in a short time ago."""
+        return time.time() - session.at < RECENT_SECONDS
+
+    def sign_in(self, response: Response, name: str) -> None:
+        """Begin a session of a person in this browser, and end the one that it had. Raises UnknownPerson."""
+        self._end()
+        value = self._accounts.sessions.begin(name, request.headers.get("User-Agent", ""))
+        over_tls = is_over_tls()
+        self._set(response, session_cookie_name(self._port, over_tls), value, SESSION_SECONDS, "Lax")
+        known = self._known.dumps([name, secrets.token_hex(8)])
+        self._set(response, self._known_cookie(), str(known), KNOWN_BROWSER_SECONDS, "Strict")
+
+    def sign_out(self, response: Response) -> None:
+        """End the session of this browser."""
+        self._end()
+        over_tls = is_over_tls()
+        response.delete_cookie(
+            session_cookie_name(self._port, over_tls), path="/", secure=over_tls, httponly=True, samesite="Lax"
+        )
+
+    def known_browser(self, name: str) -> str:
+        """Return the id of this browser if the person has signed in with it before, else an empty text."""
+        try:
+            owner, id = self._known.loads(
+                request.cookies.get(self._known_cookie(), "")[:1024], max_age=KNOWN_BROWSER_SECONDS
+            )
+        except (BadData, ValueError, TypeError):
+            return ""
+        return str(id) if owner == name else ""
+
+    def _end(self) -> None:
+        found = self.find()
+        if found is not None:
+            self._accounts.sessions.end(found[0].name, found[1].id)
+
+    def _known_cookie(self) -> str:
+        return "__Host-patchbay-known" if is_over_tls() else f"patchbay-known-{self._port}"
+
+    def _set(self, response: Response, name: str, value: str, seconds: int, samesite: str) -> None:
+        response.set_cookie(
+            name, value, max_age=seconds, path="/", secure=is_over_tls(), httponly=True, samesite=samesite
+        )
+
+
+def is_over_tls() -> bool:
+    """Whether the browser uses TLS, to the hub or to its proxy. A forged header does no harm."""
+    return public_base_url().startswith("https://")
+
+
+def public_base_url() -> str:
+    """Scheme, host and port of the hub as the browser sees it. `Host` was checked before."""
+    return find_client_origin(request.environ)

@@ -1,0 +1,157 @@
+"""Sign-in of people at `/login`: with a password or a passkey, and sign-out.
+
+The page itself is that of the operator's login (`patchbay/web/operator/login.py`). After the sign-in the browser goes
+only to a page of this hub.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+
+from patchbay.access.accounts import Accounts, has_sign_in
+from patchbay.access.people.passkeys import WrongPasskey, passkey_host
+from patchbay.access.people.people import Person, UnknownPerson, parse_name
+from patchbay.access.people.sign_in_throttle import TooManyWrongPasswords
+from patchbay.errors import InvalidParams, Refused
+from patchbay.settings import Settings
+from patchbay.web.api.json_answers import json_answer
+from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, redirect_to
+from patchbay.web.pages.answers import render_answer
+from patchbay.web.people.browsers import Browsers, public_base_url
+from patchbay.web.site import Site
+from patchbay.wire.security import check_same_origin
+
+SIGN_IN_PATHS = (
+    *("/login/password", "/login/passkey", "/logout/person"),
+    *("/invitation", "/invitation/passkey"),
+)
+"""The paths that need no principal: they prove the sender themselves."""
+
+
+class WrongPassword(Refused):
+    """The name or the password is wrong. The message does not say which."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("the name or the password is wrong")
+
+
+class _Views:
+    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers) -> None:
+        self._site = site
+        self._accounts = accounts
+        self._browsers = browsers
+
+    def with_password(self) -> Response:
+        """POST /login/password with `name`, `password` and `next`."""
+        check_same_origin(request.headers)
+        fields = read_form(MAX_FORM_BYTES)
+        try:
+            person = self._check_password(fields.get("name", ""), fields.get("password", ""))
+        except (WrongPassword, TooManyWrongPasswords) as problem:
+            return self._refused(problem, fields)
+        return self._entered(person, fields)
+
+    def challenge(self) -> Response:
+        """GET /login/passkey: the options for the browser."""
+        ceremony = self._accounts.passkeys.ask_to_sign_in(passkey_host(request.host))
+        return json_answer({"options": ceremony.options, "ticket": ceremony.ticket})
+
+    def with_passkey(self) -> Response:
+        """POST /login/passkey with `ticket`, `answer` (JSON) and `next`."""
+        check_same_origin(request.headers)
+        fields = read_form(MAX_FORM_BYTES)
+        host = passkey_host(request.host)
+        try:
+            person = self._accounts.passkeys.sign_in(
+                fields.get("ticket", ""), fields.get("answer", ""), public_base_url(), host
+            )
+        except WrongPasskey as problem:
+            return self._refused(problem, fields)
+        return self._entered(person, fields)
+
+    def sign_out(self) -> Response:
+        """POST /logout/person: end the session of this browser."""
+        check_same_origin(request.headers)
+        response = redirect_to("/login")
+        self._browsers.sign_out(response)
+        return response
+
+    def _check_password(self, text: str, password: str) -> Person:
+        """Return the person with this password. Raises WrongPassword (401), TooManyWrongPasswords (429)."""
+        accounts, address = self._accounts, request.remote_addr or ""
+        try:
+            name = parse_name(text)
+        except InvalidParams:
+            name = ""
+        known = self._browsers.known_browser(name)
+        accounts.throttle.begin(name, address, known)
+        person = accounts.people.find(name) if name else None
+        if not accounts.passwords.fits(password, person.password if person is not None else "") or person is None:
+            raise WrongPassword
+        accounts.throttle.succeed(name, address, known)
+        if accounts.passwords.is_outdated(person.password):
+            fresh = accounts.passwords.hash(password, name)
+            accounts.people.change(name, lambda present: present.model_copy(update={"password": fresh}))
+        return person
+
+    def _entered(self, person: Person, fields: dict[str, str]) -> Response:
+        response = redirect_to(local_path(fields.get("next", "") or "/account"))
+        try:
+            self._browsers.sign_in(response, person.name)
+        except UnknownPerson:  # removed a moment ago
+            return self._refused(WrongPassword(), fields)
+        return response
+
+    def _refused(self, problem: Refused, fields: dict[str, str]) -> Response:
+        values = login_values(self._site, self._browsers)
+        then = local_path(fields.get("next", ""))
+        response = render_answer(
+            self._site,
+            "login.html",
+            "login",
+            values,
+            problem="",
+            wrong=problem.message,
+            then=then,
+            name=fields.get("name", "")[:64],
+        )
+        response.status_code = problem.status
+        response.headers.extend(getattr(problem, "headers", {}))
+        return response
+
+
+def login_values(site: Site, browsers: Browsers) -> dict[str, Any]:
+    """The data of the page `/login`."""
+    proof = site.operators.lenient_proof()
+    found = browsers.find() if has_sign_in(site.settings) else None
+    return {
+        "operator": proof.is_operator,
+        "how": proof.how,
+        "access": site.settings.mode,
+        "person": found[0].name if found is not None else None,
+        "sign_in": has_sign_in(site.settings),
+        "passkeys": has_sign_in(site.settings) and bool(passkey_host(request.host)),
+    }
+
+
+def check_sign_in(settings: Settings) -> None:
+    """Raise NotFound (404) when the hub is not in shared mode, so that people do not sign in."""
+    if not has_sign_in(settings):
+        raise NotFound("People do not sign in at this hub, because it is not shared: start it with --access shared.")
+
+
+def sign_in_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
+    """The routes below `/login` for people, and `/logout/person`."""
+    views = _Views(site, accounts, browsers)
+    pages = Blueprint("sign_in", __name__)
+    pages.before_request(lambda: check_sign_in(site.settings))
+    pages.add_url_rule("/login/password", "password", views.with_password, methods=["POST"])
+    pages.add_url_rule("/login/passkey", "challenge", views.challenge)
+    pages.add_url_rule("/login/passkey", "passkey", views.with_passkey, methods=["POST"])
+    pages.add_url_rule("/logout/person", "sign_out", views.sign_out, methods=["POST"])
+    return pages

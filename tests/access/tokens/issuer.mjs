@@ -1,0 +1,89 @@
+// An OAuth 2.1 authorization server that nobody here wrote (npm oidc-provider), as the outside issuer of tests.
+//
+//   node issuer.mjs <folder that holds node_modules> <port> <file with its private keys, a JWK set>
+//
+// The first key of the file signs. `POST /test/keys` reads the file again (rotation). `POST /test/down` and
+// `POST /test/up` switch its answers off and on; `GET /test/counts` counts the requests by path.
+// A resource whose URL ends in `opaque` gets opaque tokens. A person signs in with any name.
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [folder, port, keys] = process.argv.slice(2);
+const { Provider } = await import(pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')));
+const url = `http://127.0.0.1:${port}`;
+
+function makeProvider() {
+  const jwks = JSON.parse(readFileSync(keys, 'utf-8'));
+  const provider = new Provider(url, {
+    jwks,
+    clients: [
+      {
+        client_id: 'robot', client_secret: 'robot-secret', grant_types: ['client_credentials'],
+        redirect_uris: [], response_types: []
+      },
+      {
+        client_id: 'hub', client_secret: 'hub: secret/%', grant_types: [], redirect_uris: [], response_types: []
+      }
+    ],
+    cookies: { keys: ['a key of a test'] },
+    claims: { openid: ['sub', 'name'] },
+    scopes: ['openid', 'offline_access', 'mcp:use', 'mcp:more'],
+    enabledJWA: { dPoPSigningAlgValues: ['ES256', 'Ed25519'] },
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, name: `Name of ${id}` }) }),
+    extraTokenClaims: (_, token) => ({ groups: token.accountId ? ['research'] : ['machines'] }),
+    rotateRefreshToken: true,
+    issueRefreshToken: () => true,
+    features: {
+      clientCredentials: { enabled: true },
+      dPoP: { enabled: true },
+      introspection: { enabled: true, allowedPolicy: () => true },
+      registration: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => undefined,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_, resource) => ({
+          scope: 'mcp:use mcp:more',
+          audience: resource,
+          accessTokenTTL: 600,
+          ...(resource.endsWith('opaque')
+            ? { accessTokenFormat: 'opaque' }
+            : { accessTokenFormat: 'jwt', jwt: { sign: { alg: jwks.keys[0].alg, kid: jwks.keys[0].kid } } })
+        })
+      },
+      revocation: { enabled: true, allowedPolicy: () => true }
+    },
+    ttl: { AccessToken: 600, ClientCredentials: 600, Session: 3600, Grant: 3600, Interaction: 3600, RefreshToken: 3600 }
+  });
+  provider.on('server_error', (_, error) => console.error(error));
+  return provider.callback();
+}
+
+let answer = makeProvider();
+let isDown = false;
+const counts = {};
+
+const controls = {
+  '/test/keys': () => { answer = makeProvider(); return {}; },
+  '/test/down': () => { isDown = true; return {}; },
+  '/test/up': () => { isDown = false; return {}; },
+  '/test/counts': () => counts
+};
+
+createServer((request, response) => {
+  const path = request.url.split('?')[0];
+  if (controls[path]) {
+    response.end(JSON.stringify(controls[path]()));
+  } else {
+    counts[path] = (counts[path] ?? 0) + 1;
+    if (isDown) {
+      response.statusCode = 503;
+      response.end();
+    } else {
+      answer(request, response);
+    }
+  }
+}).listen(Number(port), '127.0.0.1');
+process.on('SIGTERM', () => process.exit(0));
