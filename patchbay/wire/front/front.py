@@ -23,6 +23,7 @@ from patchbay.wire.front.requests import (
     WAITING,
     ArrivingBody,
     Future,
+    Headers,
     HttpProtocol,
     Scope,
     environ_of,
@@ -69,25 +70,27 @@ class Front:
         headers = scope.headers
         announced = headers.get("content-length")
         if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":
-            self._answer(scope, protocol, io.BytesIO())
+            self._answer(scope, headers, protocol, io.BytesIO())
         elif announced is not None and announced.isdigit() and int(announced) <= COLLECTED_BYTES:
             begun = time.monotonic()
-            protocol().add_done_callback(partial(self._collected, scope, protocol, begun), None)
+            protocol().add_done_callback(partial(self._collected, scope, headers, protocol, begun), None)
         else:
-            self._answer(scope, protocol, io.BufferedReader(ArrivingBody(protocol)))
+            self._answer(scope, headers, protocol, io.BufferedReader(ArrivingBody(protocol)))
 
-    def _collected(self, scope: Scope, protocol: HttpProtocol, begun: float, body: Future) -> None:
+    def _collected(self, scope: Scope, headers: Headers, protocol: HttpProtocol, begun: float, body: Future) -> None:
         """On a thread of the web server, when a short body is there, or will not come any more."""
         try:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
             data = b""
-        self._answer(scope, protocol, io.BytesIO(data), begun)
+        self._answer(scope, headers, protocol, io.BytesIO(data), begun)
 
-    def _answer(self, scope: Scope, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None) -> None:
+    def _answer(
+        self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
+    ) -> None:
         start = StartedAnswer()
         try:
-            environ = environ_of(scope, body)
+            environ = environ_of(scope, headers, body)
             if begun is not None:
                 environ[ARRIVED_SINCE] = begun
             environ[WAITING] = self._streams
@@ -104,7 +107,7 @@ class Front:
 
     def _upgrade(self, scope: Scope, end: Any) -> None:
         """Have the application check a request that asks to become a WebSocket, and do what it says."""
-        environ, start = environ_of(scope, io.BytesIO()), StartedAnswer()
+        environ, start = environ_of(scope, scope.headers, io.BytesIO()), StartedAnswer()
         upgrade = Upgrade()
         environ[UPGRADE] = upgrade
         try:
