@@ -1,7 +1,8 @@
 """The front: takes every request of the web server's native interface, on a thread of the web server.
 
 A request whose body is short waits for it without a thread; then the WSGI application answers it on the thread that
-brought the body, or on a further one where few are free (`request_threads.py`). A request that asks to become a WebSocket passes the same application, which says whether it may.
+brought the body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same
+application, which says whether it may.
 Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; PEP 3333; RFC 6455.
 """
 

@@ -8,10 +8,13 @@ request; the thread that became idle last gets the next one.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 SPARE_WEB_THREADS = 2
 """Threads of the web server that run no request."""
@@ -99,7 +102,7 @@ class RequestThread(threading.Thread):
     def __init__(self, pool: RequestThreads, work: Work) -> None:
         super().__init__(name="request", daemon=True)
         self._pool = pool
-        self._work = work
+        self._work: Work | None = work
         self._given = threading.Lock()
         self._given.acquire()
 
@@ -109,10 +112,13 @@ class RequestThread(threading.Thread):
         self._given.release()
 
     def run(self) -> None:
-        work: Work | None = self._work
-        while work is not None:
-            work()
-            work = self._pool.next_work(self) or self._wait()
+        while self._work is not None:
+            try:
+                self._work()
+            except Exception:
+                log.exception("a request failed in the front")
+            self._work = None  # an idle thread keeps nothing of a request
+            self._work = self._pool.next_work(self) or self._wait()
 
     def _wait(self) -> Work | None:
         """Return the work that this idle thread is given; None when it has waited for long enough and ends."""
