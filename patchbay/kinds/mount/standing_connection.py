@@ -138,6 +138,7 @@ class StandingConnection:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
+        self._is_current = False
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -156,6 +157,17 @@ class StandingConnection:
         """Wait up to this many seconds for the end."""
         if self._thread is not None:
             self._thread.join(seconds)
+
+    def set_current(self, is_current: bool) -> None:
+        """Say whether this is the mount of a served server; only then its lists are recorded as those of the server.
+
+        A connection for an older version of the server changes no pins.
+        """
+        became_current = is_current and not self._is_current
+        self._is_current = is_current
+        if became_current and self._thread is not None:
+            for notification in CHANGES:
+                self._events.put(notification)
 
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
@@ -331,7 +343,7 @@ class StandingConnection:
 
     def _observe(self, fresh: Snapshot) -> bool:
         """Compare fresh lists with the pins; return whether the pins changed."""
-        if self.changes is None:
+        if self.changes is None or not self._is_current:
             return False
         listed = snapshots.listed_entries(fresh, fresh.descriptors()[0])
         return observe(self._context.store, self.mount.name, listed, self.changes, snapshots.AUTHOR)

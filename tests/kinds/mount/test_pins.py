@@ -218,3 +218,23 @@ def test_a_damaged_document_holds_what_changed_until_an_approval(hub: Hub) -> No
     )
     hub.catalogue.refresh()
     assert set(hub.catalogue.find("plain").tools) == {"control", "t0", "t1"}
+
+
+def test_a_call_of_an_older_version_changes_no_pins(hub: Hub) -> None:
+    """An older version has a connection of its own, which lists what the server listed before its change."""
+    file = hub.servers / "older.json"
+    file.write_text(mount("hold", [tool(0)]))
+    until(lambda: served(hub, "older") == {"control", "t0"}, "the first version")
+    version = hub.catalogue.find("older").version
+    file.write_text(mount("hold", [tool(0), tool(1)]))
+    until(lambda: waiting(hub, "older") == {("tool", "t1")}, "the second version")
+    approve(hub.catalogue.store, "older", "operator")
+    until(lambda: served(hub, "older") == {"control", "t0", "t1"}, "the approved tool")
+    pins = load_pins(hub.catalogue.store, "older").cid
+    assert hub.call(f"older@{version}", "t0", {}).text == "ran t0"
+    assert set(hub.catalogue.pinned("older", version).tools) == {"control", "t0"}
+    assert load_pins(hub.catalogue.store, "older").cid == pins
+
+
+def served(hub: Hub, server: str) -> set[str]:
+    return {name for one in hub.catalogue.all() if one.name == server for name in one.tools}
