@@ -59,7 +59,12 @@ def approve_command(context: click.Context, /, server: str, entry: str | None, d
             click.echo(make_printable(f"approved {describe_key(key)} of {server}: {pin.digest or pin.cid}"))
 
 
-@click.group("pins")
+@click.group(
+    "pins",
+    epilog=exit_codes.with_examples(
+        "patchbay pins list", "patchbay pins export > approvals.json", "patchbay pins import approvals.json"
+    ),
+)
 def pins_group() -> None:
     """List what mounted servers changed; export and import approvals."""
 

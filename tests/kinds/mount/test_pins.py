@@ -1,68 +1,21 @@
-"""Pins of a mounted server: a changed tool is nowhere until it is approved, on every way to the hub."""
+"""Pins of a mounted server: what each setting does with a change, on the pages and for clients."""
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
 from patchbay.cid import cid_of
 from patchbay.pins.approval import approve
-from patchbay.pins.documents import Changes, ItemKey, PinDocument
 from patchbay.pins.records import load_pins
-from patchbay.topics import PINNED, PINS
-from tests.hubs import MODERN, Hub
-from tests.pins.independent_digests import digest_of
+from patchbay.topics import PINS
+from tests.hubs import Hub
+from tests.kinds.mount.changing import TOOLS, control, mount, rows, served, tool, tools, waiting
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
-
-SERVER = Path(__file__).with_name("changing_server.py")
-TOOLS, ROUNDS = 25, 8
-HINT = re.compile(rb"; did you mean [^?]*\?")
-
-
-def mount(changes: Changes | None, tools: list[dict[str, Any]] | None = None) -> str:
-    """The definition of a mount of the changing server."""
-    address = f"mcp+stdio:{shlex.join([sys.executable, '-S', str(SERVER), json.dumps(tools or [])])}"
-    fields = {"kind": "upstream", "address": address, "era": "legacy"}
-    return json.dumps(fields | ({"changes": changes} if changes else {}))
-
-
-def tool(number: int, stage: int = 0) -> dict[str, Any]:
-    """One tool at one stage: each stage changes another part of it."""
-    schema: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
-    made: dict[str, Any] = {"name": f"t{number}", "description": f"Tool {number}.", "inputSchema": schema}
-    for change in range(1, stage + 1):
-        match (change + number) % 8:
-            case 0:
-                made["description"] += f" Then do step {change}."
-            case 1:
-                made["description"] += "\u200b" * change
-            case 2:
-                made["inputSchema"] = {**schema, "required": ["text"], "title": f"{change}"}
-            case 3:
-                made["annotations"] = {"readOnlyHint": True, "title": f"{change}"}
-            case 4:
-                made["name"] += f"_{change}"
-            case 5:
-                made["outputSchema"] = {"type": "object", "title": f"{change}"}
-            case 6:
-                made["icons"] = [{"src": f"https://far.example/{change}.png"}]
-            case 7:
-                made["title"] = f"Tool \u202e{change}"
-    return made
-
-
-def tools(stage: int) -> list[dict[str, Any]]:
-    return [tool(number, stage) for number in range(TOOLS)]
 
 
 @pytest.fixture(scope="module")
@@ -75,89 +28,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         until(lambda name=name: "t0" in hub.catalogue.find(name).tools, f"the tools of {name}")
     yield hub
     hub.close()
-
-
-def control(hub: Hub, server: str, **lists: Any) -> None:
-    """Change the lists of a mounted server."""
-    assert hub.call(server, "control", lists).text == "ran control"
-
-
-def document(hub: Hub, server: str) -> PinDocument:
-    found = load_pins(hub.catalogue.store, server).document
-    assert found is not None
-    return found
-
-
-def waiting(hub: Hub, server: str) -> set[ItemKey]:
-    return set(document(hub, server).waiting)
-
-
-def listed(hub: Hub, server: str, path: str | None = None) -> list[dict[str, Any]]:
-    """Every tool of a list, all pages."""
-    found: list[dict[str, Any]] = []
-    params: dict[str, Any] = {}
-    while True:
-        result = hub.modern(server if path is None else path, "tools/list", params).result
-        found += result["tools"]
-        if "nextCursor" not in result:
-            return found
-        params = {"cursor": result["nextCursor"]}
-
-
-def rows(hub: Hub, server: str, name: str) -> list[tuple[str | None, str, str]]:
-    moves = hub.catalogue.store.names.past(f"{PINNED}{server}/tool/{name}")
-    return [(move.cid, move.who, move.why) for move in moves]
-
-
-def without_hint(body: bytes, name: str) -> bytes:
-    """An answer without the similar names that it suggests, which never contain the name that was asked for."""
-    hint = re.findall(r"\w+", b"".join(HINT.findall(body)).decode())
-    assert f"hold__{name}" not in hint and name not in hint
-    return HINT.sub(b"", body).replace(name.encode(), b"absent")
-
-
-def as_absent(hub: Hub, server: str, name: str) -> None:
-    """A held tool answers as a tool that is not there, on every way to the hub."""
-    for version in ("2025-11-25", MODERN):
-        for endpoint, prefix in ((server, ""), ("", f"{server}__")):
-            held = hub.call(endpoint, prefix + name, {}, version)
-            absent = hub.call(endpoint, prefix + "absent", {}, version)
-            assert held.status == absent.status
-            assert without_hint(held.body, name) == without_hint(absent.body, name)
-    for method in ("get", "post"):
-        held, absent = (getattr(hub.client, method)(f"/{server}/{each}") for each in (name, "absent"))
-        assert held.status_code == absent.status_code
-        assert without_hint(held.data, name) == without_hint(absent.data, name)
-    assert f'"{name}"' not in hub.client.get(f"/mcp/meta/{server}.json").text
-    found = orjson.loads(hub.client.get(f"/search.json?q={name}").data)
-    assert not [row for row in found if row["server"] == server and row["name"] == name]
-
-
-def test_two_hundred_changes_are_served_only_after_their_approval(hub: Hub) -> None:
-    """Issue 16, rug pull: descriptions, names, schemas, annotations, invisible characters; a row for each; digests."""
-    store = hub.catalogue.store
-    for stage in range(1, ROUNDS + 1):
-        changed = tools(stage)
-        names = {one["name"] for one in changed}
-        control(hub, "hold", tools=changed)
-        until(lambda keys={("tool", name) for name in names}: waiting(hub, "hold") == keys, "the changes")
-        until(lambda: set(hub.catalogue.find("hold").tools) == {"control"}, "the changed tools to go")
-        assert [one["name"] for one in listed(hub, "hold")] == ["control"]
-        assert not [one for one in listed(hub, "") if one["name"].startswith("hold__t")]
-        as_absent(hub, "hold", changed[stage]["name"])
-        pins = document(hub, "hold")
-        for one in changed:
-            seen = pins.items["tool", one["name"]].seen
-            assert seen is not None and seen.digest == digest_of(one)
-            cid, who, why = rows(hub, "hold", one["name"])[0]
-            assert (cid, who) == (seen.cid, "upstream") and "held until it is approved" in why
-        approve(store, "hold", "ann@example.org")
-        until(lambda names=names: set(hub.catalogue.find("hold").tools) == {"control", *names}, "the approved tools")
-        shown = {one["name"]: one for one in listed(hub, "hold")}
-        assert all(shown[one["name"]].items() >= one.items() for one in changed)
-        move = store.names.past(PINS + "hold", 1)[0]
-        assert move.who == "ann@example.org" and move.why.startswith("approve tool ")
-        assert hub.call("hold", changed[0]["name"], {}).text == f"ran {changed[0]['name']}"
 
 
 def test_a_reported_change_is_served_and_marked_on_the_page(hub: Hub) -> None:
@@ -234,7 +104,3 @@ def test_a_call_of_an_older_version_changes_no_pins(hub: Hub) -> None:
     assert hub.call(f"older@{version}", "t0", {}).text == "ran t0"
     assert set(hub.catalogue.pinned("older", version).tools) == {"control", "t0"}
     assert load_pins(hub.catalogue.store, "older").cid == pins
-
-
-def served(hub: Hub, server: str) -> set[str]:
-    return {name for one in hub.catalogue.all() if one.name == server for name in one.tools}

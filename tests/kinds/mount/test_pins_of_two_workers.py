@@ -17,7 +17,7 @@ from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import NAMES_CHANGED, PINS
-from tests.kinds.mount.test_pins import mount, tool
+from tests.kinds.mount.changing import mount, tool
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
