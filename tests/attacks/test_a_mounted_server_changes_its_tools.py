@@ -5,16 +5,21 @@ Source: OWASP MCP Top 10 (2025), MCP03 tool poisoning; SEP-1766 (digests of tool
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from patchbay.cid import cid_of
 from patchbay.pins.approval import approve
+from patchbay.pins.documents import encode_wire
 from patchbay.topics import PINS
 from tests.hubs import Hub
 from tests.kinds.mount.changing import as_absent, control, document, listed, mount, rows, served, tool, tools, waiting
 from tests.pins.independent_digests import digest_of
-from tests.waiting import until
+from tests.waiting import POLL_SECONDS, until
 
 pytestmark = pytest.mark.process
 
@@ -31,31 +36,64 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
+@contextmanager
+def watching(hub: Hub, server: str) -> Iterator[set[str]]:
+    """Collect the CIDs of every descriptor that the hub serves meanwhile."""
+    seen: set[str] = set()
+    ending = threading.Event()
+
+    def watch() -> None:
+        while not ending.wait(POLL_SECONDS):
+            seen.update(one.digest for one in hub.catalogue.find(server).tools.values())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield seen
+    ending.set()
+    thread.join()
+
+
 def test_two_hundred_changes_are_served_only_after_their_approval(hub: Hub) -> None:
     """Issue 16, rug pull: descriptions, names, schemas, annotations, invisible characters; a row for each; digests."""
-    store = hub.catalogue.store
     for stage in range(1, ROUNDS + 1):
         changed = tools(stage)
-        names = {one["name"] for one in changed}
-        control(hub, "hold", tools=changed)
-        until(lambda keys={("tool", name) for name in names}: waiting(hub, "hold") == keys, "the changes")
-        until(lambda: set(hub.catalogue.find("hold").tools) == {"control"}, "the changed tools to go")
-        assert [one["name"] for one in listed(hub, "hold")] == ["control"]
-        assert not [one for one in listed(hub, "") if one["name"].startswith("hold__t")]
-        as_absent(hub, "hold", changed[stage]["name"])
-        pins = document(hub, "hold")
-        for one in changed:
-            seen = pins.items["tool", one["name"]].seen
-            assert seen is not None and seen.digest == digest_of(one)
-            cid, who, why = rows(hub, "hold", one["name"])[0]
-            assert (cid, who) == (seen.cid, "upstream") and "held until it is approved" in why
-        approve(store, "hold", "ann@example.org")
-        until(lambda names=names: set(hub.catalogue.find("hold").tools) == {"control", *names}, "the approved tools")
-        shown = {one["name"]: one for one in listed(hub, "hold")}
-        assert all(shown[one["name"]].items() >= one.items() for one in changed)
-        move = store.names.past(PINS + "hold", 1)[0]
-        assert move.who == "ann@example.org" and move.why.startswith("approve tool ")
-        assert hub.call("hold", changed[0]["name"], {}).text == f"ran {changed[0]['name']}"
+        keys = {("tool", one["name"]) for one in changed}
+        with watching(hub, "hold") as seen:
+            hold_changes(hub, changed)
+            check_pins_and_rows(hub, changed)
+            as_absent(hub, "hold", changed[stage]["name"])
+        assert seen.isdisjoint(cid_of(encode_wire(one)) for one in changed)
+        assert set(approve(hub.catalogue.store, "hold", "ann@example.org")) == keys
+        check_served(hub, changed)
+
+
+def hold_changes(hub: Hub, changed: list[dict[str, Any]]) -> None:
+    """Let the server list other tools, and wait until they are held."""
+    control(hub, "hold", tools=changed)
+    until(lambda: waiting(hub, "hold") == {("tool", one["name"]) for one in changed}, "the changes")
+    until(lambda: served(hub, "hold") == {"control"}, "the changed tools to go")
+    assert [one["name"] for one in listed(hub, "hold")] == ["control"]
+    assert [one["name"] for one in listed(hub, "") if one["name"].startswith("hold__")] == ["hold__control"]
+
+
+def check_pins_and_rows(hub: Hub, changed: list[dict[str, Any]]) -> None:
+    """Each change has the digest of an independent program, and a row in the history."""
+    pins = document(hub, "hold")
+    for one in changed:
+        seen = pins.items["tool", one["name"]].seen
+        assert seen is not None and seen.digest == digest_of(one)
+        cid, who, why = rows(hub, "hold", one["name"])[0]
+        assert (cid, who) == (seen.cid, "upstream") and "held until it is approved" in why
+
+
+def check_served(hub: Hub, changed: list[dict[str, Any]]) -> None:
+    """The approved tools are listed and called as the server has them, and the approval names its author."""
+    until(lambda: served(hub, "hold") == {"control", *(one["name"] for one in changed)}, "the approved tools")
+    shown = {one["name"]: one for one in listed(hub, "hold")}
+    assert all(shown[one["name"]].items() >= one.items() for one in changed)
+    assert hub.call("hold", changed[0]["name"], {}).text == f"ran {changed[0]['name']}"
+    move = hub.catalogue.store.names.past(PINS + "hold", 1)[0]
+    assert move.who == "ann@example.org" and move.why.startswith("approve tool ")
 
 
 def test_a_tool_that_appears_later_is_not_served(hub: Hub) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from patchbay.cid import cid_of
 from patchbay.pins.approval import approve
+from patchbay.pins.documents import CHANGES
 from patchbay.pins.records import load_pins
 from patchbay.topics import PINS
 from tests.hubs import Hub
@@ -21,11 +22,10 @@ pytestmark = pytest.mark.process
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub with one mount for each setting."""
-    files = {f"{name}.json": mount(name, tools(0)) for name in ("hold", "tell", "follow")}  # type: ignore[arg-type]
+    files = {f"{name}.json": mount(name, tools(0)) for name in CHANGES}
     files["plain.json"] = mount(None, [tool(0)])
     hub = Hub(tmp_path_factory.mktemp("hub"), files).as_operator()
-    for name in ("hold", "tell", "follow", "plain"):
-        until(lambda name=name: "t0" in hub.catalogue.find(name).tools, f"the tools of {name}")
+    until(lambda: all("t0" in served(hub, name) for name in (*CHANGES, "plain")), "the tools of all mounts")
     yield hub
     hub.close()
 

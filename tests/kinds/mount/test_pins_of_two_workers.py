@@ -53,18 +53,18 @@ def tools_of(catalogue: Catalogue) -> set[str]:
 def test_an_approval_by_one_worker_is_in_force_in_the_other(workers: tuple[Store, Catalogue, Catalogue]) -> None:
     """N4, issue 16: two workers agree at once; no worker serves what the other one holds."""
     store, first, second = workers
-    for catalogue in (first, second):
-        until(lambda catalogue=catalogue: tools_of(catalogue) == {"control", "t0"}, "the tools at first sight")
+
+    def both_serve(*names: str) -> None:
+        until(lambda: tools_of(first) == {*names} == tools_of(second), f"{names} in both workers")
+
+    both_serve("control", "t0")
     (first.settings.servers / "far.json").write_text(mount("hold", [tool(0, 1), tool(1)]))
-    for catalogue in (first, second):
-        until(lambda catalogue=catalogue: tools_of(catalogue) == {"control"}, "the changed tools to go")
+    both_serve("control")
     document = load_pins(store, "far").document
     assert document is not None and set(document.waiting) == {("tool", "t0"), ("tool", "t1")}
     approve(store, "far", "operator", keys=[("tool", "t0")])
-    for catalogue in (first, second):
-        until(lambda catalogue=catalogue: tools_of(catalogue) == {"control", "t0"}, "the approved tool")
+    both_serve("control", "t0")
     approve(second.store, "far", "operator")
-    for catalogue in (first, second):
-        until(lambda catalogue=catalogue: tools_of(catalogue) == {"control", "t0", "t1"}, "all tools")
+    both_serve("control", "t0", "t1")
     whys = [move.why for move in store.names.past(PINS + "far")]
     assert len([why for why in whys if why.startswith("changed: ")]) == 1, "one worker recorded the change"
