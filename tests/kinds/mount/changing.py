@@ -21,10 +21,10 @@ TOOLS = 25
 HINT = re.compile(rb"; did you mean [^?]*\?")
 
 
-def mount(changes: Changes | None, tools: list[dict[str, Any]] | None = None) -> str:
+def mount(changes: Changes | None, tools: list[dict[str, Any]] | None = None, **fields: Any) -> str:
     """The definition of a mount of the changing server."""
     address = f"mcp+stdio:{shlex.join([sys.executable, '-S', str(SERVER), json.dumps(tools or [])])}"
-    fields = {"kind": "upstream", "address": address, "era": "legacy"}
+    fields |= {"kind": "upstream", "address": address, "era": "legacy"}
     return json.dumps(fields | ({"changes": changes} if changes else {}))
 
 
@@ -89,11 +89,18 @@ def rows(hub: Hub, server: str, name: str) -> list[tuple[str | None, str, str]]:
     return [(move.cid, move.who, move.why) for move in moves]
 
 
-def without_hint(body: bytes, name: str) -> bytes:
-    """An answer without the similar names that it suggests, which never contain the name that was asked for."""
-    hint = re.findall(r"\w+", b"".join(HINT.findall(body)).decode())
-    assert f"hold__{name}" not in hint and name not in hint
+def without_hint(body: bytes, name: str, server: str) -> bytes:
+    """An answer without the similar names that it suggests, which never contain the tool that was asked for."""
+    hint = re.findall(r"[\w.]+", b"".join(HINT.findall(body)).decode())
+    assert {name, f"{server}__{name}", f"{server}.{name}", f"{server}_{name}"}.isdisjoint(hint), hint
     return HINT.sub(b"", body).replace(name.encode(), b"absent")
+
+
+def call_native(hub: Hub, method: str) -> tuple[str, list[str]]:
+    """The error of a call over the native interface, and the methods that it suggests."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+    guidance, error, _ = orjson.loads(hub.client.post("/rpc", json=message).data)["result"]["items"]
+    return error["error"], guidance["available_methods"]
 
 
 def as_absent(hub: Hub, server: str, name: str) -> None:
@@ -103,11 +110,14 @@ def as_absent(hub: Hub, server: str, name: str) -> None:
             held = hub.call(endpoint, prefix + name, {}, version)
             absent = hub.call(endpoint, prefix + "absent", {}, version)
             assert held.status == absent.status
-            assert without_hint(held.body, name) == without_hint(absent.body, name)
+            assert without_hint(held.body, name, server) == without_hint(absent.body, name, server)
     for method in ("get", "post"):
         held, absent = (getattr(hub.client, method)(f"/{server}/{each}") for each in (name, "absent"))
         assert held.status_code == absent.status_code
-        assert without_hint(held.data, name) == without_hint(absent.data, name)
+        assert without_hint(held.data, name, server) == without_hint(absent.data, name, server)
+    for separator in (".", "_"):
+        held, absent = (call_native(hub, f"{server}{separator}{each}") for each in (name, "absent"))
+        assert (held[0].replace(name, "absent"), held[1]) == absent and name not in held[1]
     assert f'"{name}"' not in hub.client.get(f"/mcp/meta/{server}.json").text
     found = orjson.loads(hub.client.get(f"/search.json?q={name}").data)
     assert not [row for row in found if row["server"] == server and row["name"] == name]

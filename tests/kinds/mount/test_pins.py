@@ -12,8 +12,8 @@ from patchbay.pins.approval import approve
 from patchbay.pins.documents import CHANGES
 from patchbay.pins.records import load_pins
 from patchbay.topics import PINS
-from tests.hubs import Hub
-from tests.kinds.mount.changing import TOOLS, control, mount, rows, served, tool, tools, waiting
+from tests.hubs import MODERN, Hub
+from tests.kinds.mount.changing import TOOLS, control, mount, rows, served, tool, tools, waiting, without_hint
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
@@ -64,6 +64,9 @@ def test_prompts_and_templates_are_held_and_resources_are_not_pinned(hub: Hub) -
     absent = hub.modern("hold", "prompts/get", {"name": "absent"})
     assert held.status == absent.status
     assert orjson.dumps(held.error).replace(b"plan", b"absent") == orjson.dumps(absent.error)
+    for reference in ({"type": "ref/prompt", "name": "plan"}, {"type": "ref/resource", "uri": "page://{id}"}):
+        asked = {"ref": reference, "argument": {"name": "id", "value": ""}}
+        assert "params.ref names nothing" in hub.modern("hold", "completion/complete", asked).error["message"]
     approve(hub.catalogue.store, "hold", "operator", keys=[("prompt", "plan"), ("template", "page://{id}")])
     until(lambda: "plan" in hub.catalogue.find("hold").prompts, "the approved prompt")
     assert "page://{id}" in hub.catalogue.find("hold").templates
@@ -104,3 +107,15 @@ def test_a_call_of_an_older_version_changes_no_pins(hub: Hub) -> None:
     assert hub.call(f"older@{version}", "t0", {}).text == "ran t0"
     assert set(hub.catalogue.pinned("older", version).tools) == {"control", "t0"}
     assert load_pins(hub.catalogue.store, "older").cid == pins
+
+
+def test_search_tools_finds_no_held_tool_and_call_tool_runs_none(hub: Hub) -> None:
+    (hub.servers / "found.json").write_text(mount("hold", [tool(0)], listing={"search": True}))
+    until(lambda: served(hub, "found") == {"control", "t0"}, "the tools")
+    control(hub, "found", tools=[tool(0), tool(1)])
+    until(lambda: waiting(hub, "found") == {("tool", "t1")}, "the held tool")
+    found = hub.call("found", "search_tools", {"query": "Tool"}, MODERN).text
+    assert '"t0"' in found and '"t1"' not in found
+    held, absent = (hub.call("found", "call_tool", {"name": name}, MODERN) for name in ("t1", "absent"))
+    assert held.result["isError"] and without_hint(held.body, "t1", "found") == without_hint(absent.body, "t1", "found")
+    assert hub.call("found", "call_tool", {"name": "t0"}, MODERN).text == "ran t0"
