@@ -39,6 +39,14 @@ MAX_ITEMS = 20_000
 MAX_NAMED_ITEMS = 5
 """Maximum number of entries that one row of the history names for each kind of change."""
 
+KNOWN_FIELDS = frozenset(
+    (
+        *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "execution", "_meta"),
+        *("arguments", "uriTemplate", "mimeType", "instructions"),
+    )
+)
+"""Fields of descriptors in the MCP specification (server/tools, server/prompts, server/resources)."""
+
 EFFECTS: Mapping[Changes, str] = {
     "hold": "held until it is approved",
     "tell": "served, not approved",
@@ -52,7 +60,7 @@ class Observation:
 
     document: PinDocument
     blobs: list[bytes] = field(default_factory=list)
-    rows: dict[ItemKey, str] = field(default_factory=dict)
+    rows: dict[ItemKey, str | None] = field(default_factory=dict)
     first: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
@@ -138,6 +146,8 @@ def _compare(
             found.removed.append(describe_key(key))
             items[key] = PinnedItem(item.approved, None)
             if item.approved is None:
+                # It was never approved: nothing is left of it but its history.
+                found.rows[key] = None
                 del items[key]
     # Before it lists anything, a server is not yet at first sight: its lists may have failed.
     sources = before.sources | {source_of(key) for key in listed if key != INTRODUCTION}
@@ -181,12 +191,18 @@ def _make_pin(key: ItemKey, wire: Wire, found: Observation) -> Pin | None:
 
 
 def _changed_fields(store: Store, approved: Pin | None, wire: Wire) -> Iterator[str]:
-    """Yield the fields of a descriptor that differ from the approved one; all when that cannot be read."""
+    """Yield the fields of a descriptor that differ from the approved one; all when that cannot be read.
+
+    Unknown fields have no names here: a server chooses them, and the history and the log are for people.
+    """
     try:
         old = orjson.loads(store.blobs.get(approved.cid)) if approved is not None else {}
     except (ContentError, orjson.JSONDecodeError):
         old = {}
-    yield from sorted(name for name in {*old, *wire} if old.get(name) != wire.get(name))
+    changed = {name for name in {*old, *wire} if old.get(name) != wire.get(name)}
+    yield from sorted(changed & KNOWN_FIELDS)
+    if changed - KNOWN_FIELDS:
+        yield "other fields"
 
 
 def _bounded(items: dict[ItemKey, PinnedItem]) -> dict[ItemKey, PinnedItem]:

@@ -94,9 +94,9 @@ def write_pins(
     before: str | None,
     who: str,
     why: str,
-    listed: Mapping[ItemKey, str] | None = None,
+    listed: Mapping[ItemKey, str | None] | None = None,
 ) -> None:
-    """Store a document, and the rows of entries with other bytes (their CIDs), in one transaction.
+    """Store a document, and the rows of entries with other bytes (their CIDs, or None), in one transaction.
 
     Raises StaleUpdate when the name does not point to `before` any more.
     """

@@ -79,6 +79,24 @@ def test_a_tool_with_a_new_name_is_held_also_when_its_definition_is_known(store:
     assert served(store, tool("echo2")) == [] and pending(store) == [("tool", "echo2")]
 
 
+def test_of_an_entry_that_was_never_approved_nothing_but_its_history_remains(store: Store) -> None:
+    """A server that lists other names at each look fills no document and no list of names."""
+    for number in range(20):
+        look(store, tool(), tool(f"t{number}", **{"x\u202e" * 500: number}))
+    document = load_document(store)
+    assert list(document.items) == [("introduction", ""), ("tool", "echo"), ("tool", "t19")]
+    assert set(store.names.all(PINNED)) == {
+        f"{PINNED}{SERVER}/{row}" for row in ("introduction/", "tool/echo", "tool/t19")
+    }
+    why = reasons(store, f"{PINNED}{SERVER}/tool/t3")[-1][1]
+    assert why == "changed: tool t3 [new] (held until it is approved); no longer listed: tool t2"
+
+
+def test_the_history_names_no_field_that_a_server_invents(store: Store) -> None:
+    look(store, tool(**{"evil\n\u202efield": 1}, title="T"))
+    assert reasons(store, PINS + SERVER)[0][1] == "changed: tool echo [title, other fields] (held until it is approved)"
+
+
 def test_an_old_name_for_another_tool_is_held_though_the_tool_was_gone_in_between(store: Store) -> None:
     assert look(store)
     assert reasons(store, PINS + SERVER)[0][1] == "no longer listed: tool echo"

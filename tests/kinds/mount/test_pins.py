@@ -109,6 +109,15 @@ def test_a_call_of_an_older_version_changes_no_pins(hub: Hub) -> None:
     assert load_pins(hub.catalogue.store, "older").cid == pins
 
 
+def test_the_page_of_a_server_tells_the_operator_alone_what_is_held(hub: Hub) -> None:
+    control(hub, "hold", tools=[tool(0, 2)])
+    until(lambda: ("tool", "t0") in hub.catalogue.find("hold").pins.held, "the held tool")
+    accept = {"Accept": "text/html"}
+    assert "1 entry is not served until you approve it" in hub.client.get("/servers/hold", headers=accept).text
+    stranger = hub.app.test_client().get("/servers/hold", headers=accept).text
+    assert "not served until" not in stranger and "/pins/hold" not in stranger
+
+
 def test_search_tools_finds_no_held_tool_and_call_tool_runs_none(hub: Hub) -> None:
     (hub.servers / "found.json").write_text(mount("hold", [tool(0)], listing={"search": True}))
     until(lambda: served(hub, "found") == {"control", "t0"}, "the tools")
