@@ -82,7 +82,7 @@ def test_a_tool_with_a_new_name_is_held_also_when_its_definition_is_known(store:
 def test_of_an_entry_that_was_never_approved_nothing_but_its_history_remains(store: Store) -> None:
     """A server that lists other names at each look fills no document and no list of names."""
     for number in range(20):
-        look(store, tool(), tool(f"t{number}", **{"x\u202e" * 500: number}))
+        look(store, tool(), tool(f"t{number}") | {"x\u202e" * 500: number})
     document = load_document(store)
     assert list(document.items) == [("introduction", ""), ("tool", "echo"), ("tool", "t19")]
     assert set(store.names.all(PINNED)) == {
@@ -93,7 +93,7 @@ def test_of_an_entry_that_was_never_approved_nothing_but_its_history_remains(sto
 
 
 def test_the_history_names_no_field_that_a_server_invents(store: Store) -> None:
-    look(store, tool(**{"evil\n\u202efield": 1}, title="T"))
+    look(store, tool(title="T") | {"evil\n\u202efield": 1})
     assert reasons(store, PINS + SERVER)[0][1] == "changed: tool echo [title, other fields] (held until it is approved)"
 
 

@@ -1,6 +1,6 @@
 """`/pins` and `/pins/<server>`: what mounted servers and rooms changed, old and new side by side, and its approval.
 
-Only the operator sees what waits: for everybody else a held entry does not exist. An approval is for the bytes that the
+Only the operator sees what waits: other readers see no held entry. An approval is for the bytes that the
 page showed.
 """
 

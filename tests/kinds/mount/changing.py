@@ -116,8 +116,9 @@ def as_absent(hub: Hub, server: str, name: str) -> None:
         assert held.status_code == absent.status_code
         assert without_hint(held.data, name, server) == without_hint(absent.data, name, server)
     for separator in (".", "_"):
-        held, absent = (call_native(hub, f"{server}{separator}{each}") for each in (name, "absent"))
-        assert (held[0].replace(name, "absent"), held[1]) == absent and name not in held[1]
+        error, methods = call_native(hub, f"{server}{separator}{name}")
+        assert (error.replace(name, "absent"), methods) == call_native(hub, f"{server}{separator}absent")
+        assert name not in methods
     assert f'"{name}"' not in hub.client.get(f"/mcp/meta/{server}.json").text
     found = orjson.loads(hub.client.get(f"/search.json?q={name}").data)
     assert not [row for row in found if row["server"] == server and row["name"] == name]
