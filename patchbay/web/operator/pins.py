@@ -39,7 +39,7 @@ class _Views:
         self._site = site
         self._store = site.catalogue.store
 
-    def list(self) -> Response:
+    def show_all(self) -> Response:
         """GET /pins: every server with pins, and how many of its entries wait."""
         is_operator = self._site.operators.lenient_proof().is_operator
         rows = [self._summary(name, load_pins(self._store, name)) for name in pinned_servers(self._store)]
@@ -174,7 +174,7 @@ def pins_blueprint(site: Site) -> Blueprint:
     """The routes of `/pins` and below."""
     views = _Views(site)
     pages = Blueprint("pins", __name__)
-    pages.add_url_rule("/pins", "list", views.list)
+    pages.add_url_rule("/pins", "show_all", views.show_all)
     pages.add_url_rule("/pins/<server>", "show", views.show)
     pages.add_url_rule("/pins/<server>", "approve", views.approve, methods=["POST"])
     return pages
