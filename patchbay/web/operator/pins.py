@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
-from patchbay.errors import InvalidParams, UnknownServer
+from patchbay.errors import ContentError, InvalidParams, UnknownServer
 from patchbay.pins.approval import approve, format_item, load_pinned_server, parse_item
-from patchbay.pins.documents import Changes, Pin
+from patchbay.pins.documents import Changes, ItemKey, Pin, PinDocument
 from patchbay.pins.explanation import Explanation, Part, explain
 from patchbay.pins.records import LoadedPins, load_pins, pinned_servers
 from patchbay.topics import PINS
@@ -27,8 +27,11 @@ from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
 from patchbay.web.site import Site
 
-MAX_SHOWN_CHANGES = 50
+MAX_SHOWN_CHANGES = 20
 """Changes of one server on one page, at most."""
+
+MAX_SHOWN_BYTES = 1024 * 1024
+"""Bytes of the descriptors on one page, at most; one change is always shown."""
 
 
 class _Views:
@@ -36,7 +39,7 @@ class _Views:
         self._site = site
         self._store = site.catalogue.store
 
-    def list(self) -> Response:
+    def show_all(self) -> Response:
         """GET /pins: every server with pins, and how many of its entries wait."""
         is_operator = self._site.operators.lenient_proof().is_operator
         rows = [self._summary(name, load_pins(self._store, name)) for name in pinned_servers(self._store)]
@@ -55,8 +58,7 @@ class _Views:
         document = loaded.document
         found = []
         if document is not None:
-            shown = list(document.waiting)[:MAX_SHOWN_CHANGES]
-            found = [explain(self._store.blobs, document, key) for key in shown]
+            found = [explain(self._store.blobs, document, key) for key in self._shown_keys(document)]
         return render_answer(
             self._site,
             "pin.html",
@@ -82,11 +84,29 @@ class _Views:
         entry, digest, shown = (fields.get(name, "").strip() for name in ("entry", "digest", "shown"))
         if not (entry and digest) and not shown:
             raise InvalidParams("expected the fields entry and digest, or the field shown: what the page showed")
-        keys = [parse_item(entry)] if entry else None
+        document = self._load(server).document
+        keys = [parse_item(entry)] if entry else self._shown_keys(document) if document is not None else []
         why = format_reason(fields.get("why", ""), "")
         approve(self._store, server, CHANGED_BY, why, keys, digest, shown or None)
         self._site.catalogue.refresh()
         return redirect_to(f"/pins/{quote(server, safe='')}")
+
+    def _shown_keys(self, document: PinDocument) -> list[ItemKey]:
+        """Return the changes of the page: equal documents have equal pages."""
+        keys: list[ItemKey] = []
+        size = 0
+        for key, item in list(document.waiting.items())[:MAX_SHOWN_CHANGES]:
+            size += sum(self._size(pin) for pin in (item.approved, item.seen) if pin is not None)
+            if keys and size > MAX_SHOWN_BYTES:
+                break
+            keys.append(key)
+        return keys
+
+    def _size(self, pin: Pin) -> int:
+        try:
+            return len(self._store.blobs.get(pin.cid))
+        except ContentError:
+            return 0
 
     def _load(self, server: str) -> LoadedPins:
         """Return the pins of a server; those of a server that is known and not yet pinned are empty."""
@@ -154,7 +174,7 @@ def pins_blueprint(site: Site) -> Blueprint:
     """The routes of `/pins` and below."""
     views = _Views(site)
     pages = Blueprint("pins", __name__)
-    pages.add_url_rule("/pins", "list", views.list)
+    pages.add_url_rule("/pins", "show_all", views.show_all)
     pages.add_url_rule("/pins/<server>", "show", views.show)
     pages.add_url_rule("/pins/<server>", "approve", views.approve, methods=["POST"])
     return pages

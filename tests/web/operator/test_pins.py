@@ -13,6 +13,7 @@ from patchbay.pins.observation import observe
 from patchbay.pins.records import load_pins
 from patchbay.topics import PINS
 from patchbay.views.hidden_characters import find_hidden_character
+from patchbay.web.operator.pins import MAX_SHOWN_CHANGES
 from tests.hubs import Hub
 from tests.pins.listing import look, reasons, tool, tools
 from tests.web.browsing import BROWSER, links, read, said
@@ -136,6 +137,24 @@ def test_all_are_approved_only_as_the_page_showed_them(operator: Hub) -> None:
     fields["shown"] = field(read(operator, page), "shown")
     assert send(operator, page, **fields).status_code == 303
     assert waiting(operator, "all") == [] and "Nothing waits for approval." in words(operator, page)
+
+
+def test_the_button_approves_what_the_page_shows_and_no_more(operator: Hub) -> None:
+    """The page has a limit: what is not on it was not looked at."""
+    page = pinned(operator, "many", *(tool(f"t{number}") for number in range(MAX_SHOWN_CHANGES + 3)))
+    html = read(operator, page)
+    assert f"Approve these {MAX_SHOWN_CHANGES}" in html and "3 more changes" in html
+    fields = {"csrf": field(html, "csrf"), "shown": field(html, "shown")}
+    assert send(operator, page, **fields).status_code == 303
+    assert waiting(operator, "many") == [f"t{number}" for number in range(MAX_SHOWN_CHANGES, MAX_SHOWN_CHANGES + 3)]
+    assert "Approve all 3" in read(operator, page)
+
+
+def test_large_descriptors_are_shown_a_few_at_a_time(operator: Hub) -> None:
+    """A hostile server cannot make the page slow: its size has a limit."""
+    large = {"type": "object", "properties": {f"p{number}": {} for number in range(20_000)}}
+    page = pinned(operator, "large", *(tool(f"t{number}", inputSchema=large) for number in range(8)))
+    assert 1 <= len(said(operator.client.get(f"{page}.json"))["changes"]) < 8
 
 
 @pytest.mark.parametrize("text", HOSTILE)
