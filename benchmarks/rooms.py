@@ -3,12 +3,15 @@
     python -m benchmarks.rooms fold [EVENTS]              default 100,000: three processes and an independent program
     python -m benchmarks.rooms flips [FLIPS]              default 1,000: flipped bytes that `verify` names
     python -m benchmarks.rooms append [EVENTS] [WRITERS]  default 10,000 events of 50 writers in two processes
+    python -m benchmarks.rooms crowd [PARTICIPANTS] [RATE] [SECONDS]
+                                                          default 1,000 participants, 100 events a second, 60 seconds
 
 Every part exits with 1 where anything differs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
@@ -18,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks import room_crowd
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.verification import Verdict, verify
 from patchbay.stores import open_store
@@ -131,6 +135,15 @@ def append(events: int = 10_000, writers: int = 50) -> None:
         )
 
 
+def crowd(participants: int = 1_000, rate: int = 100, seconds: int = 60) -> None:
+    """Everybody in one room receives everything in order, soon."""
+    report = asyncio.run(room_crowd.measure(participants, rate, seconds))
+    say(room_crowd.describe(report))
+    check(report.received == participants * report.events, "an event did not reach every participant")
+    check(report.wrong == 0, "a participant missed an event, or had another order")
+    check(report.p99 < 1000, f"the p99 of the delay is {report.p99:.0f} ms; expected less than 1000")
+
+
 def main(words: list[str]) -> None:
     """Run one part."""
     part, *numbers = words or ["fold"]
@@ -139,7 +152,7 @@ def main(words: list[str]) -> None:
         check(verdict.ok, str(verdict))
         say(json.dumps({"state": verdict.state_cid, "head": verdict.head}))
     else:
-        parts: dict[str, Callable[..., None]] = {"fold": fold, "flips": flips, "append": append}
+        parts: dict[str, Callable[..., None]] = {"fold": fold, "flips": flips, "append": append, "crowd": crowd}
         parts[part](*map(int, numbers))
 
 

@@ -32,7 +32,7 @@ from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROO
 log = logging.getLogger(__name__)
 
 LOBBY = "lobby"
-"""The room of a client that names none; it is made when it is first asked for."""
+"""The room of a client that names none; it is made with the first hello in it."""
 
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 10.0
@@ -133,16 +133,11 @@ class Rooms:
         self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
-    def open(self, room: str, principal: str = "") -> Room:
-        """Return a room by its name or its id. The lobby is made when it is not there. Raises UnknownRoom."""
+    def open(self, room: str) -> Room:
+        """Return a room by its name or its id. Raises UnknownRoom."""
         id = self.store.names.get(ROOMS + room) if NAME.fullmatch(room) else None
         if id is None:
             id = room if room in {one.id for one in self.all()} else None
-        if id is None and room == LOBBY:
-            try:
-                return self.create(LOBBY, principal)
-            except RoomExists:
-                return self.open(LOBBY, principal)
         if id is None:
             raise UnknownRoom(f"there is no room {room!r:.80}")
         with self._lock:
@@ -150,6 +145,18 @@ class Rooms:
                 self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
                 self._start()
             return self._open[id]
+
+    def open_to_join(self, room: str, principal: str) -> Room:
+        """Return a room for a hello, as `open` does. The lobby is made with the first hello in it."""
+        try:
+            return self.open(room)
+        except UnknownRoom:
+            if room != LOBBY:
+                raise
+        try:
+            return self.create(LOBBY, principal)
+        except RoomExists:
+            return self.open(LOBBY)
 
     def all(self) -> list[RoomSummary]:
         """Return every room, by name."""

@@ -138,7 +138,7 @@ class RoomsOverHttp:
         if type(seq) is not int or not isinstance(name, str):
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
         principal = self._principal(environ)
-        return _made(self._rooms.fork(self._rooms.open(room, principal), seq, principal, name))
+        return _made(self._rooms.fork(self._rooms.open(room), seq, principal, name))
 
     def _object(self, environ: Environ) -> Json:
         body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
@@ -155,7 +155,7 @@ class RoomsOverHttp:
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
         body = read_body(environ, self._settings.body_limit)
         principal = self._principal(environ)
-        room = self._rooms.open(name, principal)
+        room = self._rooms.open_to_join(name, principal)
         conversation = _Conversation(room, principal, environ.get("HTTP_ENSO_SESSION", ""))
         if kind == JSON:
             answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))
@@ -184,7 +184,7 @@ class RoomsOverHttp:
     def _events(self, environ: Environ, name: str) -> Reply:
         query, principal = parse_qs(environ.get("QUERY_STRING", "")), self._principal(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
-        room, known = self._rooms.open(name, principal), query.get("session", [""])[0]
+        room, known = self._rooms.open_to_join(name, principal), query.get("session", [""])[0]
         if not self._places.acquire():
             return busy(None)
         try:
@@ -234,7 +234,7 @@ class RoomsOverHttp:
     def _log(self, environ: Environ, name: str) -> Reply:
         principal = self._principal(environ)
         after = _seq(parse_qs(environ.get("QUERY_STRING", "")).get("after", [""])[0]) or 0
-        room = self._rooms.open(name, principal)
+        room = self._rooms.open(name)
         lines = room.lines(after, None if self._is_operator(environ) else principal)
         return stream_reply((line + b"\n" for line in lines), NDJSON)
 

@@ -20,7 +20,7 @@ from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import RoomSession
 from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest, WebSocketRoutes
-from patchbay.wire.rooms.delivery import DeliveryThread
+from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,10 @@ UNSENT_BYTES = 256 * 1024
 """What one reader may leave unread before its deliveries wait; the log has them."""
 
 BATCH_BYTES = 128 * 1024
-"""What one WebSocket sends before others have their turn."""
+"""A batch with as many bytes is sent, and others have their turn."""
 
-TAKEN_AT_ONCE = 16
+TAKEN_AT_ONCE = 64
+"""Deliveries of one batch."""
 
 Principal = Callable[[WebSocketRequest], str]
 
@@ -46,14 +47,14 @@ class RoomSocket:
     def __init__(
         self,
         rooms: Rooms,
-        deliveries: DeliveryThread,
+        deliveries: tuple[DeliveryThread, SharedBatches],
         principal: str,
         request: WebSocketRequest,
         ends: tuple[Send, Close],
     ) -> None:
         query = parse_qs(request.query)
         self._rooms = rooms
-        self._deliveries = deliveries
+        self._deliveries, self._batches = deliveries
         self._principal = principal
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
@@ -91,7 +92,7 @@ class RoomSocket:
         if self._session is not None:
             raise BadFrame("this WebSocket has said hello already; open another one for another session")
         after = _read_seq(self._after)
-        session = self._rooms.open(self._name, self._principal).join(self._principal, hello, after)
+        session = self._rooms.open_to_join(self._name, self._principal).join(self._principal, hello, after)
         session.is_attached = True
         self._session = session
         for envelope in session.greeting:
@@ -106,17 +107,14 @@ class RoomSocket:
         session = self._session
         if session is None or self._has_ended:
             return False
-        sent = 0
-        while sent < BATCH_BYTES:
-            taken = session.take(TAKEN_AT_ONCE)
-            for delivery in taken:
-                self._send(delivery.frame.decode())
-                sent += len(delivery.frame)
-            if not taken:
-                break
-        if not sent and session.is_closed:
-            self._end(NORMAL, "the session has ended")
-        return sent > 0
+        taken = session.take(TAKEN_AT_ONCE, BATCH_BYTES)
+        if not taken:
+            if session.is_closed:
+                self._end(NORMAL, "the session has ended")
+            return False
+        frames = self._batches.frames(taken)
+        self._send(frames)
+        return len(taken) == TAKEN_AT_ONCE or len(frames) >= BATCH_BYTES or session.is_closed
 
     @property
     def is_behind(self) -> bool:
@@ -146,7 +144,7 @@ def _read_seq(text: str) -> int | None:
 
 def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, principal: Principal) -> None:
     """Serve rooms by WebSocket. `principal` names who sent a request."""
-    deliveries = DeliveryThread()
+    deliveries = (DeliveryThread(), SharedBatches())
 
     def open_socket(request: WebSocketRequest, send: Send, close: Close) -> RoomSocket:
         return RoomSocket(rooms, deliveries, principal(request), request, (send, close))
