@@ -69,6 +69,13 @@ class Room:
         """
         return self._members.resume(principal, session_id)
 
+    def rejoin(self, principal: str, session_id: str, hello: Mapping[str, Any], after: int | None) -> RoomSession:
+        """Answer the hello of a participant that comes back: its session goes on, or a new one begins where it ended.
+
+        `privacy.accepted` in the greeting says which session it is. Raises what `join` raises.
+        """
+        return self._members.rejoin(principal, session_id, hello, after)
+
     @property
     def sessions(self) -> dict[str, RoomSession]:
         """The sessions that are held in this process, by id."""

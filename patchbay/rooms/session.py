@@ -75,6 +75,7 @@ class RoomSession:
         self._own: deque[Delivery] = deque()
         self._news = threading.Event()
         self._is_woken = False
+        self._replaced: Callable[[], None] | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     # sending
@@ -106,6 +107,26 @@ class RoomSession:
         check_signature(self.room.state_now, self.id, envelope)
         whole = {**envelope, "room": room or self.room.name, "from": self.id}
         return envelope if "sig" in envelope else whole
+
+    # connections
+
+    def attach(self, replaced: Callable[[], None]) -> None:
+        """Let a connection read this session. `replaced` is called when another connection reads it in its place."""
+        before, self._replaced, self.is_attached = self._replaced, replaced, True
+        if before is not None:
+            before()
+
+    def detach(self, replaced: Callable[[], None]) -> bool:
+        """Note that a connection has ended; whether it was the one that reads this session."""
+        if self._replaced != replaced:
+            return False
+        self._replaced, self.is_attached, self.used = None, False, time.monotonic()
+        return True
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether the room has servers that it announced or mounted."""
+        return any(one["owner"] == self.id for one in self.room.state_now["servers"].values())
 
     # reading
 

@@ -31,6 +31,9 @@ class TextFrames(bytes):
 
 Send = Callable[[str | TextFrames], int]
 
+NO_CLOSE = 1006
+"""The close code of a connection that ended without a close (RFC 6455, 7.1.5)."""
+
 UPGRADE = "patchbay.websocket"
 """Name in the environ of the Upgrade of a request that asks to become a WebSocket."""
 
@@ -59,8 +62,11 @@ class WebSocketSession(Protocol):
         """Take one message: text, or bytes of a binary message. An exception closes the WebSocket with 1011."""
         ...
 
-    def closed(self) -> None:
-        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken."""
+    def closed(self, code: int) -> None:
+        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken.
+
+        `code` is what the other end gave for its close; NO_CLOSE when the connection was lost without one.
+        """
         ...
 
 

@@ -28,7 +28,7 @@ from patchbay.serving.sockets import find_connection
 from patchbay.settings import Settings
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import Future, Scope
-from patchbay.wire.front.websocket_routes import TextFrames, Upgrade, WebSocketSession, frame_text
+from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 
 log = logging.getLogger(__name__)
 
@@ -359,4 +359,5 @@ class Connection(asyncio.Protocol):
     def _tell_end(self) -> None:
         """On a worker thread."""
         if self._session is not None:
-            self._session.closed()
+            received = self._framing.close_rcvd
+            self._session.closed(NO_CLOSE if received is None else received.code)

@@ -76,7 +76,7 @@ class RoomsOverHttp:
         self._is_operator = is_operator
         self._places = places
         self._others = others
-        self._streams: dict[str, SessionMailbox] = {}
+        self._streams: set[SessionMailbox] = set()
         self._lock = threading.Lock()
         self._ending = threading.Event()
 
@@ -84,7 +84,7 @@ class RoomsOverHttp:
         """End the streams: the hub is stopping. From any thread."""
         self._ending.set()
         with self._lock:
-            mailboxes = list(self._streams.values())
+            mailboxes = list(self._streams)
         for mailbox in mailboxes:
             mailbox.wake()
 
@@ -212,10 +212,8 @@ class RoomsOverHttp:
         """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""
         mailbox = SessionMailbox(session)
         with self._lock:
-            before, self._streams[session.id] = self._streams.get(session.id), mailbox
-            session.is_attached = True
-        if before is not None:
-            before.close()
+            self._streams.add(mailbox)
+        session.attach(mailbox.close)
         return mailbox
 
     def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
@@ -223,10 +221,8 @@ class RoomsOverHttp:
         self._places.release()
         mailbox.close()
         with self._lock:
-            is_last = self._streams.get(session.id) is mailbox
-            if is_last:
-                del self._streams[session.id]
-                session.is_attached = False
+            self._streams.discard(mailbox)
+        session.detach(mailbox.close)
         if is_own:
             work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
             work.start()

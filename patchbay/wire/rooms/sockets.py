@@ -3,6 +3,10 @@
 Each message is one frame as text: `{"type": "hello" | "envelope" | "ping" | "pong", ...}`. The first one but pings is a
 hello; its answers and everything of the room come as frames of the type `envelope`, whose `seq` is the place in the
 log. `?after=<seq>` reads the log from there on first. A message that is not a frame closes the WebSocket with 1011.
+
+With `?resume=new` the session stays when the connection is lost without a close, until it is idle for too long: its
+calls go on, and `?resume=<session>&after=<seq>` goes on with it. A session that has servers ends at once: their calls
+must not wait for an owner that may not come back.
 Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
 """
 
@@ -19,7 +23,7 @@ from patchbay.rooms.errors import BadFrame, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import RoomSession
-from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.front.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
 from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches
 
 log = logging.getLogger(__name__)
@@ -34,6 +38,9 @@ UNSENT_BYTES = 256 * 1024
 
 BATCH_BYTES = 128 * 1024
 """A batch with as many bytes is sent, and others have their turn."""
+
+NEW = "new"
+"""Value of the parameter `resume` for a session that can be resumed later."""
 
 TAKEN_AT_ONCE = 64
 """Deliveries of one batch."""
@@ -58,6 +65,7 @@ class RoomSocket:
         self._principal = principal
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
+        self._resume = query.get("resume", [""])[0]
         self._send, self._close = ends
         self._session: RoomSession | None = None
         self._has_ended = False
@@ -92,12 +100,16 @@ class RoomSocket:
         if self._session is not None:
             raise BadFrame("this WebSocket has said hello already; open another one for another session")
         after = _read_seq(self._after)
-        session = self._rooms.open_to_join(self._name, self._principal).join(self._principal, hello, after)
-        session.is_attached = True
+        room = self._rooms.open_to_join(self._name, self._principal)
+        if self._resume in ("", NEW):
+            session = room.join(self._principal, hello, after)
+        else:
+            session = room.rejoin(self._principal, self._resume, hello, after)
+        session.attach(self._replaced)
         self._session = session
         for envelope in session.greeting:
             self._send(frame_bytes(orjson.dumps(envelope)).decode())
-        session.listen(lambda: self._deliveries.wake(self))
+        session.listen(self._wake)
 
     def deliver(self) -> bool:
         """Send what there is to read; whether there may be more. Called by the delivery thread alone.
@@ -126,11 +138,24 @@ class RoomSocket:
         log.info("a WebSocket of the room %s ends: %s", self._name[:80], reason)
         self._close(code, reason)
 
-    def closed(self) -> None:
-        """End the session: its servers go, and its calls end."""
+    def _wake(self) -> None:
+        self._deliveries.wake(self)
+
+    def _replaced(self) -> None:
+        """Another connection reads the session now."""
+        self._end(NORMAL, "the session goes on over another connection")
+
+    def closed(self, code: int) -> None:
+        """End the session, its servers and its calls; one that can be resumed stays when its connection was lost."""
+        was_lost = code == NO_CLOSE and not self._has_ended
         self._has_ended = True
-        if self._session is not None:
-            self._session.leave("the connection ended")
+        session = self._session
+        if session is None:
+            return
+        session.stop_listening(self._wake)
+        can_resume = bool(self._resume) and was_lost and not session.has_servers
+        if session.detach(self._replaced) and not can_resume:
+            session.leave("the connection ended")
 
 
 def _read_seq(text: str) -> int | None:
