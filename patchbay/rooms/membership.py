@@ -44,7 +44,10 @@ class Members:
         return made
 
     def rejoin(self, principal: str, id: str, found: Mapping[str, Any], after: int | None) -> RoomSession:
-        """Let a participant go on with its session, whose connection was lost; with a new one when it has ended."""
+        """Let a participant go on with its session, whose connection was lost; with a new one when it has ended.
+
+        `after` is for a new one; one that goes on reads from where `seek` says, after `attach`.
+        """
         hello = read_hello(found)
         try:
             known = self.resume(principal, id)
@@ -52,8 +55,6 @@ class Members:
             return self.join(principal, found, after)
         joined = self.room.state_now["sessions"][known.id]["joined"]
         known.greeting = _greeting(self.room, hello, self.room.log.entry(joined), self.room.log.entry(self.room.seq))
-        if after is not None:
-            known.seek(min(after, self.room.seq))
         return known
 
     def resume(self, principal: str, id: str) -> RoomSession:

@@ -75,6 +75,7 @@ class RoomSession:
         self._own: deque[Delivery] = deque()
         self._news = threading.Event()
         self._is_woken = False
+        self._reading = threading.Lock()
         self._replaced: Callable[[], None] | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
 
@@ -155,8 +156,12 @@ class RoomSession:
         self.wake()
 
     def seek(self, after: int) -> None:
-        """Read from the entry after this seq on: what the log has of it first, then what comes."""
-        self._after, self._position, self._index = after, self.room.log.position(after), None
+        """Read from the entry after this seq on: what the log has of it first, then what comes.
+
+        A new connection calls it after `attach`: the former one takes nothing any more.
+        """
+        with self._reading:
+            self._after, self._position, self._index = after, self.room.log.position(after), None
 
     def take(self, limit: int = TAKEN_AT_ONCE, size: int | None = None) -> list[Delivery]:
         """Return what is there to read now, in order; never waits.
@@ -166,6 +171,10 @@ class RoomSession:
         """
         self.used = time.monotonic()
         self._is_woken = False  # what comes after this line wakes the reader again
+        with self._reading:
+            return self._take(limit, size)
+
+    def _take(self, limit: int, size: int | None) -> list[Delivery]:
         found: list[Delivery] = []
         while self._own and len(found) < limit:
             found.append(self._own.popleft())

@@ -5,6 +5,7 @@ Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -49,6 +50,9 @@ def make_envelope(type: str, payload: Mapping[str, Any]) -> Json:
     return {"id": str(uuid4()), "ts": now, "kind": "event", "type": type, "payload": dict(payload)}
 
 
+GREETING_TYPES = frozenset({"privacy.accepted", "room.policy", "presence.join", "tool.advertise"})
+"""What answers a hello, in frames without a place in the log. Events of the room may follow before the next pong."""
+
 NEW = "new"
 """Asks for a session that stays for a while when its connection is lost."""
 
@@ -65,6 +69,7 @@ class RoomConnection:
         self.greeting: list[Json] = []
         self.place = 0
         self._socket = socket
+        self._early: deque[Json] = deque()
 
     @classmethod
     def open(
@@ -116,7 +121,10 @@ class RoomConnection:
         while (frame := self._read(OPEN_SECONDS)) is None or frame["type"] != "pong":
             if frame is None:
                 raise Unreachable(f"{self.room.url} did not answer the hello within {OPEN_SECONDS:g} s")
-            self.greeting.append(frame["payload"])
+            if self._early or "seq" in frame or frame["payload"]["type"] not in GREETING_TYPES:
+                self._early.append(frame)
+            else:
+                self.greeting.append(frame["payload"])
 
     def _first_place(self) -> int:
         """Return the place in the log after which the room's events come."""
@@ -146,7 +154,7 @@ class RoomConnection:
 
     def receive(self, seconds: float | None = None) -> Json | None:
         """Return the next envelope, None after this many seconds without one. Raises RoomLost, RoomRefusal."""
-        frame = self._read(seconds)
+        frame = self._early.popleft() if self._early else self._read(seconds)
         if frame is None:
             return None
         envelope: Json = frame["payload"]

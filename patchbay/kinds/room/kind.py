@@ -1,4 +1,4 @@
-"""The kind of a room's server: its tools come from the room's offer, and each call goes through the room.
+"""The kind of a room's server: its lists come from the room's offer, and each call goes through the room.
 
 The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serves no such server.
 """
@@ -11,7 +11,7 @@ from typing import Protocol
 from patchbay.activation import Call, Events, Handler
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.room.offers import Offer
+from patchbay.kinds.room.offers import TOOL, Offer
 
 OWN_FIELDS = ("room",)
 FIELDS = frozenset(
@@ -31,18 +31,29 @@ class RoomCaller(Protocol):
         ...
 
     def call(
-        self, room: str, server_id: str, tool: str, arguments: Mapping[str, object], principal: str, ttl: float
+        self,
+        room: str,
+        server_id: str,
+        name: str,
+        arguments: Mapping[str, object],
+        principal: str,
+        ttl: float,
+        method: str,
     ) -> Events:
-        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds."""
+        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds.
+
+        With another `method`, read the resource whose URI is `name`, or get the prompt of this name.
+        """
         ...
 
 
 def room_handler(rooms: RoomCaller, room: str) -> Handler:
-    """Return the handler of targets `{"serverId", "name"}`: the deadline of a call is its ttl in the room."""
+    """Return the handler of targets `{"serverId", "name", "method"?}`; the deadline of a call is its ttl there."""
 
     def run(call: Call) -> Events:
         target = call.target
-        yield from rooms.call(room, target["serverId"], target["name"], call.arguments, call.principal, call.left())
+        used = (target["serverId"], target["name"], call.arguments)
+        yield from rooms.call(room, *used, call.principal, call.left(), target.get("method", TOOL))
 
     return run
 
@@ -58,12 +69,14 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         raise ConfigError(server.origin, "kind", "expected no server of a room here: this hub has no rooms")
     room = str(server.fields["room"])
     offer = server.rooms.offer(server.name)
-    tools, problems = offer.descriptors() if offer is not None and offer.room == room else ({}, ())
+    found, problems = (offer if offer is not None and offer.room == room else Offer(room, 0)).descriptors()
     return ServerParts(
         room_handler(server.rooms, room),
-        tools,
+        found["tool"],
+        resources=found["resource"],
+        prompts=found["prompt"],
         problems=problems,
-        description="The tools that the members of a room share.",
+        description="The tools, resources and prompts that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )
 

@@ -193,6 +193,8 @@ class RoomsOverHttp:
             self._places.release()
             raise
         mailbox = self._begin(session)
+        if known and after is not None:
+            session.seek(after)
         steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
@@ -203,10 +205,7 @@ class RoomsOverHttp:
         """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
         if not known:
             return room.join(principal, READER, after)
-        session = room.resume(principal, known)
-        if after is not None:
-            session.seek(after)
-        return session
+        return room.resume(principal, known)
 
     def _begin(self, session: RoomSession) -> SessionMailbox:
         """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""

@@ -103,9 +103,12 @@ class RoomSocket:
         room = self._rooms.open_to_join(self._name, self._principal)
         if self._resume in ("", NEW):
             session = room.join(self._principal, hello, after)
+            session.attach(self._replaced)
         else:
             session = room.rejoin(self._principal, self._resume, hello, after)
-        session.attach(self._replaced)
+            session.attach(self._replaced)
+            if after is not None:
+                session.seek(min(after, room.seq))
         self._session = session
         for envelope in session.greeting:
             self._send(frame_bytes(orjson.dumps(envelope)).decode())

@@ -18,6 +18,18 @@ def read_note(name: str, size: int = 1) -> str:
     return f"the note {name}" * size
 
 
+@server.resource("note://plans", mime_type="text/plain")
+def plans() -> str:
+    """The plans."""
+    return "move, then have a party"
+
+
+@server.prompt()
+def review(name: str) -> str:
+    """Ask for a review of a note."""
+    return f"Review the note {name}."
+
+
 @server.tool()
 async def count(to: int, context: Context) -> str:
     """Count, with progress."""

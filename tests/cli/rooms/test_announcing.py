@@ -65,6 +65,16 @@ def test_clients_of_others_list_and_call_the_tools_of_a_laptop(hub: Hub, shared:
     shared.line_with("laptop.read_note worked")
 
 
+def test_clients_of_others_read_the_resources_and_list_the_prompts_of_a_laptop(
+    hub: Hub, shared: Laptop, peer: Peer
+) -> None:
+    """ENS-7, ENS-8: not tools alone: a resource keeps its URI, a prompt has the name of its server before its own."""
+    endpoint = hub.endpoint("room.demo")
+    until(lambda: "laptop__review" in peer.prompts(endpoint), "the prompt of the laptop")
+    assert peer.read(endpoint, "note://plans") == "move, then have a party"
+    shared.line_with("laptop.note://plans worked")
+
+
 def test_the_laptop_listens_on_no_port(shared: Laptop) -> None:
     """ENS-7: everything goes out from the laptop; nothing has to reach it."""
     assert shared.listening_ports() == set()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.event_loop import CALLS_AT_ONCE, EventLoop
 
 BOUND = 60.0
 
@@ -28,6 +28,21 @@ def test_callbacks_of_a_thread_run_in_their_order_and_none_is_lost() -> None:
     loop.call(done.set)
     assert done.wait(BOUND)
     assert all(one == list(range(2000)) for one in found.values())
+
+
+def test_callbacks_that_come_while_the_loop_is_busy_all_run_afterwards() -> None:
+    """Connections have their turn between them, and none waits for the next wake-up."""
+    loop, busy, free, done = EventLoop(), threading.Event(), threading.Event(), threading.Event()
+    loop.call(busy.set)
+    loop.call(free.wait, BOUND)
+    assert busy.wait(BOUND)
+    found: list[int] = []
+    for number in range(10 * CALLS_AT_ONCE):
+        loop.call(found.append, number)
+    loop.call(done.set)
+    free.set()
+    assert done.wait(BOUND)
+    assert found == list(range(10 * CALLS_AT_ONCE))
 
 
 def test_a_callback_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
