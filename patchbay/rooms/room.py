@@ -165,6 +165,12 @@ class Room:
         for id in self.liveness.lost():
             self._members.leave(id, "the connection was lost")
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether the room has no participant in any process, and no open call."""
+        state = self.core.state_now
+        return not (state["sessions"] or state["calls"] or self._members.sessions)
+
     def close(self) -> None:
         """End what this process holds of the room; its sessions leave."""
         with ThreadPoolExecutor(TOGETHER) as pool:

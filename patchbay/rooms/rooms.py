@@ -59,6 +59,8 @@ class Rooms:
         self.bounds = bounds or Bounds()
         self._gateway = gateway or GatewayContext()
         self._open: dict[str, Room] = {}
+        self._asked: dict[str, float] = {}
+        """When each open room was last asked for (monotonic)."""
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -144,6 +146,7 @@ class Rooms:
             if id not in self._open:
                 self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
                 self._start()
+            self._asked[id] = time.monotonic()
             return self._open[id]
 
     def open_to_join(self, room: str, principal: str) -> Room:
@@ -161,6 +164,10 @@ class Rooms:
     def all(self) -> list[RoomSummary]:
         """Return every room, by name."""
         return [RoomSummary(name.removeprefix(ROOMS), id) for name, id in self.store.names.all(ROOMS).items()]
+
+    def count_open(self) -> int:
+        """Return how many rooms this process holds open."""
+        return len(self._open)
 
     def close(self) -> None:
         """End the sessions of this process, and what runs for its rooms."""
@@ -246,4 +253,17 @@ class Rooms:
         for room in rooms:
             self.store.bus.publish(f"{ROOM_ALIVE}{room.id}", orjson.dumps(room.liveness.beat()))
             room.end_lost_sessions()
+            room.core.log.keep_snapshot()
+        self._put_away()
         self._tick_all()
+
+    def _put_away(self) -> None:
+        """Close the rooms without participants that were not asked for in a while; the next `open` opens them again."""
+        before = time.monotonic() - self.bounds.unused
+        with self._lock:
+            found = [id for id, room in self._open.items() if self._asked[id] < before and room.is_unused]
+            rooms = [self._open.pop(id) for id in found]
+            for id in found:
+                del self._asked[id]
+        for room in rooms:
+            room.close()

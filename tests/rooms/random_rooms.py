@@ -164,7 +164,7 @@ class RandomRoom:
         server = self._server()
         tools = list(self.fold.now["servers"].get(server, {}).get("tools", {})) or ["none"]
         payload: Json = {"callId": f"call-{self._count}", "provider": "mcp", "serverId": server}
-        uses = [{"name": self._random.choice(tools)}] * 3
+        uses: list[Json] = [{"name": self._random.choice(tools)}] * 3
         uses += [{"name": "a://b", "method": "resources/read"}, {"name": "p", "method": "prompts/get"}]
         payload |= {
             **self._random.choice(uses),
