@@ -151,7 +151,8 @@ class RandomRoom:
     def _advertise(self) -> tuple[str, str, Json]:
         digests = {name: f"digest-{self._random.randint(0, 9)}" for name in self._random.sample("abcdef", 3)}
         payload = {"provider": "mcp", "serverId": self._server(), "tools": [], "digests": digests, "uris": ["a://b"]}
-        payload |= self._random.choice([{}, {"prompts": [{"name": "p"}], "promptNames": ["p"]}])
+        prompts: Json = {"prompts": [{"name": "p"}], "promptNames": ["p"]}
+        payload |= self._random.choice([{}, prompts])
         return "hub", "tool.advertise", payload
 
     def _unmount(self) -> tuple[str, str, Json]:
