@@ -44,6 +44,9 @@ Principal = Callable[[Environ], str]
 
 NDJSON = "application/x-ndjson"
 SESSION = "Enso-Session"
+HELLO = b'"hello"'
+"""What a body without a hello lacks: such a body makes no room."""
+
 MAX_ENVELOPES = 1000
 """Envelopes in one request."""
 
@@ -155,7 +158,7 @@ class RoomsOverHttp:
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
         body = read_body(environ, self._settings.body_limit)
         principal = self._principal(environ)
-        room = self._rooms.open_to_join(name, principal)
+        room = self._rooms.open_to_join(name, principal) if HELLO in body else self._rooms.open(name)
         conversation = _Conversation(room, principal, environ.get("HTTP_ENSO_SESSION", ""))
         if kind == JSON:
             answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))

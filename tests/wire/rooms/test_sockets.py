@@ -132,6 +132,7 @@ def test_a_call_goes_on_when_its_caller_loses_the_connection_and_comes_back(hub:
         room_url(hub, f"/rooms/demo/ws?resume={accepted['session']}&after={place}"), caps=["tool.call"]
     )
     assert back.waits_for("privacy.accepted")["payload"] == accepted
+    back.waits_for("tool.call", lambda payload: payload["callId"] == call)
     back.waits_for("chat.msg", lambda payload: payload["text"] == "meanwhile")
     owner.says("tool.result", {"callId": call, "ok": True, "result": {"content": []}})
     assert back.waits_for("tool.result", lambda payload: payload["callId"] == call)["payload"]["ok"] is True
