@@ -25,6 +25,7 @@ from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import PersonalMode, check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
+from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
@@ -76,6 +77,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
+    app.register_blueprint(pins_blueprint(site))
     app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))

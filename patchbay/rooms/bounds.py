@@ -6,6 +6,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from patchbay.pins.documents import CHANGES, Changes
+from patchbay.pins.records import default_changes
 from patchbay.settings import Settings
 
 BURST = 4.0
@@ -14,7 +16,10 @@ BURST = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds."""
+    """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds.
+
+    `changes` says what happens when a member announces changed tools.
+    """
 
     envelope: int = 1024 * 1024
     rate: float = 50.0
@@ -27,6 +32,7 @@ class Bounds:
     rooms: int = 1000
     unused: float = 600.0
     """Seconds after which a process puts away a room without participants that it was not asked for."""
+    changes: Changes = "tell"
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -41,7 +47,13 @@ class Bounds:
             replay=settings.room_replay,
             idle=settings.room_idle,
             rooms=settings.room_count,
+            changes=room_changes(settings.room_changes, settings.access),
         )
+
+
+def room_changes(setting: str, access: str) -> Changes:
+    """Return what happens with changed tools of rooms; `auto` depends on the hub's setting `access`."""
+    return next((each for each in CHANGES if each == setting), default_changes(access))
 
 
 class Rate:

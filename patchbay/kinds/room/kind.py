@@ -1,5 +1,8 @@
 """The kind of a room's server: its lists come from the room's offer, and each call goes through the room.
 
+A tool or prompt that its pin holds is left out, as with mounted servers; members who call inside the room use the
+room's log.
+
 The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serves no such server.
 """
 
@@ -9,9 +12,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from patchbay.activation import Call, Events, Handler
+from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.kinds.room.offers import TOOL, Offer
+from patchbay.pins.documents import ItemKey, Wire
+from patchbay.pins.enforcement import PinState
 
 OWN_FIELDS = ("room",)
 FIELDS = frozenset(
@@ -28,6 +34,10 @@ class RoomCaller(Protocol):
 
     def offer(self, server: str) -> Offer | None:
         """Return what the room behind a server offers, or None."""
+        ...
+
+    def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of a room's server hold or report."""
         ...
 
     def call(
@@ -69,13 +79,23 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         raise ConfigError(server.origin, "kind", "expected no server of a room here: this hub has no rooms")
     room = str(server.fields["room"])
     offer = server.rooms.offer(server.name)
-    found, problems = (offer if offer is not None and offer.room == room else Offer(room, 0)).descriptors()
+    found: Mapping[str, Mapping[str, Descriptor]] = {}
+    problems: tuple[Problem, ...] = ()
+    pins = None
+    if offer is not None and offer.room == room:
+        listed, problems = offer.descriptors()
+        pins = server.rooms.check_pins(server.name, offer.pinned_entries())
+        found = {
+            kind: {name: one for name, one in entries.items() if (kind, name) not in pins.held}
+            for kind, entries in listed.items()
+        }
     return ServerParts(
         room_handler(server.rooms, room),
-        found["tool"],
-        resources=found["resource"],
-        prompts=found["prompt"],
+        found.get("tool", {}),
+        resources=found.get("resource", {}),
+        prompts=found.get("prompt", {}),
         problems=problems,
+        pins=pins,
         description="The tools, resources and prompts that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )

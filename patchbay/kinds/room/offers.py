@@ -14,6 +14,9 @@ import orjson
 
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, StaleUpdate
+from patchbay.pins.documents import Changes, ItemKey, Wire
+from patchbay.pins.observation import observe
+from patchbay.pins.records import has_pins
 from patchbay.store import Store
 from patchbay.topics import ROOM_OFFERS
 
@@ -66,6 +69,15 @@ class Offer:
         }
         return orjson.dumps({"room": self.room, "seq": self.seq, **lists})
 
+    def pinned_entries(self) -> dict[ItemKey, Wire]:
+        """Return the tools and prompts as announced, by the names under which they are served."""
+        listed: dict[ItemKey, Wire] = {}
+        for one in self.tools:
+            listed["tool", _served_name(one)] = one.wire
+        for one in self.prompts:
+            listed["prompt", _served_name(one)] = one.wire
+        return listed
+
     def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], tuple[Problem, ...]]:
         """Return what is served, by kind, and a Problem for each name or URI that two servers would share.
 
@@ -92,19 +104,28 @@ def _descriptor(kind: Kind, one: OfferedEntry) -> Descriptor:
     target = {"serverId": one.server_id, "name": key} | ({} if kind == "tool" else {"method": METHODS[kind]})
     if kind == "resource":
         return Descriptor(kind, key, one.wire, target, "upstream")
-    name = f"{one.server_id}{SEPARATOR}{key}"
+    name = _served_name(one)
     return Descriptor(kind, name, {**one.wire, "name": name}, target, "upstream")
 
 
-def keep_offer(store: Store, server: str, offer: Offer) -> bool:
+def _served_name(one: OfferedEntry) -> str:
+    return f"{one.server_id}{SEPARATOR}{one.wire['name']}"
+
+
+def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell") -> bool:
     """Store what a room offers under the name of its server; whether something else is offered now.
 
-    An offer of an earlier entry than the stored one changes nothing.
+    An offer of an earlier entry than the stored one changes nothing. Tools and prompts are compared with their pins
+    first; those of each server of the room are approved at first sight.
     """
     while True:
         before = store.names.get(ROOM_OFFERS + server)
         known = _read(store, before)
-        if known is not None and (known.entries == offer.entries or known.seq >= offer.seq):
+        is_old = known is not None and (known.entries == offer.entries or known.seq >= offer.seq)
+        if is_old and has_pins(store, server):
+            return False
+        observe(store, server, offer.pinned_entries(), changes, WHO, lambda key: key[1].partition(SEPARATOR)[0])
+        if is_old:
             return False
         cid = store.blobs.put(offer.encoded())
         try:

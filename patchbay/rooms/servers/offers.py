@@ -25,7 +25,7 @@ def keep_room_offer(room: RoomCore) -> None:
         )
         for kind in METHODS
     }
-    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, **lists)):
+    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, **lists), room.bounds.changes):
         room.store.bus.publish(NAMES_CHANGED)
 
 
