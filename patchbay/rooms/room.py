@@ -31,8 +31,10 @@ TOGETHER = 32
 """Sessions that leave at the same time when the hub ends, so that the store takes their entries in one step."""
 
 TOOL_TYPES = frozenset(
-    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part", "room.policy"}
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "presence.part", "room.policy"}
 )
+"""Types that change what the room offers. An announcement does not: its advertisement follows, and takes the place of
+the former one."""
 
 
 class Room:

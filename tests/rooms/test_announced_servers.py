@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from patchbay.descriptors import Descriptor
 from patchbay.events import Done, Failed, Pause, Progress
 from patchbay.rooms.room import Room
-from tests.rooms.people import LIST, NOTES, READ, Person, serving
+from tests.rooms.people import BOUNDS, LIST, NOTES, READ, Person, envelope, rooms_of, serving
 
 Json = dict[str, Any]
 
@@ -53,6 +54,18 @@ def test_resources_and_prompts_are_advertised_and_called_like_tools(room: Room) 
         assert caller.result_of(refused)["error"].startswith(sentence)
     owner.announces("fs", LIST)
     assert "prompts" not in room.state()["servers"]["fs"]
+
+
+def test_an_announcement_that_is_too_large_to_be_advertised_leaves_no_server() -> None:
+    """ENS-19: the refusal says why, and the room has no server without tools."""
+    with rooms_of(bounds=replace(BOUNDS, envelope=4096)) as rooms:
+        room = rooms.create("demo", "alice")
+        bob = Person(room, "bob")
+        many = [{**READ, "name": f"read-{number}", "description": "Read. " * 5} for number in range(30)]
+        assert bob.session.receive(envelope("mcp.announce", {"serverId": "fs", "tools": many[:5]})).refusal == ""
+        refused = bob.session.receive(envelope("mcp.announce", {"serverId": "fs", "tools": many[:25]}))
+        assert "expose less of it" in refused.refusal
+        assert room.state()["servers"] == {}
 
 
 def test_a_prompt_is_not_answered_with_the_result_of_a_tool_of_the_same_name(room: Room) -> None:

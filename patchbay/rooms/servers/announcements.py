@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.descriptors import Descriptor, Kind
+from patchbay.errors import PatchbayError
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.rooms.core import RoomCore
@@ -66,7 +67,11 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
     logged = room.append(make)
     if not logged.is_duplicate:
         sentences = [f"{one.where}: {one.reason}" for one in problems]
-        advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
+        try:
+            advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
+        except PatchbayError:
+            room.append_own("mcp.unmount", {"serverId": payload["serverId"]})
+            raise
     return logged
 
 
