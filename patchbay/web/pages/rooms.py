@@ -95,7 +95,7 @@ class _Views:
             policy = {"join": fields.get("join", JOIN_RULES[0]), "history": fields.get("history", HISTORY[0])}
             made = self._rooms.create(name, LOCAL, {"policy": policy})
         elif do == "fork":
-            room = self._rooms.open(fields.get("room", ""), LOCAL)
+            room = self._rooms.open(fields.get("room", ""))
             seq = check_number("seq", fields.get("seq", ""), room.seq)
             made = self._rooms.fork(room, seq, LOCAL, name)
         else:

@@ -44,6 +44,9 @@ Principal = Callable[[Environ], str]
 
 NDJSON = "application/x-ndjson"
 SESSION = "Enso-Session"
+HELLO = b'"hello"'
+"""What a body without a hello lacks: such a body makes no room."""
+
 MAX_ENVELOPES = 1000
 """Envelopes in one request."""
 
@@ -76,7 +79,7 @@ class RoomsOverHttp:
         self._is_operator = is_operator
         self._places = places
         self._others = others
-        self._streams: dict[str, SessionMailbox] = {}
+        self._streams: set[SessionMailbox] = set()
         self._lock = threading.Lock()
         self._ending = threading.Event()
 
@@ -84,7 +87,7 @@ class RoomsOverHttp:
         """End the streams: the hub is stopping. From any thread."""
         self._ending.set()
         with self._lock:
-            mailboxes = list(self._streams.values())
+            mailboxes = list(self._streams)
         for mailbox in mailboxes:
             mailbox.wake()
 
@@ -138,7 +141,7 @@ class RoomsOverHttp:
         if type(seq) is not int or not isinstance(name, str):
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
         principal = self._principal(environ)
-        return _made(self._rooms.fork(self._rooms.open(room, principal), seq, principal, name))
+        return _made(self._rooms.fork(self._rooms.open(room), seq, principal, name))
 
     def _object(self, environ: Environ) -> Json:
         body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
@@ -155,7 +158,7 @@ class RoomsOverHttp:
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
         body = read_body(environ, self._settings.body_limit)
         principal = self._principal(environ)
-        room = self._rooms.open(name, principal)
+        room = self._rooms.open_to_join(name, principal) if HELLO in body else self._rooms.open(name)
         conversation = _Conversation(room, principal, environ.get("HTTP_ENSO_SESSION", ""))
         if kind == JSON:
             answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))
@@ -184,7 +187,7 @@ class RoomsOverHttp:
     def _events(self, environ: Environ, name: str) -> Reply:
         query, principal = parse_qs(environ.get("QUERY_STRING", "")), self._principal(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
-        room, known = self._rooms.open(name, principal), query.get("session", [""])[0]
+        room, known = self._rooms.open_to_join(name, principal), query.get("session", [""])[0]
         if not self._places.acquire():
             return busy(None)
         try:
@@ -193,6 +196,8 @@ class RoomsOverHttp:
             self._places.release()
             raise
         mailbox = self._begin(session)
+        if known and after is not None:
+            session.seek(after)
         steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
@@ -203,19 +208,14 @@ class RoomsOverHttp:
         """Return the session that a stream reads: the one of this id, or a new one. Raises RoomRefused."""
         if not known:
             return room.join(principal, READER, after)
-        session = room.resume(principal, known)
-        if after is not None:
-            session.seek(after)
-        return session
+        return room.resume(principal, known)
 
     def _begin(self, session: RoomSession) -> SessionMailbox:
         """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""
         mailbox = SessionMailbox(session)
         with self._lock:
-            before, self._streams[session.id] = self._streams.get(session.id), mailbox
-            session.is_attached = True
-        if before is not None:
-            before.close()
+            self._streams.add(mailbox)
+        session.attach(mailbox.close)
         return mailbox
 
     def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
@@ -223,10 +223,8 @@ class RoomsOverHttp:
         self._places.release()
         mailbox.close()
         with self._lock:
-            is_last = self._streams.get(session.id) is mailbox
-            if is_last:
-                del self._streams[session.id]
-                session.is_attached = False
+            self._streams.discard(mailbox)
+        session.detach(mailbox.close)
         if is_own:
             work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
             work.start()
@@ -234,7 +232,7 @@ class RoomsOverHttp:
     def _log(self, environ: Environ, name: str) -> Reply:
         principal = self._principal(environ)
         after = _seq(parse_qs(environ.get("QUERY_STRING", "")).get("after", [""])[0]) or 0
-        room = self._rooms.open(name, principal)
+        room = self._rooms.open(name)
         lines = room.lines(after, None if self._is_operator(environ) else principal)
         return stream_reply((line + b"\n" for line in lines), NDJSON)
 
