@@ -63,7 +63,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.access)
+            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
         )
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
