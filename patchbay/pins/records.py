@@ -32,7 +32,7 @@ class LoadedPins:
 
 
 def default_changes(access: str) -> Changes:
-    """Return the value of `changes` for a mount without one, by the hub's setting `access`.
+    """Return the value of `changes` for a mount without one, by the hub's mode of access.
 
     A hub of one person reports changes; every other hub holds them.
     """
