@@ -68,9 +68,9 @@ def sign_in(page: Page, name: str) -> None:
 
 def authorize_path(hub: Hub) -> str:
     """The path of a request of a client that registered itself."""
-    body = {"redirect_uris": ["http://127.0.0.1:9/callback"], "client_name": "A client of tests"}
+    body = {"redirect_uris": ["http://127.0.0.1:7999/callback"], "client_name": "A client of tests"}
     answer = httpx2.post(f"{base_of(hub)}/oauth/register", json=body, timeout=60)
-    client = OAuthClient(hub, redirect="http://127.0.0.1:9/callback", id=answer.json()["client_id"])  # type: ignore[arg-type]
+    client = OAuthClient(hub, redirect="http://127.0.0.1:7999/callback", id=answer.json()["client_id"])  # type: ignore[arg-type]
     query = client.query(resource=f"{base_of(hub)}/mcp/echo")
     return "/oauth/authorize?" + str(httpx2.QueryParams(query))
 
@@ -102,7 +102,8 @@ def test_a_person_makes_a_passkey_and_signs_in_with_it(tab: Tab, shared: Hub) ->
     for _ in range(2):
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("button", name="Sign in with a passkey").click()
-        expect(page).to_have_url(f"{tab.base}/account", timeout=BOUND)
+        expect(page).to_have_url(f"{tab.base}/", timeout=BOUND)
+        tab.open("/account")
         expect(page.get_by_role("heading", name="ben")).to_be_visible()
     page.get_by_role("button", name="Remove: A virtual key").click()
     expect(page.get_by_role("alert")).to_contain_text("the only way to sign in", timeout=BOUND)
@@ -111,7 +112,7 @@ def test_a_person_makes_a_passkey_and_signs_in_with_it(tab: Tab, shared: Hub) ->
 
 def test_a_person_approves_a_client_and_the_policy_lets_the_answer_go(tab: Tab, shared: Hub) -> None:
     sign_up(tab, shared, "eva")
-    tab.page.route("http://127.0.0.1:9/callback**", lambda route: route.fulfill(body="the client has its answer"))
+    tab.page.route("http://127.0.0.1:7999/callback**", lambda route: route.fulfill(body="the client has its answer"))
     page = tab.open(authorize_path(shared))
     expect(page.get_by_role("heading", name="A client of tests")).to_be_visible()
     expect(page.get_by_text("a program on the computer of this browser")).to_be_visible()
@@ -159,7 +160,7 @@ def test_mcp_remote_opens_a_page_and_works_after_it(tab: Tab, shared: Hub, tmp_p
                     "jsonrpc": "2.0",
                     "id": 2,
                     "method": "tools/call",
-                    "params": {"name": "echo", "arguments": {"text": "hi"}},
+                    "params": call,
                 },
             ]
             for message in messages:

@@ -81,7 +81,8 @@ class _Views:
             passkeys=bool(passkey_host(request.host)),
         )
         response.status_code = status
-        response.headers["Referrer-Policy"] = "no-referrer"  # the address holds the invitation
+        # The address holds the invitation. With `no-referrer`, the form would have the origin `null`.
+        response.headers["Referrer-Policy"] = "same-origin"
         return response
 
 

@@ -170,10 +170,10 @@ def test_the_inspector_signs_in_and_calls(hub: Hub, person: PersonAtBrowser, tmp
         callback = f"http://127.0.0.1:{free.getsockname()[1]}/oauth/callback"
     command = [str(NODE), str(INSPECTOR), "--cli", f"{person.base}/mcp/echo", "--transport", "http"]
     command += ["--callback-url", callback, "--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hello"]
-    log = tmp_path / "log"
+    log, environment = tmp_path / "log", plain_environment(tmp_path) | {"MCP_AUTO_OPEN_ENABLED": "true"}
     with (
         log.open("wb") as errors,
-        Popen(command, env=plain_environment(tmp_path), text=True, stdout=PIPE, stderr=errors) as client,
+        Popen(command, env=environment, text=True, stdout=PIPE, stderr=errors) as client,
     ):
         try:
             page = until(lambda: re.search(r"http\S+/oauth/authorize\?\S+", log.read_text()), log.read_text)[0]

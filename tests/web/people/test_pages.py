@@ -43,7 +43,7 @@ def test_a_person_is_invited_signs_up_and_signs_in(hub: Hub) -> None:
     browser = Browser(hub)
     page = browser.client.get(path, headers=HTML)
     assert page.status_code == 200 and "<strong>ann</strong>" in page.text
-    assert page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["Referrer-Policy"] == "same-origin"
     key = hidden_fields(page.text, "key")["key"]
     fields = {"key": key, "password": PASSWORD, "again": PASSWORD}
     assert browser.client.post("/invitation", data=fields | {"again": "x"}).status_code == 400
