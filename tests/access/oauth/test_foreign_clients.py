@@ -3,76 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import re
+import socket
+import threading
+import webbrowser
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
 from urllib.parse import parse_qs, urlsplit
 
+import fastmcp
 import httpx2
 import mcp
 import pytest
+from fastmcp.client.auth import OAuth
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from tests.access.oauth.document_server import HOST, DocumentServer
+from tests.access.oauth.document_server import DocumentServer
 from tests.checkout import ROOT
-from tests.interaction.peers import NODE, PACKAGES, texts
+from tests.interaction.peers import INSPECTOR, NODE, PACKAGES, texts
 from tests.interaction.programs import plain_environment
 from tests.person_at_browser import PersonAtBrowser
-from tests.serving.running import Hub, running
+from tests.serving.running import Hub
+from tests.waiting import until
 
 pytestmark = [pytest.mark.process]
 
 CALLBACK = "http://127.0.0.1:9/callback"
-
-ECHO = '''"""Echo."""
-
-import time
-
-
-def echo(text: str) -> str:
-    """Echo."""
-    return text
-
-
-def count(context, to: int) -> str:
-    """Count slowly."""
-    for number in range(to):
-        context.progress(number, to)
-        time.sleep(0.2)
-    return f"counted to {to}"
-'''
-
-
-@pytest.fixture(scope="module")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentServer]:
-    server = DocumentServer(tmp_path_factory.mktemp("documents"))
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory, documents: DocumentServer) -> Iterator[Hub]:
-    folder = tmp_path_factory.mktemp("shared")
-    (folder / "servers").mkdir()
-    (folder / "servers" / "echo.py").write_text(ECHO)
-    settings = ["--access", "shared", "--client-hosts", HOST, "--token-minutes", "0.05"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_FILE", str(documents.certificate))
-        with running(folder, *settings) as hub:
-            yield hub
-            assert hub.end() == 0
-
-
-@pytest.fixture
-def person(hub: Hub, request: pytest.FixtureRequest) -> Iterator[PersonAtBrowser]:
-    name = "p" + "".join(each if each.isalnum() else "-" for each in request.node.name.lower())[-40:] + "z"
-    person = PersonAtBrowser(hub, name)
-    yield person
-    person.close()
 
 
 class EmptyHome:
@@ -179,3 +140,45 @@ def test_the_typescript_sdks_sign_in_and_call(hub: Hub, person: PersonAtBrowser,
             assert client.stdout.readline() == "hello\n"
         finally:
             client.kill()
+
+
+@pytest.mark.filterwarnings("ignore:Using in-memory token storage:UserWarning")
+def test_fastmcps_client_signs_in_and_calls(hub: Hub, person: PersonAtBrowser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It opens the browser of the machine, and waits for its answer on a port of its own."""
+
+    def open_browser(url: str) -> bool:
+        def visit() -> None:
+            answer = httpx2.get(person.approve(url), timeout=60)
+            assert answer.status_code == 200, answer.text
+
+        threading.Thread(target=visit).start()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_browser)
+
+    async def call() -> str:
+        async with fastmcp.Client(f"{person.base}/mcp/echo", auth=OAuth()) as client:
+            return texts((await client.call_tool("echo", {"text": "hello"})).content)
+
+    assert asyncio.run(call()) == "hello"
+    assert len(person.pages) == 1
+
+
+@pytest.mark.node
+def test_the_inspector_signs_in_and_calls(hub: Hub, person: PersonAtBrowser, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        callback = f"http://127.0.0.1:{free.getsockname()[1]}/oauth/callback"
+    command = [str(NODE), str(INSPECTOR), "--cli", f"{person.base}/mcp/echo", "--transport", "http"]
+    command += ["--callback-url", callback, "--method", "tools/call", "--tool-name", "echo", "--tool-arg", "text=hello"]
+    log = tmp_path / "log"
+    with (
+        log.open("wb") as errors,
+        Popen(command, env=plain_environment(tmp_path), text=True, stdout=PIPE, stderr=errors) as client,
+    ):
+        try:
+            page = until(lambda: re.search(r"http\S+/oauth/authorize\?\S+", log.read_text()), log.read_text)[0]
+            assert httpx2.get(person.approve(page), timeout=60).status_code == 200
+            output, _ = client.communicate(timeout=60)
+        finally:
+            client.kill()
+    assert "hello" in output and client.returncode == 0, log.read_text()
