@@ -192,7 +192,7 @@ def _environ_name(name: str) -> str:
 def credentials_of(environ: Mapping[str, Any]) -> Credentials:
     """Return what a request carries to prove its sender."""
     path: str = environ["PATH_INFO"]
-    url = find_client_origin(environ) + _quoted(path)
+    url = find_client_origin(environ) + _quote_path(path)
     return Credentials(
         method=environ["REQUEST_METHOD"],
         url=url,
@@ -204,7 +204,7 @@ def credentials_of(environ: Mapping[str, Any]) -> Credentials:
 
 
 @lru_cache(maxsize=1024)
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return quote(path, safe="/:@!$&()*+,;=~")
 
 
