@@ -178,19 +178,13 @@ class Settings:
         " comma-separated.",
     )
     issuer: str = _setting(
-        "",
-        "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it; empty"
-        " for no outside issuer.",
+        "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
     )
     issuer_hosts: tuple[str, ...] = _setting(
-        (),
-        "Hosts that the issuer's metadata may name although their addresses are not public or their URLs not https,"
-        " comma-separated.",
+        (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
     )
     audiences: tuple[str, ...] = _setting(
-        (),
-        "Audiences of tokens that the hub accepts besides its own URLs, for issuers that cannot put a URL into a token;"
-        " comma-separated.",
+        (), "Audiences of tokens that the hub accepts besides its own URLs, comma-separated."
     )
     required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, comma-separated.")
     groups_claim: str = _setting(
@@ -218,6 +212,13 @@ class Settings:
     room_log_limit: int = _setting(256 * 1024 * 1024, "Most that the log of one room takes.", "bytes", least=65536)
     room_replay: float = _setting(
         300.0, "How long a room keeps what it does not log, such as partials and streams.", "seconds", least=1
+    )
+    room_changes: str = _setting(
+        "auto",
+        "What happens when a member of a room announces changed tools: hold withdraws them from MCP clients until the"
+        " operator approves them, tell serves and reports them, follow serves them. Auto is tell in personal mode"
+        " (access), else hold.",
+        choices=("auto", "hold", "tell", "follow"),
     )
     room_idle: float = _setting(
         60.0, "How long a session without a connection stays in its room, and a lost one.", "seconds", least=1

@@ -116,7 +116,9 @@ class HttpSse:
     ) -> Iterator[bytes | Wait]:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
         telling = False
-        for item in channel.messages(self._settings.keepalive, self._ending, partial(self._busy, channel, wire)):
+        for item in channel.messages(
+            self._settings.keepalive, partial(self._has_ended, wire), partial(self._busy, channel, wire)
+        ):
             if channel.session_id is not None and not telling:
                 telling = True
                 self._tell_changes(channel, wire, background)
@@ -124,6 +126,10 @@ class HttpSse:
                 yield item
             else:
                 yield COMMENT if isinstance(item, Pause) else event(item)
+
+    def _has_ended(self, wire: TransportInfo) -> bool:
+        """Whether the hub stops, or the credentials of the sender were revoked."""
+        return self._ending() or not self._dispatcher.services.access.is_current(wire.sender)
 
     def _busy(self, channel: Channel, wire: TransportInfo) -> bool:
         """Whether a request of this channel runs in this process."""

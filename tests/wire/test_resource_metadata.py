@@ -42,6 +42,8 @@ def get(path: str, headers: Mapping[str, str] | None = None, app: Any = None, me
         ("/", "http://hub.example.org"),
         ("/mcp", "http://hub.example.org/mcp"),
         ("/mcp/echo", "http://hub.example.org/mcp/echo"),
+        ("/mcp/", "http://hub.example.org/mcp/"),
+        ("/mcp/echo/", "http://hub.example.org/mcp/echo/"),
         ("/mcp/no-such-server", "http://hub.example.org/mcp/no-such-server"),
         ("/mcp/echo@bafkreigh2akiscaildc", "http://hub.example.org/mcp/echo@bafkreigh2akiscaildc"),
         ("/mcp/caf%C3%A9", "http://hub.example.org/mcp/caf%C3%A9"),
@@ -77,7 +79,9 @@ def test_the_resource_is_the_url_that_the_client_used(headers: dict[str, str], o
     assert orjson.loads(get(WELL_KNOWN + "/mcp/echo", headers).data)["resource"] == f"{origin}/mcp/echo"
 
 
-@pytest.mark.parametrize("path", ["/mcp/echo/more", "/mcpx", "/other", "x", "/mcp/a b", "/mcp/" + "a" * 600])
+@pytest.mark.parametrize(
+    "path", ["/mcp/echo/more", "/mcp//", "/mcp/echo//", "//", "/mcpx", "/other", "x", "/mcp/a b", "/mcp/" + "a" * 600]
+)
 def test_other_addresses_have_no_document(path: str) -> None:
     assert get(WELL_KNOWN + path).status_code == 404
 

@@ -66,8 +66,9 @@ class Introspection:
             self._requests.release()
         if answer.get("active") is not True:
             raise WrongToken("the token is unknown to its issuer, expired or revoked")
-        if str(answer.get("token_type", "access_token")).lower() not in ("bearer", "dpop", "access_token"):
-            raise WrongToken("the token is not an access token")
+        # Issuers answer about refresh tokens too; the type tells them apart.
+        if str(answer.get("token_type")).lower() not in ("bearer", "dpop"):
+            raise WrongToken("the issuer does not say that the token is an access token (token_type)")
         if "sub" not in answer and "client_id" in answer:
             answer = {**answer, "sub": answer["client_id"]}  # a client that acts for itself (RFC 9068, section 2.2)
         return check_claims(answer, self._issuer, now)

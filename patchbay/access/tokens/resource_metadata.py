@@ -19,7 +19,7 @@ from patchbay.access.tokens.signed_json import ALGORITHMS
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MAX_NAME_CHARACTERS = 512
 
-_RESOURCE_PATH = re.compile(rf"({MCP_PATH}(/[^/\x00-\x20\x7f]{{0,{MAX_NAME_CHARACTERS}}})?)?")
+_RESOURCE_PATH = re.compile(rf"({MCP_PATH}(/[^/\x00-\x20\x7f]{{1,{MAX_NAME_CHARACTERS}}})?/?)?")
 
 
 def find_resource_path(path: str) -> str | None:

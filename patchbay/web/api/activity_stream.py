@@ -39,9 +39,16 @@ UPDATE_SECONDS = 1.0
 
 
 def stream_activity(
-    store: Store, settings: Settings, wanted: Filter, running: Callable[[], list[dict[str, Any]]]
+    store: Store,
+    settings: Settings,
+    wanted: Filter,
+    running: Callable[[], list[dict[str, Any]]],
+    is_current: Callable[[], bool] = lambda: True,
 ) -> Iterator[bytes]:
-    """The event frames of one reader, until the hub ends. The first frame holds the running calls."""
+    """The event frames of one reader, until the hub ends. The first frame holds the running calls.
+
+    The stream ends when `is_current` is false: the reader's credentials were revoked, or its rights are others now.
+    """
     with store.bus.subscribe([ACTIVITY, ENDING]) as mailbox:
         seen = store.journal.last(ACTIVITY)
         now = sent = running()
@@ -49,7 +56,7 @@ def stream_activity(
         sent_at = time.monotonic()
         while True:
             got = mailbox.get(UPDATE_SECONDS)
-            if got is not None and got[0] == ENDING:
+            if (got is not None and got[0] == ENDING) or not is_current():
                 return
             frames: list[bytes] = []
             if got is not None:

@@ -8,7 +8,7 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from patchbay.rooms.room import Room
 from patchbay.settings import Settings
@@ -18,14 +18,19 @@ from patchbay.views.sse import COMMENT
 from patchbay.web.api.activity_stream import KEEPALIVE_SECONDS, UPDATE_SECONDS, format_event
 
 
-def stream_room_changes(store: Store, settings: Settings, room: Room) -> Iterator[bytes]:
-    """The event frames of one reader, until the hub ends. The first frame has the `seq` of now."""
+def stream_room_changes(
+    store: Store, settings: Settings, room: Room, is_current: Callable[[], bool] = lambda: True
+) -> Iterator[bytes]:
+    """The event frames of one reader, until the hub ends. The first frame has the `seq` of now.
+
+    The stream ends when `is_current` is false: the reader's credentials were revoked, or its rights are others now.
+    """
     with store.bus.subscribe([ROOM_NEWS + room.id, ENDING]) as mailbox:
         sent, sent_at = room.seq, time.monotonic()
         yield format_event("entries", sent)
         while True:
             got = mailbox.get(UPDATE_SECONDS)
-            if got is not None and got[0] == ENDING:
+            if (got is not None and got[0] == ENDING) or not is_current():
                 return
             now = room.seq
             if now != sent:

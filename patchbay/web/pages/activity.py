@@ -136,7 +136,8 @@ class _Views:
             self._watching.release()
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
-        frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted))
+        unchanged = self._site.access.unchanged(self._site.sender)
+        frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted), unchanged)
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)

@@ -142,7 +142,9 @@ class _Views:
             raise RoomRefused(f"the room {found.name} is for invited members")
         if not places.acquire():
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
-        frames = stream_room_changes(self._site.catalogue.store, self._site.settings, found)
+        frames = stream_room_changes(
+            self._site.catalogue.store, self._site.settings, found, self._site.access.unchanged(self._site.sender)
+        )
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(places.release)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,11 +21,19 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.tokens.access_tokens import AccessTokens
+from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
+from patchbay.client.addresses.targets import Http
+from patchbay.client.auth.methods import BrowserSignIn
+from patchbay.client.auth.token_files import TokenFile
+from patchbay.client.connection.connection import Connection
+from patchbay.store import Store
 from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
 from tests.interaction.peers import NODE, PACKAGES, texts
-from tests.interaction.programs import plain_environment, running_hub
+from tests.interaction.programs import Hub, plain_environment, running_hub
 
 pytestmark = [pytest.mark.node, pytest.mark.process]
 
@@ -67,14 +77,19 @@ class Person:
 
 
 @pytest.fixture(scope="module")
-def url(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def hub(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub of two worker processes that takes the tokens of the issuer."""
     folder = tmp_path_factory.mktemp("hub")
     (folder / "echo.py").write_text('def echo(text: str) -> str:\n    """Echo."""\n    return text\n')
     options = ["--workers", "2", "--issuer", issuer.url, "--required-scopes", "mcp:use"]
     with running_hub(folder / "hub", [folder / "echo.py"], options=options) as hub:
-        yield hub.url
+        yield hub
         assert "eyJ" not in hub.log.read_text("utf-8"), "a token is in the log"
+
+
+@pytest.fixture(scope="module")
+def url(hub: Hub) -> str:
+    return hub.url
 
 
 @asynccontextmanager
@@ -127,6 +142,21 @@ def test_the_typescript_sdks_sign_in_and_call(url: str, issuer: Issuer, mode: st
             assert client.stdout.readline() == "hello\n"
         finally:
             client.kill()
+
+
+def test_a_refresh_token_is_no_access_token(url: str, issuer: Issuer, store: Store) -> None:
+    home, endpoint = EmptyHome(), f"{url}/mcp/echo"
+
+    async def call() -> None:
+        async with connected(endpoint, home, Person("ann")) as (client, _):
+            await client.list_tools()
+
+    asyncio.run(call())
+    assert home.tokens is not None
+    outside = OutsideIssuer(issuer.url, client_id="hub", client_secret="hub: secret/%")
+    headers = {"authorization": f"Bearer {home.tokens.refresh_token}"}
+    with pytest.raises(Unauthorized, match="does not say that the token is an access token"):
+        AccessTokens(outside, store.journal).authenticate(Credentials("POST", endpoint, headers, resource=endpoint))
 
 
 def test_a_session_survives_refreshed_tokens(url: str) -> None:
@@ -191,3 +221,40 @@ def test_pages_and_programs_get_what_a_token_for_the_hub_allows(url: str, issuer
         token = {"Authorization": f"Bearer {issuer.mint(audience)}"}
         found = httpx2.get(url + path, headers=headers | token, follow_redirects=True)
         assert (found.status_code == 401) is (status == 401), (path, audience, found.text)
+
+
+def test_a_stream_that_an_older_token_opened_goes_on_after_a_refresh(hub: Hub, issuer: Issuer) -> None:
+    endpoint, definition = hub.endpoint("echo"), hub.servers / "echo.py"
+    older, newer = (
+        {"Authorization": f"Bearer {issuer.mint(endpoint, jti=id, exp=int(time.time()) + seconds)}"}
+        for id, seconds in (("1", 60), ("2", 600))
+    )
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+    session = {"Mcp-Session-Id": send(endpoint, "initialize", older, hello).headers["mcp-session-id"]}
+    head = {"Accept": "text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    with httpx2.stream("GET", endpoint, headers=head | older | session, timeout=60) as stream:
+        assert stream.status_code == 200
+        assert send(endpoint, "ping", newer | session).status_code == 200
+        definition.write_text(definition.read_text() + '\ndef more() -> str:\n    """More."""\n    return "more"\n')
+        assert any("tools/list_changed" in line for line in stream.iter_lines())
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_this_projects_own_client_signs_in_with_a_token_that_is_bound_to_its_key(
+    url: str, issuer: Issuer, era: Any, tmp_path: Path
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def open_browser(page: str) -> None:
+        callback = parse_qs(urlsplit(page).query)["redirect_uri"][0]
+        threads.append(threading.Thread(target=lambda: httpx2.get(sign_in(page, "ann", callback), timeout=60)))
+        threads[-1].start()
+
+    signin = BrowserSignIn(tmp_path, open_browser, issuer=issuer.url)
+    target = Http(f"{url}/mcp/echo", issuer=issuer.url)
+    with Connection.open(target, era=era, signin=signin, start_timeout=60) as client:
+        for number in range(3):
+            assert client.call_tool("echo", {"text": str(number)})["content"][0]["text"] == str(number)
+    for thread in threads:
+        thread.join()
+    assert TokenFile(tmp_path, target.url).get_proof()[1], "the token is not bound to a key"

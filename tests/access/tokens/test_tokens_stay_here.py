@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_a_token_is_not_passed_on_not_shown_to_tools_not_logged_and_not_stored(
         for server, tool, arguments in (("nosy", "nosy", {}), ("far", "echo", {"text": "hello"})):
             resource = f"http://localhost/mcp/{server}"
             tokens = [issuer.mint(resource), issuer.get_token(resource, dpop=sender)]
-            until(lambda token=tokens[0], server=server: listed(hub, server, token), f"the tools of {server}")
+            until(partial(listed, hub, server, tokens[0]), f"the tools of {server}")
             for token, headers in (
                 (tokens[0], {"Authorization": f"Bearer {tokens[0]}"}),
                 (tokens[1], {"Authorization": f"DPoP {tokens[1]}", "DPoP": sender.prove("POST", resource, tokens[1])}),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchbay.access.tokens.access_tokens import AccessTokens
-from tests.access.tokens.issuers import Issuer
+from patchbay.access.tokens.issuer import Issuer as OutsideIssuer
+from tests.access.tokens.issuers import Issuer, make_key
 from tests.access.tokens.wrong_tokens import PROOFS, RESOURCE, SENDER, TOKENS, Case, Headers, bearer, now
 from tests.hubs import Answer, Hub
 
@@ -119,3 +121,16 @@ def test_a_proof_may_write_its_url_in_another_form(hub: Hub, issuer: Issuer) -> 
     for url in ("HTTP://LOCALHOST:80/mcp/echo", "http://localhost/mcp/%65cho", RESOURCE + "?a=b#c"):
         headers = {"Authorization": f"dpop {token}", "DPoP": SENDER.prove("POST", url, token)}
         assert ask(hub, headers).status == 200, url
+
+
+def test_while_no_key_of_the_issuer_is_known_a_token_gets_503_and_a_time_to_retry(hub: Hub) -> None:
+    schemes = hub.app.extensions["authentication"].schemes
+    own, away = schemes.pop(), Issuer("http://127.0.0.1:9", Path(), [make_key("ES256")])
+    try:
+        schemes.append(AccessTokens(OutsideIssuer(away.url), hub.catalogue.store.journal))
+        answer = ask(hub, bearer(away.mint(RESOURCE)))
+    finally:
+        schemes[-1] = own
+    assert answer.status == 503
+    assert answer.headers["Retry-After"]
+    assert "127.0.0.1:9" not in answer.body.decode()
