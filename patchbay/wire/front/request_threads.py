@@ -34,7 +34,7 @@ class RequestThreads:
     def __init__(self, most: int) -> None:
         self.on_web_threads = min(most, MAX_REQUESTS_ON_WEB_THREADS)
         self._most = most - self.on_web_threads
-        self._on_web: set[int] = set()
+        self._on_web = 0
         self._lock = threading.Lock()
         self._idle: list[RequestThread] = []
         self._queue: deque[Work] = deque()
@@ -52,31 +52,39 @@ class RequestThreads:
 
     def run(self, work: Work) -> None:
         """Run the work of a request here, on a thread of the web server, or hand it to another thread."""
-        if len(self._on_web) >= self.on_web_threads:
-            self._hand_over(work)
-            return
-        thread = threading.get_ident()
-        self._on_web.add(thread)
-        try:
-            work()
-        finally:
-            self._on_web.discard(thread)
-
-    def _hand_over(self, work: Work) -> None:
         with self._lock:
-            if self._idle:
+            is_here = self._on_web < self.on_web_threads
+            if is_here:
+                self._on_web += 1
+            elif self._idle:
                 self._idle.pop().give(work)
                 return
-            if self._started >= self._most:
+            elif self._started >= self._most:
                 self._queue.append(work)
                 return
-            self._started += 1
+            else:
+                self._started += 1
+        if is_here:
+            self._run_here(work)
+        else:
+            self._start_thread(work)
+
+    def _run_here(self, work: Work | None) -> None:
+        """Run work, and then what waits, in the place that was taken for it."""
+        while work is not None:
+            run_safely(work)
+            with self._lock:
+                work = self._queue.popleft() if self._queue else None
+                if work is None:
+                    self._on_web -= 1
+
+    def _start_thread(self, work: Work) -> None:
         try:
             RequestThread(self, work).start()
         except RuntimeError:  # the system has no more threads
             with self._lock:
                 self._started -= 1
-            work()
+            run_safely(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
         """Return the first waiting work; without any the thread is idle from now on."""
@@ -113,10 +121,7 @@ class RequestThread(threading.Thread):
 
     def run(self) -> None:
         while self._work is not None:
-            try:
-                self._work()
-            except Exception:
-                log.exception("a request failed in the front")
+            run_safely(self._work)
             self._work = None  # an idle thread keeps nothing of a request
             self._work = self._pool.next_work(self) or self._wait()
 
@@ -127,3 +132,11 @@ class RequestThread(threading.Thread):
                 return None
             self._given.acquire()
         return self._work
+
+
+def run_safely(work: Work) -> None:
+    """Run the work of a request; log what it raises, because the thread goes on to the next one."""
+    try:
+        work()
+    except BaseException:
+        log.exception("a request failed in the front")
