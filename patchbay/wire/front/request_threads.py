@@ -59,32 +59,38 @@ class RequestThreads:
             elif self._idle:
                 self._idle.pop().give(work)
                 return
-            elif self._started >= self._most:
+            elif self._started < self._most:
+                self._started += 1
+            else:
+                # Each request that runs now looks here at its end.
                 self._queue.append(work)
                 return
-            else:
-                self._started += 1
         if is_here:
             self._run_here(work)
         else:
-            self._start_thread(work)
+            self._start(work)
 
-    def _run_here(self, work: Work | None) -> None:
-        """Run work, and then what waits, in the place that was taken for it."""
-        while work is not None:
-            run_safely(work)
-            with self._lock:
-                work = self._queue.popleft() if self._queue else None
-                if work is None:
-                    self._on_web -= 1
+    def _run_here(self, work: Work) -> None:
+        """Run work, then what waits, on this thread of the web server."""
+        waiting: Work | None = work
+        while waiting is not None:
+            run_logged(waiting)
+            waiting = self._next_here()
 
-    def _start_thread(self, work: Work) -> None:
+    def _next_here(self) -> Work | None:
+        with self._lock:
+            if self._queue:
+                return self._queue.popleft()
+            self._on_web -= 1
+            return None
+
+    def _start(self, work: Work) -> None:
         try:
             RequestThread(self, work).start()
         except RuntimeError:  # the system has no more threads
             with self._lock:
                 self._started -= 1
-            run_safely(work)
+            run_logged(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
         """Return the first waiting work; without any the thread is idle from now on."""
@@ -121,7 +127,7 @@ class RequestThread(threading.Thread):
 
     def run(self) -> None:
         while self._work is not None:
-            run_safely(self._work)
+            run_logged(self._work)
             self._work = None  # an idle thread keeps nothing of a request
             self._work = self._pool.next_work(self) or self._wait()
 
@@ -134,8 +140,8 @@ class RequestThread(threading.Thread):
         return self._work
 
 
-def run_safely(work: Work) -> None:
-    """Run the work of a request; log what it raises, because the thread goes on to the next one."""
+def run_logged(work: Work) -> None:
+    """Run work; log its error, which no caller could handle. Not even SystemExit ends the thread."""
     try:
         work()
     except BaseException:

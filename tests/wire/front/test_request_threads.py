@@ -125,6 +125,32 @@ def test_waiting_requests_run_in_the_order_in_which_they_came(blocking: Callable
 
 
 @pytest.mark.usefixtures("one_on_the_web")
+def test_a_waiting_request_runs_on_a_thread_of_the_web_server_that_becomes_free(
+    blocking: Callable[[], Blocking], caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a machine with many processors there are no further threads at all."""
+    threads = RequestThreads(1)
+    first, last = blocking(), blocking()
+    web = occupy(threads, first)
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    with caplog.at_level(logging.ERROR):
+        threads.run(fail)
+        threads.run(last)
+        assert threads.started == 0 and not last.begun.is_set()
+        first.end.set()
+        assert last.begun.wait(BOUND) and last.thread is web
+    assert "a request failed in the front" in caplog.text
+    last.end.set()
+    web.join(BOUND)
+    found: list[threading.Thread] = []
+    threads.run(lambda: found.append(threading.current_thread()))
+    assert found == [threading.current_thread()], "the place is free again"
+
+
+@pytest.mark.usefixtures("one_on_the_web")
 def test_an_idle_thread_gets_the_next_request_survives_an_error_and_ends_after_a_while(
     blocking: Callable[[], Blocking], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
