@@ -72,11 +72,10 @@ class RequestThreads:
 
     def _run_here(self, work: Work) -> None:
         """Run work, then what waits, on this thread of the web server."""
-        try:
-            work()
-        finally:
-            while (waiting := self._next_here()) is not None:
-                run_logged(waiting)
+        waiting: Work | None = work
+        while waiting is not None:
+            run_logged(waiting)
+            waiting = self._next_here()
 
     def _next_here(self) -> Work | None:
         with self._lock:
@@ -91,7 +90,7 @@ class RequestThreads:
         except RuntimeError:  # the system has no more threads
             with self._lock:
                 self._started -= 1
-            work()
+            run_logged(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
         """Return the first waiting work; without any the thread is idle from now on."""
@@ -142,8 +141,8 @@ class RequestThread(threading.Thread):
 
 
 def run_logged(work: Work) -> None:
-    """Run work; log its error, which no caller could handle."""
+    """Run work; log its error, which no caller could handle. Not even SystemExit ends the thread."""
     try:
         work()
-    except Exception:
+    except BaseException:
         log.exception("a request failed in the front")

@@ -6,6 +6,7 @@ Issue 14, item 2: fewer idle threads that look for work; DESIGN 6 (every queue h
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -85,6 +86,27 @@ def test_the_spare_threads_of_the_web_server_hand_requests_over_at_once(blocking
     here.end.set()
     threads.run(here)
     assert here.thread is threading.current_thread(), "the place on the web server's threads is free again"
+
+
+@pytest.mark.usefixtures("one_on_the_web")
+def test_the_web_servers_thread_runs_what_waits_when_there_is_no_other(blocking: Callable[[], Blocking]) -> None:
+    threads = RequestThreads(1)
+    first, second = blocking(), blocking()
+    web = occupy(threads, first)
+    threads.run(second)
+    assert threads.started == 0 and not second.begun.is_set()
+    first.end.set()
+    assert second.begun.wait(BOUND) and second.thread is web
+
+
+@pytest.mark.usefixtures("one_on_the_web")
+def test_an_error_of_a_request_gives_its_place_on_the_web_servers_threads_back() -> None:
+    threads = RequestThreads(3)
+    for _ in range(3):
+        threads.run(sys.exit)
+    found: list[threading.Thread] = []
+    threads.run(lambda: found.append(threading.current_thread()))
+    assert found == [threading.current_thread()] and threads.started == 0
 
 
 @pytest.mark.usefixtures("one_on_the_web")
