@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.frames import Frame
 from websockets.protocol import Protocol, Side, State
 
+from patchbay.access.principals import LOCAL, PRINCIPAL
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.wire.front.websocket_routes import TextFrames, WebSocketRequest, WebSocketRoutes
-from patchbay.wire.rooms.sockets import BATCH_BYTES, UNSENT_BYTES, add_room_sockets
-from tests.rooms.people import Person, hello, rooms_of
+from patchbay.wire.rooms.sockets import BATCH_BYTES, UNSENT_BYTES
+from tests.hubs import Hub
+from tests.rooms.people import Person, hello
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -28,7 +31,7 @@ class Reader:
         found = routes.find("/rooms/demo/ws")
         assert found is not None
         match, open_session = found
-        request = WebSocketRequest("/rooms/demo/ws", match.groupdict(), "", {}, "127.0.0.1", {})
+        request = WebSocketRequest("/rooms/demo/ws", match.groupdict(), "", {}, "127.0.0.1", {PRINCIPAL: LOCAL})
         self.batches: list[TextFrames] = []
         self.is_behind = False
         self.session = open_session(request, self._send, lambda code, reason: None)
@@ -49,16 +52,22 @@ class Reader:
 
 
 @pytest.fixture
-def rooms() -> Iterator[Rooms]:
-    with rooms_of() as rooms:
-        rooms.create("demo", "alice", {"policy": {"history": "all"}})
-        yield rooms
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    hub = Hub(tmp_path)
+    yield hub
+    hub.close()
 
 
 @pytest.fixture
-def routes(rooms: Rooms) -> WebSocketRoutes:
-    routes = WebSocketRoutes()
-    add_room_sockets(routes, rooms, lambda request: "bob")
+def rooms(hub: Hub) -> Rooms:
+    rooms: Rooms = hub.app.extensions["dispatcher"].services.rooms
+    rooms.create("demo", "alice", {"policy": {"history": "all"}})
+    return rooms
+
+
+@pytest.fixture
+def routes(hub: Hub) -> WebSocketRoutes:
+    routes: WebSocketRoutes = hub.app.extensions["websockets"]
     return routes
 
 
