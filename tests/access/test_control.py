@@ -168,9 +168,9 @@ def test_what_a_sender_may_do_is_asked_anew_after_each_change(hub: Hub) -> None:
 def test_grants_limit_the_callers_of_a_personal_hub_and_not_its_operator(tmp_path: Path) -> None:
     hub = team_hub(tmp_path, access="personal")
     set_grants(hub, {"grants": [{"to": ["local"], "may": ["call"], "on": ["lone"]}]})
-    assert [row["name"] for row in hub.client.get("/servers.json").json] == ["lone"]
+    assert [row["name"] for row in (hub.client.get("/servers.json").json or [])] == ["lone"]
     assert hub.modern("notes", "tools/list").status == 404
     token = {"Authorization": f"Bearer {hub.token}"}
     assert hub.modern("notes", "tools/list", headers=token).status == 200
-    assert len(hub.client.get("/servers.json", headers=token).json) > 3
+    assert len(hub.client.get("/servers.json", headers=token).json or []) > 3
     hub.close()
