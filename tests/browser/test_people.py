@@ -202,7 +202,7 @@ def test_mcp_remote_opens_a_page_and_works_after_it(tab: Tab, shared: Hub, tmp_p
 @pytest.mark.parametrize("size", SIZES)
 def test_no_page_of_people_has_a_violation(browser: Browser, shared: Hub, scheme: str, size: str) -> None:
     """WCAG 2.2 AA."""
-    tab = Tab(browser, base_of(shared), color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)  # type: ignore[arg-type]
+    tab = Tab(browser, base_of(shared), color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
     name = f"axe-{scheme}-{size}"
     tab.open("/login")
     assert violations(tab) == []
