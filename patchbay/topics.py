@@ -191,3 +191,6 @@ ROOM_CONTENTS = "room-content/"
 
 DPOP_PROOFS = "dpop/"
 """Used DPoP proofs, by the digest of key and id."""
+
+ROOM_SNAPSHOTS = "room-snapshots/"
+"""The newest snapshot of the folded log of a room, by room."""

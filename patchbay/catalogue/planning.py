@@ -63,7 +63,7 @@ class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
     `lists` are the lists that mounted servers and rooms reported last, and their pins, as CIDs by server. `listing` is
-    the listing of the aggregate, and its problem, if any; `access` are the grants, and their problem.
+    the listing of the aggregate, and its problem, if any; `access` are the grants, and theirs.
     """
 
     rows: Mapping[str, ServerRow | Refusal]

@@ -42,12 +42,18 @@ class RoomAdmission:
         self._access = access
 
     def open(self, name: str, sender: Principal) -> Room:
-        """Return a room by its name or id; the lobby is made when it is not there. Raises UnknownRoom."""
+        """Return a room by its name or id. Raises UnknownRoom."""
+        return self._check_read(self._rooms.open(name), name, sender)
+
+    def open_to_join(self, name: str, sender: Principal) -> Room:
+        """Return a room for a hello, as `open` does. The lobby is made with the first hello in it."""
         if name == LOBBY and not self.may_read(LOBBY, sender):
-            raise UnknownRoom(f"there is no room {name!r:.80}")
-        room = self._rooms.open(name, sender.id)
+            raise _unknown(name)
+        return self._check_read(self._rooms.open_to_join(name, sender.id), name, sender)
+
+    def _check_read(self, room: Room, name: str, sender: Principal) -> Room:
         if not self.may_read(room.name, sender):
-            raise UnknownRoom(f"there is no room {name!r:.80}")
+            raise _unknown(name)
         return room
 
     def may_read(self, room: str, sender: Principal) -> bool:
@@ -63,3 +69,7 @@ class RoomAdmission:
         if not self._access.rights(sender).allows(CALL, SERVER_PREFIX + room):
             needed = f"{SERVER_PREFIX}{room[:80]}"
             raise RoomRefused(f"no grant lets you create the room {room[:80]}: it needs `call` on {needed}")
+
+
+def _unknown(name: str) -> UnknownRoom:
+    return UnknownRoom(f"there is no room {name!r:.80}")
