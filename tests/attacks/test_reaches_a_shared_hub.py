@@ -21,7 +21,20 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
-OPEN = {"/healthz", "/readyz", "/login", "/logout", "/static/<path:filename>", "/favicon.ico"}
+SIGN_IN = {
+    "/login",
+    "/login/password",
+    "/login/passkey",
+    "/logout",
+    "/logout/person",
+    "/invitation",
+    "/invitation/passkey",
+}
+SERVED_TO_CLIENTS = {f"/oauth/{name}" for name in ("authorize", "token", "register", "revoke", "jwks")}
+METADATA = "/.well-known/"
+OPEN = SIGN_IN | SERVED_TO_CLIENTS | {"/healthz", "/readyz", "/static/<path:filename>", "/favicon.ico"}
+"""What a stranger reaches: health, sign-in, the routes and the metadata of the authorization server, styles."""
+
 KEY_COMMAND = (sys.executable, "-m", "patchbay", "key")
 
 
@@ -45,7 +58,9 @@ def test_a_hub_with_the_name_of_another_machine_is_shared_and_says_how_to_begin(
 
 
 def test_a_stranger_gets_401_at_every_route(hub: Hub) -> None:
-    places = [(row.method, row.path) for row in ALL_ROUTES if row.path not in OPEN]
+    places = [
+        (row.method, row.path) for row in ALL_ROUTES if row.path not in OPEN and not row.path.startswith(METADATA)
+    ]
     places += [("POST", "/mcp"), ("POST", "/mcp/echo"), ("GET", "/mcp/echo"), ("DELETE", "/mcp/echo"), ("POST", "/rpc")]
     places += [("GET", "/mcp/echo/sse"), ("POST", "/mcp/echo/messages?session=x"), ("PUT", "/rooms/x"), ("GET", "/ws")]
     places += [("GET", "/rooms/x/events"), ("GET", "/rooms/x/log"), ("POST", "/rooms/x/fork"), ("GET", "/rooms/x/ws")]

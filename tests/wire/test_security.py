@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import Headers
 
 from patchbay.errors import PatchbayError, Refused
-from patchbay.settings import Settings
+from patchbay.settings import Settings, authority, is_loopback
 from patchbay.wire.security import (
     CSP,
     Misdirected,
-    authority,
     check_host_and_origin,
     check_same_origin,
-    is_loopback,
 )
 
 PLAIN = Settings()
