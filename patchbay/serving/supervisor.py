@@ -251,8 +251,9 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
         log.warning("everyone who can reach this hub can read its pages and call its tools (--access open)")
     if settings.mode == SHARED:
         say(
-            "This hub is shared: each caller signs in. `patchbay key new NAME` makes a key for a program. To make keys"
-            f" and grants on pages, log in with the link below and open {hub_url(settings)}/access"
+            "This hub is shared: each caller signs in. `patchbay invite NAME` makes an invitation for a person, and"
+            " `patchbay key new NAME` a key for a program. To make invitations, keys and grants on pages, log in with"
+            f" the link below and open {hub_url(settings)}/people or {hub_url(settings)}/access"
         )
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
