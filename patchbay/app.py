@@ -42,6 +42,7 @@ from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
+from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
@@ -123,7 +124,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
     authentication = Authentication(
-        with_mcp,
+        HeldRefusals(with_mcp),
         settings,
         [operators, keys],
         lambda: access.has_grants,

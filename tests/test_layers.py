@@ -55,6 +55,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Libraries and the only places that may know them."""
 
 LATE_IMPORTS: dict[tuple[str, str], str] = {
+    ("patchbay/access/quotas.py", "patchbay.access.call_rates.CallRates"): "start-up time: most hubs have no quotas",
     ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",
