@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
 
-DEFAULT_CALLS_PER_MINUTE = 6000
+DEFAULT_CALLS_PER_MINUTE = 3000
 """Calls of one principal in a minute, in shared mode without a row."""
 
 SHARE_OF_THREADS = 4

@@ -1,13 +1,14 @@
 """Holds back the answers that refuse a call for a quota, so that a client that repeats at once makes no load.
 
 A refusal costs the hub almost as much as a short call. A client that ignores `Retry-After` would get thousands of them
-a second and slow down every other caller. So each refusal waits for HOLD_SECONDS on the event loop of the worker, where
+a second and slow down every other caller. So each refusal waits about a second on the event loop of the worker, where
 it holds no thread; a connection cannot send its next request before. Without an event loop it is sent at once.
 Source: RFC 9110, section 10.2.3 (`Retry-After`).
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
@@ -16,8 +17,8 @@ from patchbay.store import Wait
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.responses import ListeningBody, StartResponse
 
-HOLD_SECONDS = 1.0
-"""Seconds between a refusal and its answer."""
+HOLD_SECONDS = (0.5, 1.5)
+"""Seconds between a refusal and its answer: a random number, so that many connections do not return together."""
 
 MAX_HELD = 4096
 """Refusals that wait at once in a worker; further ones are sent at once."""
@@ -84,7 +85,7 @@ class HeldRefusals:
     def _later(self, data: bytes) -> Iterator[bytes | Wait]:
         self._held += 1
         try:
-            until = time.monotonic() + HOLD_SECONDS
+            until = time.monotonic() + random.uniform(*HOLD_SECONDS)
             while (left := until - time.monotonic()) > 0:
                 yield Wait(_Silence(), left)
             yield data

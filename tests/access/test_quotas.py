@@ -71,7 +71,10 @@ def begun(counts: Quotas, who: Principal, server: str = "notes", tries: int = 10
         ([{"to": ["*"], "calls_in_flight": 5}, {"to": ["ann"], "calls_in_flight": 3}], {}, ANN, 3),
         ([{"to": ["*"], "calls_in_flight": 5}, {"to": ["all"], "calls_in_flight": 3}], {"all": ["ann"]}, ANN, 3),
         ([{"to": ["all"], "calls_in_flight": 3}, {"to": ["ann"], "calls_in_flight": 4}], {"all": ["ann"]}, ANN, 4),
-        ([{"to": ["a"], "calls_in_flight": 3}, {"to": ["b"], "calls_in_flight": 4}], dict.fromkeys("ab", ["ann"]), ANN, 4),
+        (
+            [{"to": ["a"], "calls_in_flight": 3}, {"to": ["b"], "calls_in_flight": 4}],
+            *({"a": ["ann"], "b": ["ann"]}, ANN, 4),
+        ),
         ([{"to": ["ben"], "calls_in_flight": 3}], {}, ANN, 10),
         ([{"to": ["team"], "calls_in_flight": 3}], {}, CAROL, 3),
         ([{"to": ["https://issuer.example#carol"], "calls_in_flight": 2}], {}, CAROL, 2),
@@ -131,6 +134,20 @@ def test_calls_in_a_minute_are_counted_in_a_moving_window_and_the_error_says_how
     assert counts.begin_call(BEN, "slow") is not None
 
 
+def test_the_calls_of_a_minute_cannot_be_spent_at_once() -> None:
+    counts = quotas({"to": ["*"], "calls_per_minute": 3000})
+    for _ in range(99):
+        assert counts.begin_call(ANN, "notes") is not None
+    rates = counts._call_rates()
+    while rates.has_room("principal ann", 3000):
+        counts.begin_call(ANN, "notes")
+    with pytest.raises(OverQuota, match="try again in 1 second") as refused:
+        for _ in range(10_000):
+            counts.begin_call(ANN, "notes")
+    assert refused.value.retry_after == 1
+    assert begun(quotas({"to": ["*"], "calls_per_minute": 20}), ANN, tries=30) == 20
+
+
 def test_a_refused_call_holds_no_place() -> None:
     counts = quotas({"to": ["*"], "calls_in_flight": 1, "calls_per_minute": 1})
     first = counts.begin_call(ANN, "notes")
@@ -187,7 +204,7 @@ def test_many_threads_never_pass_a_quota() -> None:
 
 def test_only_shared_mode_has_default_quotas(tmp_path: Path) -> None:
     shared = Settings(data=tmp_path, servers=tmp_path, access="shared", threads=256, hosts=64, workers=2)
-    assert default_quotas(shared) == {"calls_in_flight": 32, "calls_per_minute": 6000, "streams": 2000}
+    assert default_quotas(shared) == {"calls_in_flight": 32, "calls_per_minute": 3000, "streams": 2000}
     assert default_quotas(Settings(data=tmp_path, servers=tmp_path)) == {}
     counts = quotas(defaults={"calls_in_flight": 2})
     assert begun(counts, ANN) == 2
