@@ -273,6 +273,7 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
         if not call.cancelled:
             yield Result(context.request.id, work.answer(fold))
     except InputRequired as question:
+        call.is_repeated = True
         yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
     except Cancelled:
         return

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.approvals import Approvals
 from patchbay.access.control import AccessControl
 from patchbay.access.quotas import Quotas
 from patchbay.activation import CancelFlag
@@ -147,6 +148,7 @@ class HubServices:
     rooms: Rooms
     access: AccessControl
     quotas: Quotas
+    approvals: Approvals
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

@@ -66,8 +66,9 @@ class ToolRun:
         self._remembered = descriptor.name in server.tools_with_stored_output
         self.fold = ValueFold(self._promised) if passed_on and not self._remembered else Fold()
         # Take the place last, because the end of the events releases it.
+        approved = hub.gate(server, descriptor, call, server.activate(descriptor, call))
         self.events: Events = counted(
-            hub, call, owner_of(server, descriptor), folded(server.activate(descriptor, call), self.fold, self._checked)
+            hub, call, owner_of(server, descriptor), folded(approved, self.fold, self._checked)
         )
 
     def result(self) -> dict[str, Any]:

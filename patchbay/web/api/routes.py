@@ -120,6 +120,9 @@ PAGES = (
     ),
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
+        "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
+    ),
+    Route(
         "GET",
         "/search",
         "Search in servers, tools, resources and prompts.",
@@ -269,6 +272,14 @@ CHANGES = (
         "Preview, change or remove the grants.",
         body=_form("csrf", **{"action": "", "source": "", "base": "", "as": "", "groups": "", "why": ""}),
         status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/approvals",
+        "Approve or refuse a call.",
+        body=_form("csrf", "id", "do"),
+        status=(303,),
         operator=True,
     ),
     Route(
