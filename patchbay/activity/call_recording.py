@@ -84,7 +84,11 @@ class CallRecording:
         self.method = method
         self.name = name
         self.server = server
-        self.wire = wire
+        # Not the wire itself: it holds the whole request, and thousands of finished calls may wait in the queue.
+        self.way = wire.way or ("in process" if wire.headers is None else "http")
+        self.endpoint = wire.endpoint
+        self.principal = wire.principal
+        self.connection = wire.connection
         self.at = time.time()
         self.begun = time.monotonic()
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.record_index import RANGE_RECORDS, extend_index
+from patchbay.activity.record_index import RANGE_RECORDS, EntrySummary, extend_index, summarize_rows
 from patchbay.activity.records import (
     Filter,
     Page,
@@ -60,6 +60,9 @@ MAX_EMPTY_POLLS = 4
 TRIM = 60.0
 """Seconds between two checks of the size of all records."""
 
+MAX_KNOWN_ENTRIES = 64
+"""Limit on the written entries whose summaries are kept for the index, so that it does not read them again."""
+
 INDEX_SHARE = 8
 """The summaries of records may have this fraction of the bytes that records may have."""
 
@@ -96,6 +99,7 @@ class Activity:
         self._every = every
         self._trimmed = time.monotonic()
         self._unsummarized = RANGE_RECORDS
+        self._written: dict[int, EntrySummary] = {}
 
     def begin(
         self,
@@ -232,7 +236,7 @@ class Activity:
     def _summarize(self, written: int) -> None:
         """Extend the index of records when this process may have completed a range."""
         self._unsummarized += written
-        if self._unsummarized >= RANGE_RECORDS and not extend_index(self._store.journal, self._keep):
+        if self._unsummarized >= RANGE_RECORDS and not extend_index(self._store.journal, self._keep, self._written):
             self._unsummarized = 0
 
     def _write_batch(self) -> None:
@@ -241,7 +245,11 @@ class Activity:
         if not self._keep:
             return
         try:
-            self._store.journal.append(ACTIVITY, encoded([row_of(run, self._contents) for run in runs]), self._keep)
+            rows = [row_of(run, self._contents) for run in runs]
+            seq = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
+            self._written[seq] = summarize_rows(rows)
+            if len(self._written) > MAX_KNOWN_ENTRIES:
+                del self._written[next(iter(self._written))]
             if time.monotonic() - self._trimmed > TRIM:
                 self._trimmed = time.monotonic()
                 self._store.journal.trim(ACTIVITY, self._most)
