@@ -1,4 +1,4 @@
-"""Independent clients are asked for the approval of a call: FastMCP's in its newest revision, the official SDK's in both.
+"""Independent clients are asked for the approval of a call: FastMCP's, and the official SDK's in both eras.
 
 Sources: ACCESS section 5; issue 16, "Approval" of what it must show.
 """
