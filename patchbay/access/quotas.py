@@ -165,7 +165,8 @@ class Quotas:
             from patchbay.access.call_rates import CallRates
 
             with self._lock:
-                self._rates = self._rates or CallRates()
+                if self._rates is None:
+                    self._rates = CallRates()
         return self._rates
 
     def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:

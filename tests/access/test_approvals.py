@@ -22,7 +22,7 @@ from tests.access.team import FILES, new_key, set_grants
 from tests.hubs import Answer, Hub, modern_request
 from tests.waiting import BOUND, until
 
-FORMS = {"elicitation": {"form": {}}}
+FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
 
 SAFE = '''"""A safe that counts how often it was opened."""
 
@@ -205,12 +205,13 @@ def test_a_tool_that_asks_more_keeps_its_approval_until_it_ends(hub: Hub, ann: d
 def test_a_client_that_cannot_be_asked_learns_where_the_call_can_be_approved(
     hub: Hub, ann: dict[str, str], count: Path
 ) -> None:
-    for capabilities in ({}, {"elicitation": {"url": {}}}):
+    unable: list[dict[str, Any]] = [{}, {"elicitation": {"url": {}}}]
+    for capabilities in unable:
         refused = call(hub, ann, {"count": str(count)}, capabilities=capabilities)
         assert refused.result["isError"] and "on the page /approvals" in refused.text
     id = re.search(r"\(id (\S+)\)", refused.text)
     assert id is not None
-    page = hub.client.get("/approvals.json", headers={"Authorization": f"Bearer {hub.token}"}).json
+    page = orjson.loads(hub.client.get("/approvals.json", headers={"Authorization": f"Bearer {hub.token}"}).data)
     assert [one["state"] for one in page["approvals"] if one["id"] == id[1]] == ["waiting"]
     operator = {"Authorization": f"Bearer {hub.token}", "Host": "localhost"}
     assert decide(hub, id[1], "approve", ann).status_code == 401

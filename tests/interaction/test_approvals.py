@@ -13,8 +13,7 @@ from typing import Any
 import fastmcp
 import mcp
 import pytest
-from mcp.client import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult
+from mcp_types import ElicitResult
 
 from tests.interaction.peers import MODERN, texts
 from tests.interaction.programs import Hub, running_hub
@@ -52,7 +51,7 @@ def official(mode: str) -> Say:
     """What the tool says to the official SDK's client, which answers each question with an action."""
 
     def say(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
-        async def elicit(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        async def elicit(_: Any, params: Any) -> ElicitResult:
             questions.append(params.message)
             return ElicitResult.model_validate({"action": action, "content": {} if action == "accept" else None})
 
@@ -74,7 +73,8 @@ def of_fastmcp(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
 
     async def elicit(message: str, *_: Any) -> Any:
         questions.append(message)
-        return fastmcp.client.elicitation.ElicitResult(action=action, content={} if action == "accept" else None)
+        accepts = {"content": {}} if action == "accept" else {}
+        return fastmcp.client.elicitation.ElicitResult(**{"action": action, **accepts})
 
     async def conversation() -> str:
         async with fastmcp.Client(hub.endpoint("safe"), timeout=BOUND, elicitation_handler=elicit) as client:
