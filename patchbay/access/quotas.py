@@ -88,7 +88,7 @@ class Quotas:
 
     def __init__(self, grants: Callable[[], Grants | None], defaults: Mapping[str, int], workers: int = 1) -> None:
         self._grants = grants
-        self._defaults = defaults
+        self.defaults = defaults
         self._workers = workers
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
@@ -172,7 +172,7 @@ class Quotas:
     def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:
         """Return the accounts of a principal on a server (empty: on no server alone)."""
         grants = self._grants()
-        if sender is None or sender.is_operator or (not self._defaults and (grants is None or not grants.quotas)):
+        if sender is None or sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
             return ()
         if self._cached_for is not grants or len(self._cached) >= MAX_CACHED_ACCOUNTS:
             self._cached, self._cached_for, self._seen = {}, grants, {}
@@ -186,7 +186,7 @@ class Quotas:
         rows = grants.quotas if grants is not None and grants.quotas else ()
         own = [row for row in rows if row.to and not row.on]
         here = [row for row in rows if row.on and server and any(covers(pattern, server, "") for pattern in row.on)]
-        total = {**self._defaults, **_limits_for(sender, own, grants)}
+        total = {**self.defaults, **_limits_for(sender, own, grants)}
         on_server = _limits_for(sender, [row for row in here if row.to], grants)
         of_server = _largest([row for row in here if not row.to])
         found = (
@@ -224,12 +224,11 @@ def _largest(rows: list[Quota]) -> dict[str, int]:
 
 def _over(account: Account, what: str, seconds: int) -> OverQuota:
     unit = "second" if seconds == 1 else "seconds"
-    return OverQuota(
-        f"too many calls: {account.whose} may have {account.limits[what]} {WORDS[what]}; try again in {seconds} {unit}"
-        if what != STREAMS
-        else f"too many streams: {account.whose} may have {account.limits[what]} {WORDS[what]}; close one first",
-        seconds,
-    )
+    burst = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds == 1 else ""
+    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{burst}"
+    if what == STREAMS:
+        return OverQuota(f"too many streams: {limit}; close one first", seconds)
+    return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)
 
 
 def default_quotas(settings: Settings) -> dict[str, int]:

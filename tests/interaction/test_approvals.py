@@ -13,7 +13,8 @@ from typing import Any
 import fastmcp
 import mcp
 import pytest
-from mcp_types import ElicitResult
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.interaction.peers import MODERN, texts
 from tests.interaction.programs import Hub, running_hub
@@ -34,6 +35,9 @@ def open_safe(count: str) -> str:
 '''
 CONFIG = '{"auto_discover": true, "isolation": "inline", "tools": {"open_safe": {"approve": true}}}'
 
+ACCEPTED: dict[str, dict[str, str] | None] = {"accept": {}, "decline": None, "cancel": None}
+"""The content of an answer by its action: the form is empty."""
+
 Say = Callable[[Hub, Path, str, list[str]], str]
 
 
@@ -51,9 +55,9 @@ def official(mode: str) -> Say:
     """What the tool says to the official SDK's client, which answers each question with an action."""
 
     def say(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
-        async def elicit(_: Any, params: Any) -> ElicitResult:
+        async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
             questions.append(params.message)
-            return ElicitResult.model_validate({"action": action, "content": {} if action == "accept" else None})
+            return ElicitResult.model_validate({"action": action, "content": ACCEPTED[action]})
 
         async def conversation() -> str:
             async with mcp.Client(
@@ -73,8 +77,7 @@ def of_fastmcp(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
 
     async def elicit(message: str, *_: Any) -> Any:
         questions.append(message)
-        accepts = {"content": {}} if action == "accept" else {}
-        return fastmcp.client.elicitation.ElicitResult(**{"action": action, **accepts})
+        return fastmcp.client.elicitation.ElicitResult.model_validate({"action": action, "content": ACCEPTED[action]})
 
     async def conversation() -> str:
         async with fastmcp.Client(hub.endpoint("safe"), timeout=BOUND, elicitation_handler=elicit) as client:
