@@ -159,7 +159,8 @@ class Call:
     `target` comes from the descriptor (`{"function": "main"}`, `{"argv": [...]}`); `deadline` is a `time.monotonic()`
     time; `principal` is the id of the caller, and `sender` the caller itself, whose rights count for everything that
     the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
-    ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call.
+    ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
+    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers.
     """
 
     server: str
@@ -175,6 +176,7 @@ class Call:
     meta: Mapping[str, Any] = field(default_factory=dict)
     chain: tuple[str, ...] = ()
     cancelled: CancelFlag = field(default_factory=CancelFlag)
+    is_repeated: bool = False
 
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""

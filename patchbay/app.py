@@ -23,6 +23,7 @@ from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
+from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.api.content import content_blueprint
@@ -56,6 +57,7 @@ from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
+from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.http_2024 import HttpSse
 from patchbay.wire.native_http import NativeOverHttp
@@ -122,6 +124,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(openapi_blueprint())
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
     app.register_blueprint(grants_blueprint(site))
+    app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     add_json_addresses(app)
 
 
@@ -158,7 +161,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
     authentication = Authentication(
-        with_mcp,
+        HeldRefusals(with_mcp),
         settings,
         [keys, operators],
         lambda: access.has_grants,

@@ -12,8 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from patchbay import __version__, boot
+from patchbay.access.approval_gate import ApprovalGate
+from patchbay.access.approvals import Approvals
 from patchbay.access.control import AccessControl
 from patchbay.access.hub_key import has_key, hub_id, load_key
+from patchbay.access.quotas import Quotas, default_quotas
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
@@ -74,6 +77,11 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
     catalogue.hub.visible_to = access.catalogue_for
+    quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
+    catalogue.hub.begin_call = quotas.begin_call
+    approvals = Approvals(store)
+    catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
+    catalogue.contents.results.quota_of = quotas.bytes_stored
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
@@ -93,6 +101,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             hosts=hosts,
             rooms=rooms,
             access=access,
+            quotas=quotas,
+            approvals=approvals,
         )
     )
 

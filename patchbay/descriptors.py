@@ -57,6 +57,17 @@ class Descriptor:
         annotations = self.wire.get("annotations") or {}
         return bool(annotations.get("readOnlyHint", False))
 
+    @property
+    def is_destructive(self) -> bool:
+        """Whether a tool may destroy something: unless it only reads, or says that it does not.
+
+        This is the default of the specification (ToolAnnotations). A mounted server's annotations count only where
+        they say yes.
+        """
+        annotations = self.wire.get("annotations") or {}
+        is_additive = annotations.get("destructiveHint") is False and self.source != "upstream"
+        return not (self.read_only or is_additive)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

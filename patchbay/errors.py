@@ -4,6 +4,7 @@
     ├── ParseError                    -32700  400   not JSON
     ├── InvalidRequest                -32600  400   not a JSON-RPC message
     │   └── Refused                   -32600  403   the caller has no permission
+    │       └── OverQuota             -32600  429   a quota of the caller or of the server is used up
     ├── MethodNotFound                -32601  404
     ├── InvalidParams                 -32602  400
     │   └── ResourceNotFound          -32602  400   -32002 up to 2025-11-25
@@ -62,6 +63,21 @@ class InvalidRequest(PatchbayError):
 
 class Refused(InvalidRequest):
     status = 403
+
+
+class OverQuota(Refused):
+    """A quota is used up; the caller may try again after `retry_after` seconds (RFC 6585, section 4)."""
+
+    status = 429
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of an HTTP response with this error (RFC 9110, section 10.2.3)."""
+        return {"Retry-After": str(self.retry_after)}
 
 
 class MethodNotFound(PatchbayError):

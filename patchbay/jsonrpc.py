@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayError
+from patchbay.errors import InvalidParams, InvalidRequest, OverQuota, ParseError, PatchbayError
 from patchbay.events import Detach, Pause
 from patchbay.store import Wait
 
@@ -54,19 +54,24 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a request."""
+    """The answer to a request. `retry_after` is set when a quota refused the call: the seconds to wait."""
 
     id: Id
     result: Mapping[str, Any] | Rendered
+    retry_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status for it."""
+    """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status for it.
+
+    `retry_after` is set when a quota refused the request: the seconds to wait.
+    """
 
     id: Id | None
     error: Mapping[str, Any]
     status: int = 200
+    retry_after: int | None = None
 
 
 Message = Request | Notification | Result | Failure
@@ -81,7 +86,7 @@ def failure(id: Id | None, problem: PatchbayError) -> Failure:
     error: dict[str, Any] = {"code": problem.code, "message": problem.message}
     if problem.data is not None:
         error["data"] = problem.data
-    return Failure(id, error, problem.status)
+    return Failure(id, error, problem.status, problem.retry_after if isinstance(problem, OverQuota) else None)
 
 
 def _no_constant(name: str) -> Any:

@@ -153,6 +153,9 @@ RESULTS = "results/"
 LAST_OUTPUTS = "last/"
 """The last output of a tool, by server and tool."""
 
+APPROVALS = "access/approvals"
+"""Approvals of calls: each entry is the newest state of one."""
+
 KEYS = "access/keys"
 """Personal keys: each entry makes or revokes one."""
 

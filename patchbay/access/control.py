@@ -68,6 +68,10 @@ class AccessControl:
         """Decide whether a sender may do an action on an object now."""
         return self.rights(sender).decide(action, about)
 
+    def asks_for_approval(self, sender: Principal, server: str, entry: str) -> bool:
+        """Whether the grants of a sender ask for an approval of calls of a destructive tool."""
+        return self._catalogue.grants is not None and self.rights(sender).asks_for_approval(server, entry)
+
     def is_administrator(self, sender: Principal) -> bool:
         """Whether a sender may operate the hub: the operator, and principals with the grant `operate`."""
         return self.rights(sender).operates

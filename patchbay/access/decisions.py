@@ -56,6 +56,7 @@ class _Rule:
     place: str
     may: tuple[str, ...]
     on: tuple[str, ...]
+    asks: bool = False
 
     def covers(self, action: str, server: str, entry: str) -> bool:
         """Whether this rule covers an action on an object; the hub itself is covered by `*` alone."""
@@ -76,7 +77,9 @@ class Rights:
         self._denials = tuple(denials)
         self._scopes = scopes
         self._is_operator = is_operator
-        parts = [[[rule.may, rule.on] for rule in rules] for rules in (self._grants, self._denials, scopes or ())]
+        parts = [
+            [[rule.may, rule.on, rule.asks] for rule in rules] for rules in (self._grants, self._denials, scopes or ())
+        ]
         self.digest = sha256(orjson.dumps([parts, scopes is None, is_operator])).hexdigest()
         granted = {action for rule in self._grants if EVERYTHING in rule.on for action in rule.may}
         self.is_unlimited = (is_operator or (not self._denials and granted.issuperset(USE))) and scopes is None
@@ -102,6 +105,11 @@ class Rights:
             if rule.covers(action, about.server, about.entry):
                 return Decision(True, rule.place)
         return Decision(False, "no grant gives it")
+
+    def asks_for_approval(self, server: str, entry: str) -> bool:
+        """Whether every grant that gives the call of a tool wants an approval if the tool may destroy something."""
+        giving = [rule.asks for rule in self._grants if rule.covers(CALL, server, entry)]
+        return bool(giving) and all(giving) and not self._is_operator
 
     def forbids(self, server: str, entry: str) -> bool:
         """Whether a denial forbids an entry of a server, whatever is granted."""
@@ -132,7 +140,7 @@ def _about(rules: Iterable[_Rule], server: str) -> Iterable[_Rule]:
     for rule in rules:
         on = tuple(pattern for pattern in rule.on if _may_concern(pattern, server))
         if on:
-            yield _Rule(rule.place, rule.may, on)
+            yield _Rule(rule.place, rule.may, on, rule.asks)
 
 
 def _may_concern(pattern: str, server: str) -> bool:
@@ -154,7 +162,9 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
         rules = [_Rule("no variable `access`", USE, (EVERYTHING,))]
         return Rights(rules, (), scopes, principal.is_operator)
     denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_for(row, principal, grants)]
-    granted = [_Rule(row.place, _given(row), row.on) for row in grants.grants if _is_for(row, principal, grants)]
+    granted = [
+        _Rule(row.place, _given(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
+    ]
     return Rights(granted, denied, scopes, principal.is_operator)
 
 

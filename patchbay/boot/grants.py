@@ -40,13 +40,27 @@ _EXPLAINING = jsonschema.Draft202012Validator(SCHEMA)
 class Grant:
     """One row: the principals `to`, the actions `may` (all of them in a denial), the patterns `on`.
 
-    `place` names the row for people: `grant 2`.
+    `place` names the row for people: `grant 2`. `asks` says that a call of a destructive tool needs an approval.
     """
 
     place: str
     to: tuple[str, ...]
     may: tuple[str, ...]
     on: tuple[str, ...]
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One row of quotas: `limits` by name for each principal in `to`, on each server that a pattern in `on` covers.
+
+    Without `on` the limits are for everything that a principal does; without `to` they are for all callers together.
+    """
+
+    place: str
+    to: tuple[str, ...]
+    on: tuple[str, ...]
+    limits: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +70,7 @@ class Grants:
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     denials: tuple[Grant, ...] = ()
+    quotas: tuple[Quota, ...] = ()
 
 
 NOTHING = Grants()
@@ -79,13 +94,22 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
         if worst.validator == "const" and path.endswith("on"):
             raise ConfigError(where, path, 'expected ["*"], because an administrator operates the whole hub')
         raise ConfigError(where, path, f"expected what access.schema.json describes; {worst.message:.300}")
-    grants = [Grant(f"grant {n}", *_row(row), tuple(row["on"])) for n, row in enumerate(value.get("grants", ()), 1)]
+    grants = [
+        Grant(f"grant {n}", *_row(row), tuple(row["on"]), "call" in row)
+        for n, row in enumerate(value.get("grants", ()), 1)
+    ]
     denials = [Grant(f"denial {n}", *_row(row), tuple(row["on"])) for n, row in enumerate(value.get("denials", ()), 1)]
     groups = {name: frozenset(members) for name, members in value.get("groups", {}).items()}
-    for row in (*grants, *denials):
+    quotas = [_quota(f"quota {n}", row) for n, row in enumerate(value.get("quotas", ()), 1)]
+    for row in (*grants, *denials, *quotas):
         for pattern in row.on:
             check_pattern(pattern, where, row.place)
-    return Grants(groups, tuple(grants), tuple(denials))
+    return Grants(groups, tuple(grants), tuple(denials), tuple(quotas))
+
+
+def _quota(place: str, row: Mapping[str, Any]) -> Quota:
+    limits = {name: value for name, value in row.items() if name not in ("to", "on")}
+    return Quota(place, tuple(row.get("to", ())), tuple(row.get("on", ())), limits)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

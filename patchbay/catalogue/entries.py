@@ -44,6 +44,8 @@ def make_tool(context: EntryContext, name: str, entry: Mapping[str, Any], source
     wire["inputSchema"] = _order_properties(wire["inputSchema"], context.functions.get(target.get("function", ""), ()))
     if "timeout" in entry:
         target["timeout"] = entry["timeout"]
+    if entry.get("approve"):
+        target["approve"] = True
     return Descriptor("tool", name, with_annotations(wire, context.config), target, source)
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.activation import Call, CancelFlag, Closing, Memory, activate
+from patchbay.activation import Call, CancelFlag, Closing, Events, Memory, activate
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
@@ -24,6 +24,7 @@ from patchbay.catalogue.rows import (
 )
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
+from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
@@ -45,6 +46,19 @@ INDEPENDENT_FUNCTION_SECONDS = 3600.0
 VisibleTo = Callable[[Any], CatalogueForReading]
 """Returns the catalogue as the sender of a call (`Call.sender`) may see it."""
 
+
+class CallPlace(Protocol):
+    """A call that is counted until `release`."""
+
+    def release(self) -> None: ...
+
+
+BeginCall = Callable[[Any, str, bool], CallPlace | None]
+"""Counts a call of a sender (`Call.sender`) on a server, nested or not; None if it needs no count. Raises OverQuota."""
+
+Gate = Callable[[Server, Descriptor, Call, Events], Events]
+"""Returns the events of a call, which begin only after its approval if the call needs one."""
+
 RunTool = Callable[["CatalogueHub", Server, str, dict[str, Any], Call], dict[str, Any]]
 """Runs the named tool for a Call whose chain contains it; returns its whole result, or raises ToolFailed."""
 
@@ -64,14 +78,16 @@ class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
-    another one, and `visible_to` returns the catalogue as the sender of a call may see it; the assembly of the hub
-    sets both.
+    another one, `visible_to` returns the catalogue as the sender of a call may see it, and `begin_call` counts a call
+    against its quotas, and `gate` holds it until it is approved; the assembly of the hub sets them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
         self.left: Callable[[], float] = lambda: math.inf
         self.run_tool: RunTool = _refuse_to_run
         self.visible_to: VisibleTo = lambda sender: catalogue
+        self.begin_call: BeginCall = lambda sender, server, is_nested: None
+        self.gate: Gate = lambda server, descriptor, call, events: events
         self._catalogue = catalogue
         self._read_limit = read_limit
         self._alone: set[CancelFlag] = set()

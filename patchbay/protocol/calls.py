@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
@@ -19,6 +20,7 @@ from patchbay.errors import (
     InvalidParams,
     MethodNotFound,
     MissingCapability,
+    OverQuota,
     PatchbayError,
     ResourceNotFound,
     ToolFailed,
@@ -29,7 +31,7 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.run_tool import ToolRun, UnknownTool, find_tool, nearest, new_call, run_tool
+from patchbay.protocol.run_tool import ToolRun, UnknownTool, counted, find_tool, nearest, new_call, owner_of, run_tool
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks.tasks import TASKS, TaskWork
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
@@ -60,6 +62,10 @@ def call_tool(context: RequestContext) -> Answers:
     except UnknownTool as problem:
         yield _failed(context, problem.message)
         return
+    except OverQuota as problem:
+        # A model reads a result, and may wait; most clients treat an HTTP error as a broken connection.
+        yield replace(_failed(context, problem.message), retry_after=problem.retry_after)
+        return
     _record(context, descriptor, run.call)
     yield from _conversation(context, TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(context, run)))
 
@@ -78,7 +84,7 @@ def read_resource(context: RequestContext) -> Answers:
         result = {**_given(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
         return stamped(result, context.server, context.caller.revision, cache=True, stays=found.is_permanent)
 
-    yield from _conversation(context, _work(call, events, answer))
+    yield from _conversation(context, _work(context, found.descriptor, call, events, answer))
 
 
 def get_prompt(context: RequestContext) -> Answers:
@@ -98,7 +104,7 @@ def get_prompt(context: RequestContext) -> Answers:
             result["description"] = descriptor.wire["description"]
         return stamped(result, context.server, context.caller.revision)
 
-    yield from _conversation(context, _work(call, events, answer))
+    yield from _conversation(context, _work(context, descriptor, call, events, answer))
 
 
 def relay(context: RequestContext) -> Answers:
@@ -117,7 +123,7 @@ def relay(context: RequestContext) -> Answers:
         cache = not context.request.method.startswith(("completion/", "tasks/"))
         return stamped(passed_on(dict(fold.ending.result), context), context.server, context.caller.revision, cache)
 
-    yield from _conversation(context, _work(call, context.server.activate(here, call), answer))
+    yield from _conversation(context, _work(context, None, call, context.server.activate(here, call), answer))
 
 
 def _check_relayed(context: RequestContext) -> None:
@@ -180,10 +186,17 @@ def _record(context: RequestContext, descriptor: Descriptor | None, call: Call) 
         call.meta = context.run.calls(descriptor, call.deadline, call.meta)
 
 
-def _work(call: Call, events: Events, answer: Callable[[Fold], dict[str, Any]]) -> TaskWork:
-    """Return the work of a call whose events are folded as they pass."""
+def _work(
+    context: RequestContext,
+    descriptor: Descriptor | None,
+    call: Call,
+    events: Events,
+    answer: Callable[[Fold], dict[str, Any]],
+) -> TaskWork:
+    """Return the work of a call whose events are folded as they pass. Raises OverQuota."""
     fold = Fold()
-    return TaskWork(call, folded(events, fold), fold, answer)
+    server = owner_of(context.server, descriptor)
+    return TaskWork(call, counted(context.services.catalogue.hub, call, server, folded(events, fold)), fold, answer)
 
 
 def _failed(context: RequestContext, sentence: str) -> Result:
@@ -249,6 +262,7 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
         if not call.cancelled:
             yield Result(context.request.id, work.answer(fold))
     except InputRequired as question:
+        call.is_repeated = True
         yield Result(context.request.id, stamped(question.result, context.server, context.caller.revision))
     except Cancelled:
         return

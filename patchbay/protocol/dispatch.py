@@ -55,7 +55,7 @@ class Dispatcher:
 
     def __init__(self, services: HubServices) -> None:
         self.services = services
-        self.places = ListenerSlots(max(1, services.settings.listeners))
+        self.places = ListenerSlots(max(1, services.settings.listeners), services.quotas)
         self.streams: WeakSet[Any] = WeakSet()
         alone = services.settings.workers == 1
         self.cancellations = Cancellations(services.running, services.catalogue.store, alone)

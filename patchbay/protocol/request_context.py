@@ -11,7 +11,9 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.approvals import Approvals
 from patchbay.access.control import AccessControl
+from patchbay.access.quotas import Quotas
 from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
@@ -145,6 +147,8 @@ class HubServices:
     hosts: WorkerPool
     rooms: Rooms
     access: AccessControl
+    quotas: Quotas
+    approvals: Approvals
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from patchbay.activation import Call, Events
 from patchbay.arguments import describe_problems, misfits, problems, validator
-from patchbay.catalogue.hub_services import CatalogueHub
+from patchbay.catalogue.hub_services import CallPlace, CatalogueHub
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ToolFailed, WrongArguments
+from patchbay.errors import OverQuota, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
 from patchbay.protocol.results.large import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
@@ -65,7 +65,11 @@ class ToolRun:
         self._promised = "outputSchema" in descriptor.wire and descriptor.source != "upstream"
         self._remembered = descriptor.name in server.tools_with_stored_output
         self.fold = ValueFold(self._promised) if passed_on and not self._remembered else Fold()
-        self.events: Events = folded(server.activate(descriptor, call), self.fold, self._checked)
+        # Take the place last, because the end of the events releases it.
+        approved = hub.gate(server, descriptor, call, server.activate(descriptor, call))
+        self.events: Events = counted(
+            hub, call, owner_of(server, descriptor), folded(approved, self.fold, self._checked)
+        )
 
     def result(self) -> dict[str, Any]:
         """Return the tool result, with references for large parts."""
@@ -133,7 +137,7 @@ def run_tool(
     Aliases (`x-alias`) in the arguments are renamed. Without a `reference` the result is whole. `no_later_than` is a
     `time.monotonic()` time; `terms` are the fields of the Call that depend on the caller.
 
-    Raises WrongArguments with `{"details": [{path, message}]}`.
+    Raises WrongArguments with `{"details": [{path, message}]}`, OverQuota.
     """
     wrong = _argument_problems(server, descriptor, arguments)
     if wrong:
@@ -167,9 +171,33 @@ def call_from_tool(
     except WrongArguments as problem:
         # The arguments of the outer call were right, so its client gets a failure, not an error about arguments.
         raise ToolFailed(f"{server.name}: {problem.message}", problem.data) from problem
+    except OverQuota as problem:
+        raise ToolFailed(f"{server.name}: {problem.message}") from problem
     for _ in run.events:
         pass
     return run.result()
+
+
+def owner_of(server: Server, descriptor: Descriptor | None) -> str:
+    """Return the name of the server that a descriptor belongs to, also in the list of all servers."""
+    return descriptor.belongs_to[0] if descriptor is not None and descriptor.belongs_to else server.name
+
+
+def counted(hub: CatalogueHub, call: Call, server: str, events: Events) -> Events:
+    """Return the events of a call, which count against the quotas of its sender from now to their end.
+
+    This is the one place that asks the quotas, after everything that decides whether the call may begin.
+    Raises OverQuota.
+    """
+    place = hub.begin_call(call.sender, server, len(call.chain) > 1)
+    return events if place is None else _held(place, events)
+
+
+def _held(place: CallPlace, events: Events) -> Events:
+    try:
+        yield from events
+    finally:
+        place.release()
 
 
 def new_call(

@@ -105,9 +105,10 @@ def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None)
     if revision.details and isinstance(error.get("data", {}), dict):
         error["data"] = {"details": error["message"]} | error.get("data", {})
     if revision.modern:
-        return Failure(id, error, 404 if isinstance(problem, MethodNotFound) else answer.status)
+        status = 404 if isinstance(problem, MethodNotFound) else answer.status
+        return Failure(id, error, status, answer.retry_after)
     # Up to 2025-11-25 every answered request has the HTTP status 200.
-    return Failure(id, error, 200)
+    return Failure(id, error, 200, answer.retry_after)
 
 
 class Notifier:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchbay.catalogue.servers import Server
-from patchbay.errors import InvalidRequest, PatchbayError
+from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.protocol.admission import claims, modern_header
@@ -163,7 +163,7 @@ class McpOverHttp:
         # A resource may be larger than an event of a stream, so it is answered as JSON.
         while isinstance(first, Pause) and said.method == "resources/read":
             first = next(answers, None)
-        wants_stream = _is_more(first) or (_wants_progress(said) and not _is_too_large(first))
+        wants_stream = _is_more(first) or (_wants_progress(said) and not (_is_too_large(first) or _is_refused(first)))
         if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
             return self._streamed(said, caller, first, answers)
         while first is not None and not isinstance(first, (Result, Failure)):
@@ -198,22 +198,25 @@ class McpOverHttp:
             self.dispatcher.streams.add(body)
             return stream_reply(body)
 
-        return self._in_place(begin, said.id)
+        return self._in_place(begin, caller.wire, said.id)
 
-    def _in_place(self, begin: Callable[[], Reply], id: Id | None = None) -> Reply:
+    def _in_place(self, begin: Callable[[], Reply], wire: TransportInfo, id: Id | None = None) -> Reply:
         """Return a reply that holds a slot for listening streams until its end; a refusal holds none."""
-        places = self.dispatcher.places
-        if not places.acquire():
+        try:
+            release = self.dispatcher.places.open(wire.sender, wire.endpoint.partition("@")[0])
+        except OverQuota as problem:
+            return json_reply(failure(id, problem), problem.status)
+        if release is None:
             return busy(id)
         try:
             reply = begin()
         except BaseException:
-            places.release()
+            release()
             raise
         if isinstance(reply.body, bytes):
-            places.release()
+            release()
         else:
-            reply.at_close = places.release
+            reply.at_close = release
         return reply
 
     def _batch(self, values: list[Any], wire: TransportInfo, server: Server) -> Reply:
@@ -235,10 +238,12 @@ class McpOverHttp:
             replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
             if not replay.known():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
-            reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))))
+            reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))), caller.wire)
         else:
             changes = services.listeners.stream(server, session, last[1] if last else None, caller.wire.sender)
-            reply = self._in_place(lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))))
+            reply = self._in_place(
+                lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))), caller.wire
+            )
         return _with_session(reply, caller)
 
     def _delete(self, caller: Caller) -> Reply:
@@ -280,6 +285,11 @@ def _is_more(first: Message | Sign | None) -> bool:
 def _is_too_large(first: Message | Sign | None) -> bool:
     """Whether a result is too large for an event of a stream."""
     return isinstance(first, Result) and len(encode(first)) > MAX_EVENT_BYTES
+
+
+def _is_refused(first: Message | Sign | None) -> bool:
+    """Whether a quota refused the call: the header `Retry-After` is for an answer without a stream."""
+    return isinstance(first, Result) and first.retry_after is not None
 
 
 def _wants_progress(said: Request) -> bool:

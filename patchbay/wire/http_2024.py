@@ -101,14 +101,15 @@ class HttpSse:
             return refusal(405, "this address takes GET", ("Allow", "GET"))
         if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
-        if not self._dispatcher.places.acquire():
-            return busy(None)
         wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
+        release = self._dispatcher.places.open(wire.sender, endpoint)
+        if release is None:
+            return busy(None)
         channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
         background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
         reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
         # The end of a body that never began is not reported to it; this callback always runs.
-        reply.at_close = lambda: self._close(channel, wire)
+        reply.at_close = lambda: self._close(channel, wire, release)
         return reply
 
     def _frames(
@@ -151,8 +152,8 @@ class HttpSse:
             next(changes)
             background(_told(changes, channel))
 
-    def _close(self, channel: Channel, wire: TransportInfo) -> None:
-        self._dispatcher.places.release()
+    def _close(self, channel: Channel, wire: TransportInfo, release: Callable[[], None]) -> None:
+        release()
         channel.look()
         channel.change(ended=True)
         with suppress(UnknownSession):  # it is over already

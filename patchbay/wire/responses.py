@@ -13,7 +13,7 @@ from typing import Any
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
-from patchbay.jsonrpc import Message, Rendered, Result, encode, failure
+from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
 from patchbay.store import Wait, wait_blocking
 
 JSON = "application/json"
@@ -97,8 +97,9 @@ def _line(status: int) -> str:
 def json_reply(answer: Message, status: int = 200) -> Reply:
     """Return one message as JSON; a rendered list has its CID as ETag, and 503 has a Retry-After header."""
     reply = Reply(status, encode(answer), JSON)
-    if status == 503:
-        reply.headers.append(("Retry-After", "5"))
+    retry_after = answer.retry_after if isinstance(answer, (Result, Failure)) else None
+    if status == 503 or retry_after is not None:
+        reply.headers.append(("Retry-After", str(retry_after or 5)))
     if isinstance(answer, Result) and isinstance(answer.result, Rendered):
         reply.headers.append(("ETag", f'"{_list_cid(answer.result.data)}"'))
     return reply

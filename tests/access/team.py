@@ -105,8 +105,13 @@ PROMPTS = {"notes": ("ask", "scold"), "bash.tools": (), "lone": ()}
 
 
 def team_hub(folder: Path, files: Mapping[str, str] = FILES, **settings: Any) -> Hub:
-    """A shared hub with the servers above, or others, beside the shipped ones."""
-    return Hub(folder, files, **({"access": "shared", "isolation": "inline"} | settings))
+    """A shared hub with the servers above, or others, beside the shipped ones.
+
+    It has no default quotas, because random tests make many calls in a second.
+    """
+    hub = Hub(folder, files, **({"access": "shared", "isolation": "inline"} | settings))
+    hub.app.extensions["dispatcher"].services.quotas.defaults = {}
+    return hub
 
 
 def set_grants(hub: Hub, document: Mapping[str, Any] | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import time
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from hashlib import sha256
 from urllib.parse import parse_qs
 
@@ -27,6 +28,7 @@ class Results:
     """The large results of one store. Thread-safe.
 
     `key` is the hub's secret, `minutes` the minimum time a result is stored, `most` the quota of one owner in bytes.
+    `quota_of` returns the quota of a principal that has one of its own, by its id; None for `most`.
     """
 
     def __init__(self, store: Store, key: bytes, minutes: float, most: int) -> None:
@@ -34,10 +36,13 @@ class Results:
         self._key = key
         self._seconds = minutes * 60
         self._most = most
+        self.quota_of: Callable[[str], int | None] = lambda principal: None
 
     def keep(self, data: bytes, principal: str) -> str | None:
         """Store a result for a principal and return its URI; None when it is larger than the quota."""
-        if len(data) > self._most:
+        quota = self.quota_of(principal)
+        most = self._most if quota is None else quota
+        if len(data) > most:
             return None
         cid, owner = cid_of(data), _owner(principal)
         topic = f"{RESULTS}{owner}/{cid}"
@@ -48,7 +53,7 @@ class Results:
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
             self._journal.append(RESULTS + owner, orjson.dumps([cid, len(data)]), lasts)
-            self._make_room(owner)
+            self._make_room(owner, most)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
     def is_own(self, cid: str, key: str, principal: str) -> bool:
@@ -68,7 +73,7 @@ class Results:
         made = hmac.new(self._key, f"large result\0{principal}\0{cid}".encode(), sha256).digest()
         return urlsafe_b64encode(made).rstrip(b"=").decode()
 
-    def _make_room(self, owner: str) -> None:
+    def _make_room(self, owner: str, most: int) -> None:
         """Delete the oldest results of an owner until the rest fits the quota."""
         total = listed = 0
         sizes: dict[str, int] = {}
@@ -76,7 +81,7 @@ class Results:
         for entry in self._journal.tail(RESULTS + owner, MAX_COUNTED_RESULTS):
             cid, size = orjson.loads(entry.data)
             total += 0 if cid in sizes else size
-            if total > self._most:
+            if total > most:
                 dropped.add(cid)
             else:
                 sizes[cid] = size

@@ -18,7 +18,7 @@ from typing import Any
 
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
-from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, PatchbayError
+from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, OverQuota, PatchbayError
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
 from patchbay.protocol.callers import TransportInfo
@@ -92,9 +92,16 @@ class Native:
                 raise MethodNotFound(f"{method} is a method of MCP, which is served at /mcp")
             if not _METHOD.fullmatch(method):
                 raise MethodNotFound(f"{method!r:.140} is no method: methods are called namespace.method")
+            if (refused := self._refusal(method, wire, seen)) is not None:
+                raise refused
         except PatchbayError as problem:
             return failure(request.id, problem)
         return self._stream(request, wire, seen)
+
+    def _refusal(self, method: str, wire: TransportInfo, seen: VisibleCatalogue) -> OverQuota | None:
+        """Return the error of a used-up quota. It is asked before the answer, which sets the HTTP status, begins."""
+        owner = find_owner(seen.whole(), method)
+        return self._desk.quotas.refusal(wire.sender, owner[0].name) if owner is not None else None
 
     def cancel_all(self, wire: TransportInfo, why: str) -> None:
         """Cancel every call of a connection."""
@@ -143,6 +150,8 @@ class Native:
         except CannotBegin as problem:
             stamp = replace(stamp, segments=problem.segments)
             yield guidance(problem.kind, problem.hints, stamp)
+            yield from items(Failed(problem.message), stamp)
+        except OverQuota as problem:
             yield from items(Failed(problem.message), stamp)
         except Exception:
             yield from items(Failed(incident(log, f"in the native call {request.method:.140}").message), stamp)

@@ -1,20 +1,25 @@
-"""The limit on listening streams, the number of open ones, and its recent history."""
+"""The limits on listening streams (of all callers, and of each), the number of open ones, and its recent history."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+
+from patchbay.access.principals import Principal
+from patchbay.access.quotas import Quotas
 
 REMEMBERED = 2000
 """Limit on the stored changes of the number."""
 
 
 class ListenerSlots:
-    """A bounded number of slots. Safe to use from many threads."""
+    """A bounded number of slots. Safe to use from many threads. Without `quotas`, no caller has a limit."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, quotas: Quotas | None = None) -> None:
         self.most = most
+        self._quotas = quotas
         self._lock = threading.Lock()
         self._taken = 0
         self._past: deque[tuple[float, int]] = deque([(time.time(), 0)], maxlen=REMEMBERED)
@@ -31,6 +36,24 @@ class ListenerSlots:
                 return False
             self._changed(1)
             return True
+
+    def open(self, sender: Principal, server: str = "") -> Callable[[], None] | None:
+        """Try to take a slot for a stream of a principal; return the function that releases it, None without a slot.
+
+        `server` is the server that the stream listens to, if it is one. Raises OverQuota.
+        """
+        place = self._quotas.open_stream(sender, server) if self._quotas is not None else None
+        if not self.acquire():
+            if place is not None:
+                place.release()
+            return None
+
+        def release() -> None:
+            if place is not None:
+                place.release()
+            self.release()
+
+        return release
 
     def release(self) -> None:
         """Release a slot. Raises ValueError if no slot is in use."""

@@ -204,6 +204,19 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Revoked": object_of(revocations=array_of(object_of(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
     "Access": object_of(source=TEXT, cid=nullable(TEXT), problem=nullable(TEXT), preview=nullable({"type": "object"})),
+    "Approvals": object_of(
+        approvals=array_of(
+            object_of(
+                **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
+                arguments=nullable(TEXT),
+                state=one_of("waiting", "approved", "refused", "used", "expired"),
+                waits=FLAG,
+                made=UNIX,
+                expires=UNIX,
+                decided=nullable(UNIX),
+            )
+        )
+    ),
     "Keys": object_of(
         keys=array_of(
             object_of(

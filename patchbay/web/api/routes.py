@@ -121,6 +121,9 @@ PAGES = (
     ),
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
+        "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
+    ),
+    Route(
         "GET",
         "/pins",
         "The pins of mounted servers and rooms, and how much waits for approval, for the operator.",
@@ -286,6 +289,14 @@ CHANGES = (
         "Preview, change or remove the grants.",
         body=_form("csrf", **{"action": "", "source": "", "base": "", "as": "", "groups": "", "why": ""}),
         status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/approvals",
+        "Approve or refuse a call.",
+        body=_form("csrf", "id", "do"),
+        status=(303,),
         operator=True,
     ),
     Route(

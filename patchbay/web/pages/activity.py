@@ -17,7 +17,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import OUTCOMES, Filter, Page, Record
-from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.errors import InvalidParams, OverQuota, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
@@ -132,7 +132,12 @@ class _Views:
         wanted, places = self._asked(), self._dispatcher.places
         if not self._watching.acquire():
             raise TooManyStreams("too many streams of this page are open; try again later (setting threads)")
-        if not places.acquire():
+        try:
+            release = places.open(self._site.sender)
+        except OverQuota:
+            self._watching.release()
+            raise
+        if release is None:
             self._watching.release()
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
@@ -140,7 +145,7 @@ class _Views:
         frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted), unchanged)
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        response.call_on_close(places.release)
+        response.call_on_close(release)
         response.call_on_close(self._watching.release)
         return response
 

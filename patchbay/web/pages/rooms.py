@@ -140,14 +140,15 @@ class _Views:
         found, places = self._find(room), self._dispatcher.places
         if not self._may_look(found):
             raise RoomRefused(f"the room {found.name} is for invited members")
-        if not places.acquire():
+        release = places.open(self._site.sender)
+        if release is None:
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         frames = stream_room_changes(
             self._site.catalogue.store, self._site.settings, found, self._site.access.unchanged(self._site.sender)
         )
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        response.call_on_close(places.release)
+        response.call_on_close(release)
         return response
 
     # the reader

@@ -18,6 +18,7 @@ from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.settings import Settings
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.responses import Reply, StartResponse, busy, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin
 
@@ -152,10 +153,14 @@ class WebSocketUpgrades:
             if environ.get("HTTP_UPGRADE", "").lower() == "websocket":
                 return refusal(501, "this web server has no WebSockets: start the hub with `patchbay serve`")
             return refusal(426, "this address is a WebSocket: connect to it with ws://", ("Upgrade", "websocket"))
-        if not self._places.acquire():
+        try:
+            release = self._places.open(principal_of(environ))
+        except PatchbayError as problem:
+            return json_reply(failure(None, problem), problem.status)
+        if release is None:
             return busy(None)
         upgrade.open = partial(open_session, _request(environ, match))
-        upgrade.release = self._places.release
+        upgrade.release = release
         return Reply(101)
 
 

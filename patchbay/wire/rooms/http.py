@@ -192,12 +192,13 @@ class RoomsOverHttp:
         query, sender = parse_qs(environ.get("QUERY_STRING", "")), principal_of(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
         room, known = self._admission.open_to_join(name, sender), query.get("session", [""])[0]
-        if not self._places.acquire():
+        release = self._places.open(sender, f"room.{name}")
+        if release is None:
             return busy(None)
         try:
             session = self._reader(room, sender, known, after)
         except PatchbayError:
-            self._places.release()
+            release()
             raise
         mailbox = self._begin(session)
         if known and after is not None:
@@ -205,7 +206,7 @@ class RoomsOverHttp:
         steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
-        reply.at_close = lambda: self._end(session, mailbox, is_own=not known)
+        reply.at_close = lambda: self._end(session, mailbox, release, is_own=not known)
         return reply
 
     def _reader(self, room: Room, sender: Principal, known: str, after: int | None) -> RoomSession:
@@ -223,9 +224,9 @@ class RoomsOverHttp:
         session.attach(mailbox.close)
         return mailbox
 
-    def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
+    def _end(self, session: RoomSession, mailbox: SessionMailbox, release: Callable[[], None], is_own: bool) -> None:
         """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
-        self._places.release()
+        release()
         mailbox.close()
         with self._lock:
             self._streams.discard(mailbox)

@@ -1,0 +1,154 @@
+"""Floods a shared hub as one principal, and measures how long the calls of another one take.
+
+    .venv/bin/python -m benchmarks.flood
+    .venv/bin/python -m benchmarks.flood --seconds 5 --connections 16      a first look
+
+`ann` calls without a pause on many connections (`wrk`), `ben` 45 times a second on one. Each line of JSON is one
+condition: the delays of ben's calls in milliseconds without the flood and beside it, and how many requests of ann were
+answered in a second. `quotas` says whether the quotas of shared mode are in force, or rows that allow everything.
+The exit code is 0 when ann's flood changes ben's p99 by less than MAX_RATIO under the quotas of shared mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.contenders import definitions
+from benchmarks.load import CALL, MODERN, Target, send, target
+from benchmarks.placement import choose_processors
+from patchbay.access.operator_token import TOKEN_FILE
+from tests.interaction.programs import running_hub
+
+MAX_RATIO = 2.0
+CALLS_PER_SECOND = 45
+WARM_UP_SECONDS = 2.0
+ROUNDS = 5
+FLOODS: Mapping[str, Mapping[str, Any]] = {
+    "echo": CALL,
+    "moment": {"name": "moment", "arguments": {"pause": 0.05}},
+}
+"""What ann calls: a tool that ends at once, and one that takes a tenth of a second."""
+
+ALLOWED = [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]
+UNLIMITED = [{"to": ["*"], "calls_in_flight": 1_000_000, "calls_per_minute": 1_000_000}]
+
+
+def delays(aim: Target, seconds: float) -> list[float]:
+    """Make calls at a steady pace on one connection; return the milliseconds of each.
+
+    Raises RuntimeError for a wrong answer.
+    """
+    parts = urlsplit(aim.url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+    found: list[float] = []
+    begun = time.perf_counter()
+    for number in range(int(seconds * CALLS_PER_SECOND)):
+        time.sleep(max(0.0, begun + number / CALLS_PER_SECOND - time.perf_counter()))
+        sent = time.perf_counter()
+        connection.request("POST", parts.path, str(number).join(aim.body), dict(aim.headers))
+        answer = connection.getresponse()
+        body = answer.read()
+        found.append((time.perf_counter() - sent) * 1e3)
+        if answer.status != 200 or b"hello, hello" not in body:
+            raise RuntimeError(f"{aim.url} answered {answer.status}: {body[:300]!r}")
+    connection.close()
+    return found
+
+
+def measure(aim: Target, flood: Target, seconds: float, connections: int) -> dict[str, float]:
+    """Measure ben's calls without ann's, and beside them, in turn: other work of the machine is then in both."""
+    delays(aim, WARM_UP_SECONDS)
+    alone: list[list[float]] = []
+    beside: list[list[float]] = []
+    rates: list[float] = []
+    lasts = seconds / ROUNDS
+
+    def run_flood() -> None:
+        sent = send(flood, lasts + 1, connections, (), "")
+        rates.append(sent["requests"] / sent["microseconds"] * 1e6)
+
+    for _ in range(ROUNDS):
+        alone.append(delays(aim, lasts))
+        thread = threading.Thread(target=run_flood)
+        thread.start()
+        beside.append(delays(aim, lasts))
+        thread.join()
+    if len(rates) < ROUNDS:
+        raise RuntimeError("the flood did not run")
+    p99, p99_flooded = _quantile(alone, 99), _quantile(beside, 99)
+    return {
+        "p50_ms": _quantile(alone, 50),
+        "p99_ms": p99,
+        "p50_flooded_ms": _quantile(beside, 50),
+        "p99_flooded_ms": p99_flooded,
+        "ratio": round(p99_flooded / p99, 2),
+        "flood_per_second": round(statistics.mean(rates)),
+    }
+
+
+def _quantile(rounds: list[list[float]], percent: int) -> float:
+    """Return the median of the rounds: a pause of the machine is in few of them."""
+    return round(statistics.median(statistics.quantiles(one, n=100)[percent - 1] for one in rounds), 2)
+
+
+def _new_key(name: str, data: Path) -> dict[str, str]:
+    command = [sys.executable, "-m", "patchbay", "key", "new", name, "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return {"Authorization": f"Bearer {done.stdout.strip()}"}
+
+
+def _set_access(url: str, data: Path, document: Mapping[str, Any]) -> None:
+    """Write the variable `access` as the operator."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    token = (data / TOKEN_FILE).read_text().strip()
+    connection.request("PUT", "/variables/access", json.dumps(document), {"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    if answer.status >= 300:
+        raise RuntimeError(f"PUT /variables/access was answered with {answer.status}: {body[:300]!r}")
+
+
+def main() -> int:
+    """Measure all conditions, print a line of JSON for each, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=40.0, help="duration of each measurement")
+    parser.add_argument("--connections", type=int, default=64, help="connections of the flood")
+    parser.add_argument("--isolation", choices=["inline", "process"], default="process")
+    given = parser.parse_args()
+    placement, worst = choose_processors(), 0.0
+    options = ["--access", "shared", "--isolation", given.isolation]
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "hub"
+        with running_hub(home, definitions(), placement.on_server, options, enable="") as hub:
+            ann, ben = _new_key("ann", home / "data"), _new_key("ben", home / "data")
+            aim = target(hub.endpoint("bench"), MODERN)
+            aim = replace(aim, headers={**aim.headers, **ben})
+            for has_quotas in (True, False):
+                document: dict[str, Any] = {"grants": ALLOWED}
+                _set_access(hub.url, home / "data", document | ({} if has_quotas else {"quotas": UNLIMITED}))
+                for name, params in FLOODS.items():
+                    flood = target(hub.endpoint("bench"), MODERN, params)
+                    flood = replace(flood, headers={**flood.headers, **ann})
+                    found = measure(aim, flood, given.seconds, given.connections)
+                    sys.stdout.write(json.dumps({"flood": name, "quotas": has_quotas} | found) + "\n")
+                    sys.stdout.flush()
+                    worst = max(worst, found["ratio"]) if has_quotas else worst
+    return 0 if worst < MAX_RATIO else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

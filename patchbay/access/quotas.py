@@ -1,0 +1,243 @@
+"""Quotas: how many calls and streams each principal, and each server, may have at once and in a minute.
+
+The rows are `quotas` of the variable `access`. A call is counted three times, as far as rows apply: for its principal,
+for its principal on its server, and for its server. Each worker counts in its own memory, against its share of each
+limit, so that a call waits for no other process; all workers together never pass a limit by more than rounding.
+Sources: RFC 6585, section 4 (429); MCP specification, server/tools (servers rate limit tool invocations).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from patchbay.access.decisions import is_member
+from patchbay.access.principals import Principal
+from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
+from patchbay.errors import OverQuota
+from patchbay.settings import SHARED, Settings
+
+if TYPE_CHECKING:
+    from patchbay.access.call_rates import CallRates
+
+CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
+BYTES_STORED, STREAMS = "bytes_stored", "streams"
+
+DEFAULT_CALLS_PER_MINUTE = 3000
+"""Calls of one principal in a minute, in shared mode without a row."""
+
+SHARE_OF_THREADS = 4
+"""One principal may use this fraction of the threads and of the processes for definitions, without a row."""
+
+SHARE_OF_STREAMS = 10
+"""One principal may open this fraction of the listening streams, without a row."""
+
+RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5}
+"""Seconds after which a caller may try again, where the hub cannot compute them."""
+
+WORDS = {
+    CALLS_IN_FLIGHT: "calls at the same time",
+    CALLS_PER_MINUTE: "calls in a minute",
+    STREAMS: "open streams",
+}
+
+MAX_CACHED_ACCOUNTS = 4096
+"""Pairs of principal and server whose limits are remembered."""
+
+
+class Account(NamedTuple):
+    """What is counted together: its key, its description for people, and the limits of this worker by name."""
+
+    key: str
+    whose: str
+    limits: Mapping[str, int]
+
+
+class Place:
+    """A call or a stream that is counted until `release`, which every thread may call, and more than once."""
+
+    __slots__ = ("_accounts", "_counts", "_lock")
+
+    def __init__(self, accounts: list[str], counts: dict[str, int], lock: threading.Lock) -> None:
+        self._accounts = accounts
+        self._counts = counts
+        self._lock = lock
+
+    def release(self) -> None:
+        """Stop counting."""
+        with self._lock:
+            accounts, self._accounts = self._accounts, []
+            for key in accounts:
+                self._counts[key] -= 1
+                if not self._counts[key]:
+                    del self._counts[key]
+
+    def __del__(self) -> None:
+        # The events of a call that were never read have no end.
+        if self._accounts:
+            self.release()
+
+
+class Quotas:
+    """The quotas of one worker. Safe to use from many threads.
+
+    `grants` returns the document in force; `defaults` are the limits of a principal without a row, for the whole hub,
+    by name; `workers` is the number of processes that share each limit.
+    """
+
+    def __init__(self, grants: Callable[[], Grants | None], defaults: Mapping[str, int], workers: int = 1) -> None:
+        self._grants = grants
+        self.defaults = defaults
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._cached_for: Grants | None = None
+        self._cached: dict[tuple[Principal, str], tuple[Account, ...]] = {}
+        self._seen: dict[str, Principal] = {}
+        self._rates: CallRates | None = None
+
+    def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
+        """Count a call until the place is released; None where no limit applies. Raises OverQuota.
+
+        `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
+        counts for the server alone.
+        """
+        accounts = self._accounts(sender, server)
+        if is_nested:
+            accounts = tuple(account for account in accounts if account.key.startswith("server "))
+        limited = [account for account in accounts if CALLS_IN_FLIGHT in account.limits]
+        rated = [account for account in accounts if CALLS_PER_MINUTE in account.limits]
+        if not limited and not rated:
+            return None
+        place = self._take(CALLS_IN_FLIGHT, limited)
+        try:
+            self._count_rates(rated)
+        except OverQuota:
+            place.release()
+            raise
+        return place
+
+    def open_stream(self, sender: Principal, server: str = "") -> Place | None:
+        """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
+        limited = [account for account in self._accounts(sender, server) if STREAMS in account.limits]
+        return self._take(STREAMS, limited) if limited else None
+
+    def bytes_stored(self, id: str) -> int | None:
+        """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
+        for account in self._accounts(self._seen.get(id) or Principal(id), ""):
+            if BYTES_STORED in account.limits:
+                return account.limits[BYTES_STORED]
+        return None
+
+    def refusal(self, sender: Principal, server: str) -> OverQuota | None:
+        """Return the error that a call would get now, without counting one; None for a call that may begin."""
+        for account in self._accounts(sender, server):
+            flying = account.limits.get(CALLS_IN_FLIGHT)
+            if flying is not None and self._counts.get(f"{CALLS_IN_FLIGHT} {account.key}", 0) >= flying:
+                return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
+            rate = account.limits.get(CALLS_PER_MINUTE)
+            if rate is not None and not self._call_rates().has_room(account.key, rate):
+                return _over(account, CALLS_PER_MINUTE, self._call_rates().seconds_until_room(account.key, rate))
+        return None
+
+    def _take(self, what: str, accounts: list[Account]) -> Place:
+        with self._lock:
+            for account in accounts:
+                if self._counts.get(f"{what} {account.key}", 0) >= account.limits[what]:
+                    raise _over(account, what, RETRY_SECONDS[what])
+            keys = [f"{what} {account.key}" for account in accounts]
+            for key in keys:
+                self._counts[key] = self._counts.get(key, 0) + 1
+        return Place(keys, self._counts, self._lock)
+
+    def _count_rates(self, accounts: list[Account]) -> None:
+        """Count the begin of a call; a refused call is not counted where another account refuses it."""
+        for step in ("look", "count"):
+            for account in accounts:
+                rates, limit = self._call_rates(), account.limits[CALLS_PER_MINUTE]
+                has_room = rates.has_room if step == "look" else rates.count
+                if not has_room(account.key, limit):
+                    raise _over(account, CALLS_PER_MINUTE, rates.seconds_until_room(account.key, limit))
+
+    def _call_rates(self) -> CallRates:
+        if self._rates is None:
+            from patchbay.access.call_rates import CallRates
+
+            with self._lock:
+                if self._rates is None:
+                    self._rates = CallRates()
+        return self._rates
+
+    def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:
+        """Return the accounts of a principal on a server (empty: on no server alone)."""
+        grants = self._grants()
+        if sender is None or sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
+            return ()
+        if self._cached_for is not grants or len(self._cached) >= MAX_CACHED_ACCOUNTS:
+            self._cached, self._cached_for, self._seen = {}, grants, {}
+        known = self._cached.get((sender, server))
+        if known is None:
+            self._seen[sender.id] = sender
+            known = self._cached[sender, server] = self._find_accounts(sender, server, grants)
+        return known
+
+    def _find_accounts(self, sender: Principal, server: str, grants: Grants | None) -> tuple[Account, ...]:
+        rows = grants.quotas if grants is not None and grants.quotas else ()
+        own = [row for row in rows if row.to and not row.on]
+        here = [row for row in rows if row.on and server and any(covers(pattern, server, "") for pattern in row.on)]
+        total = {**self.defaults, **_limits_for(sender, own, grants)}
+        on_server = _limits_for(sender, [row for row in here if row.to], grants)
+        of_server = _largest([row for row in here if not row.to])
+        found = (
+            Account(f"principal {sender.id}", "each caller", self._shares(total)),
+            Account(f"principal on server {server} {sender.id}", f"each caller on {server}", self._shares(on_server)),
+            Account(f"server {server}", f"all callers of {server} together", self._shares(of_server)),
+        )
+        return tuple(account for account in found if account.limits)
+
+    def _shares(self, limits: Mapping[str, int]) -> dict[str, int]:
+        """Return the share of this worker in each limit, at least 1; stored bytes are counted by the store."""
+        return {name: limit if name == BYTES_STORED else -(-limit // self._workers) for name, limit in limits.items()}
+
+
+def _limits_for(sender: Principal, rows: list[Quota], grants: Grants | None) -> dict[str, int]:
+    """Return the limits of a principal: by the rows of `*`, over them those of its groups, over them its own."""
+    assert grants is not None or not rows
+    found: dict[str, int] = {}
+    if grants is not None:
+        anybody = [row for row in rows if EVERYTHING in row.to]
+        own = [row for row in rows if sender.id in row.to and sender.id not in grants.groups]
+        groups = [row for row in rows if any(name != EVERYTHING and is_member(sender, name, grants) for name in row.to)]
+        for layer in (anybody, [row for row in groups if row not in own], own):
+            found |= _largest(layer)
+    return found
+
+
+def _largest(rows: list[Quota]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        for name, limit in row.limits.items():
+            found[name] = max(limit, found.get(name, 0))
+    return found
+
+
+def _over(account: Account, what: str, seconds: int) -> OverQuota:
+    unit = "second" if seconds == 1 else "seconds"
+    burst = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds == 1 else ""
+    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{burst}"
+    if what == STREAMS:
+        return OverQuota(f"too many streams: {limit}; close one first", seconds)
+    return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)
+
+
+def default_quotas(settings: Settings) -> dict[str, int]:
+    """Return the limits of a principal without a row, for the whole hub: none but in shared mode."""
+    if settings.mode != SHARED:
+        return {}
+    threads = settings.workers * min(settings.threads, settings.hosts)
+    return {
+        CALLS_IN_FLIGHT: max(1, threads // SHARE_OF_THREADS),
+        CALLS_PER_MINUTE: DEFAULT_CALLS_PER_MINUTE,
+        STREAMS: max(1, settings.workers * settings.listeners // SHARE_OF_STREAMS),
+    }

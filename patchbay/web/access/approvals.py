@@ -1,0 +1,88 @@
+"""`/approvals`: the calls that wait for an approval, and past decisions. An administrator approves or refuses them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from flask import Blueprint, Response
+
+from patchbay.access.approvals import WAITING, Approval, Approvals
+from patchbay.errors import InvalidParams
+from patchbay.views.hidden_characters import escape_hidden_characters
+from patchbay.web.operator.changes import explain_refusal
+from patchbay.web.operator.login import read_form, redirect_to
+from patchbay.web.pages.answers import render_answer
+from patchbay.web.site import Site
+
+PAGE = "/approvals"
+APPROVE, REFUSE = "approve", "refuse"
+
+
+class _Views:
+    def __init__(self, site: Site, approvals: Approvals) -> None:
+        self._site = site
+        self._approvals = approvals
+
+    def show(self) -> Response:
+        """GET: the calls that wait, and the decisions of the last day. Raises NotOperator."""
+        self._site.operators.check_operator()
+        now = time.time()
+        response = render_answer(
+            self._site,
+            "approvals.html",
+            "access",
+            {"approvals": [_values(one, now) for one in self._approvals.all()]},
+            csrf=self._site.operators.csrf(),
+            refusal=None if self._site.operators.lenient_proof().is_operator else explain_refusal(self._site),
+        )
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def change(self) -> Response:
+        """POST: decide about the call `id` (`do=approve` or `do=refuse`).
+
+        Raises Refused, NotOperator, UnknownApproval, InvalidParams.
+        """
+        fields = read_form(self._site.settings.body_limit)
+        # A read-only hub protects its configuration; decisions about calls are not part of it.
+        self._site.operators.check_use(fields)
+        id, do = fields.get("id", ""), fields.get("do", "")
+        if do not in (APPROVE, REFUSE):
+            raise InvalidParams(f"do must be {APPROVE} or {REFUSE}; it is {do!r:.60}")
+        known = self._approvals.find(id)
+        if do == APPROVE and known is not None and known.arguments is None:
+            raise InvalidParams(
+                "the arguments of this call are too long to be shown here: only its caller can approve it"
+            )
+        self._approvals.decide(id, do == APPROVE, self._site.sender.id)
+        return redirect_to(PAGE)
+
+
+def _values(approval: Approval, now: float) -> dict[str, Any]:
+    """An approval as a JSON object."""
+    state, shown = approval.state_at(now), approval.arguments
+    return {
+        "id": approval.id,
+        "principal": approval.call.principal,
+        "server": approval.call.server,
+        "tool": approval.call.tool,
+        "tool_digest": approval.call.tool_digest,
+        "arguments_cid": approval.call.arguments_cid,
+        "arguments": None if shown is None else escape_hidden_characters(shown),
+        "made": approval.made,
+        "expires": approval.expires,
+        "state": state,
+        "waits": state == WAITING,
+        "decided": approval.decided,
+        "by": approval.by,
+    }
+
+
+def approvals_blueprint(site: Site, approvals: Approvals) -> Blueprint:
+    """The route `/approvals`."""
+    views = _Views(site, approvals)
+    pages = Blueprint("approvals", __name__)
+    pages.add_url_rule(PAGE, "show", views.show)
+    pages.add_url_rule(PAGE, "change", views.change, methods=["POST"])
+    return pages

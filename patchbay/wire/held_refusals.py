@@ -1,0 +1,93 @@
+"""Holds back the answers that refuse a call for a quota, so that a client that repeats at once makes no load.
+
+A refusal costs the hub almost as much as a short call. A client that ignores `Retry-After` would get thousands of them
+a second and slow down every other caller. So each refusal waits about a second on the event loop of the worker, where
+it holds no thread; a connection cannot send its next request before. Without an event loop it is sent at once.
+Source: RFC 9110, section 10.2.3 (`Retry-After`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any
+
+from patchbay.store import Wait
+from patchbay.wire.front.requests import WAITING
+from patchbay.wire.responses import ListeningBody, StartResponse
+
+HOLD_SECONDS = (0.5, 1.5)
+"""Seconds between a refusal and its answer: a random number, so that many connections do not return together."""
+
+MAX_HELD = 4096
+"""Refusals that wait at once in a worker; further ones are sent at once."""
+
+
+class _Silence:
+    """A mailbox without messages: a Wait for it lasts until its seconds are over."""
+
+    dropped = 0
+    closed = False
+
+    def get(self, timeout: float) -> tuple[str, bytes] | None:
+        self.wait(timeout)
+        return None
+
+    def wait(self, timeout: float) -> None:
+        time.sleep(timeout)
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        return True
+
+    def cancel_call(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> _Silence:
+        return self
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class HeldRefusals:
+    """WSGI middleware: passes requests to `app`, and holds back its refusals for a quota.
+
+    These are the answers with `Retry-After`, but for 503, which says that the hub itself has too much work.
+    """
+
+    def __init__(self, app: Callable[[Any, StartResponse], Iterable[bytes]]) -> None:
+        self._app = app
+        self._held = 0
+
+    def __call__(self, environ: MutableMapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        if environ.get(WAITING) is None:
+            return self._app(environ, start_response)
+        refused = False
+
+        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            nonlocal refused
+            refused = not status.startswith("503") and any(name == "Retry-After" for name, _ in headers)
+            return start_response(status, headers, *rest)
+
+        body = self._app(environ, start)
+        if not refused or self._held >= MAX_HELD:
+            return body
+        try:
+            data = b"".join(body)
+        finally:
+            closing = getattr(body, "close", None)
+            if closing is not None:
+                closing()
+        return ListeningBody(self._later(data))
+
+    def _later(self, data: bytes) -> Iterator[bytes | Wait]:
+        self._held += 1
+        try:
+            until = time.monotonic() + random.uniform(*HOLD_SECONDS)
+            while (left := until - time.monotonic()) > 0:
+                yield Wait(_Silence(), left)
+            yield data
+        finally:
+            self._held -= 1

@@ -1,0 +1,372 @@
+"""Quotas: what is counted for whom, and what a caller gets whose quota is used up.
+
+Sources: ACCESS section 6; issue 16 item 5.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from patchbay.access.principals import LOCAL, OPERATOR, Principal
+from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.boot.grants import Grants, parse_grants
+from patchbay.errors import ConfigError, OverQuota
+from patchbay.settings import Settings
+from tests.access.team import FILES, INLINE, new_key, set_grants
+from tests.hubs import Answer, Hub, modern_request
+from tests.waiting import BOUND, until
+
+ANN, BEN = Principal("ann"), Principal("ben")
+CAROL = Principal("carol", issuer="https://issuer.example", groups=frozenset({"team"}))
+EVERYTHING = [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]
+
+GATE = '''"""A tool that waits."""
+
+import time
+from pathlib import Path
+
+
+def hold(begun: str, end: str) -> str:
+    """Make the file `begun`, then wait for the file `end`."""
+    Path(begun).touch()
+    while not Path(end).exists():
+        time.sleep(0.01)
+    return "held"
+'''
+
+
+def grants(*rows: dict[str, Any], **groups: list[str]) -> Grants | None:
+    return parse_grants(orjson.dumps({"groups": groups, "quotas": list(rows)}), "access")
+
+
+def quotas(
+    *rows: dict[str, Any],
+    workers: int = 1,
+    defaults: dict[str, int] | None = None,
+    groups: dict[str, list[str]] | None = None,
+) -> Quotas:
+    document = grants(*rows, **(groups or {}))
+    return Quotas(lambda: document, defaults or {}, workers)
+
+
+def begun(counts: Quotas, who: Principal, server: str = "notes", tries: int = 10) -> int:
+    """How many of some tries to begin a call succeed. The calls do not end."""
+    held = []
+    for _ in range(tries):
+        try:
+            held.append(counts.begin_call(who, server))
+        except OverQuota:
+            continue
+    return len(held)
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "who", "calls"),
+    [
+        ([], {}, ANN, 10),
+        ([{"to": ["*"], "calls_in_flight": 3}], {}, ANN, 3),
+        ([{"to": ["*"], "calls_in_flight": 3}, {"to": ["ann"], "calls_in_flight": 5}], {}, ANN, 5),
+        ([{"to": ["*"], "calls_in_flight": 5}, {"to": ["ann"], "calls_in_flight": 3}], {}, ANN, 3),
+        ([{"to": ["*"], "calls_in_flight": 5}, {"to": ["all"], "calls_in_flight": 3}], {"all": ["ann"]}, ANN, 3),
+        ([{"to": ["all"], "calls_in_flight": 3}, {"to": ["ann"], "calls_in_flight": 4}], {"all": ["ann"]}, ANN, 4),
+        (
+            [{"to": ["a"], "calls_in_flight": 3}, {"to": ["b"], "calls_in_flight": 4}],
+            *({"a": ["ann"], "b": ["ann"]}, ANN, 4),
+        ),
+        ([{"to": ["ben"], "calls_in_flight": 3}], {}, ANN, 10),
+        ([{"to": ["team"], "calls_in_flight": 3}], {}, CAROL, 3),
+        ([{"to": ["https://issuer.example#carol"], "calls_in_flight": 2}], {}, CAROL, 2),
+        ([{"to": ["*"], "calls_in_flight": 1}], {}, OPERATOR, 10),
+        ([{"to": ["*"], "calls_in_flight": 4}], {}, LOCAL, 4),
+        # On servers.
+        ([{"to": ["*"], "on": ["notes"], "calls_in_flight": 3}], {}, ANN, 3),
+        ([{"to": ["*"], "on": ["other"], "calls_in_flight": 3}], {}, ANN, 10),
+        ([{"to": ["*"], "on": ["n*"], "calls_in_flight": 3}, {"to": ["*"], "calls_in_flight": 2}], {}, ANN, 2),
+        ([{"on": ["notes"], "calls_in_flight": 6}], {}, ANN, 6),
+    ],
+)  # fmt: skip
+def test_the_most_exact_row_limits_the_calls_of_a_principal(
+    rows: list[dict[str, Any]], groups: dict[str, list[str]], who: Principal, calls: int
+) -> None:
+    counts = quotas(*rows, groups=groups)
+    held = [counts.begin_call(who, "notes") for _ in range(calls)]
+    if calls < 10:
+        with pytest.raises(OverQuota, match="at the same time; try again in 1 second") as refused:
+            counts.begin_call(who, "notes")
+        assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "1"}
+    for place in held:
+        if place is not None:
+            place.release()
+            place.release()
+    assert begun(counts, who, tries=calls) == calls, "the ended calls count no more"
+
+
+def test_each_principal_has_its_own_quota_and_a_server_one_for_all() -> None:
+    counts = quotas({"to": ["*"], "calls_in_flight": 3}, {"on": ["notes"], "calls_in_flight": 4})
+    held = [counts.begin_call(ANN, "notes") for _ in range(3)]
+    with pytest.raises(OverQuota, match="each caller may have 3"):
+        counts.begin_call(ANN, "other")
+    held.append(counts.begin_call(BEN, "notes"))
+    with pytest.raises(OverQuota, match="all callers of notes together may have 4"):
+        counts.begin_call(BEN, "notes")
+    assert counts.begin_call(BEN, "other") is not None
+    assert len(held) == 4
+
+
+def test_calls_in_a_minute_are_counted_in_a_moving_window_and_the_error_says_how_long_to_wait() -> None:
+    counts = quotas({"to": ["*"], "calls_per_minute": 5}, {"to": ["*"], "on": ["slow"], "calls_per_minute": 2})
+    for _ in range(2):
+        place = counts.begin_call(ANN, "slow")
+        assert place is not None
+        place.release()
+    with pytest.raises(OverQuota, match=r"each caller on slow may have 2 calls in a minute; try again in \d+ seconds"):
+        counts.begin_call(ANN, "slow")
+    assert counts.refusal(ANN, "notes") is None
+    for _ in range(3):
+        counts.begin_call(ANN, "notes")
+    with pytest.raises(OverQuota) as refused:
+        counts.begin_call(ANN, "notes")
+    assert 1 <= refused.value.retry_after <= 60
+    told = counts.refusal(ANN, "notes")
+    assert told is not None and told.message.startswith("too many calls: each caller may have 5")
+    assert counts.begin_call(BEN, "slow") is not None
+
+
+def test_the_calls_of_a_minute_cannot_be_spent_at_once() -> None:
+    counts = quotas({"to": ["*"], "calls_per_minute": 3000})
+    for _ in range(49):
+        assert counts.begin_call(ANN, "notes") is not None
+    rates = counts._call_rates()
+    while rates.has_room("principal ann", 3000):
+        counts.begin_call(ANN, "notes")
+    with pytest.raises(OverQuota, match="try again in 1 second") as refused:
+        for _ in range(10_000):
+            counts.begin_call(ANN, "notes")
+    assert refused.value.retry_after == 1
+    assert begun(quotas({"to": ["*"], "calls_per_minute": 20}), ANN, tries=30) == 20
+
+
+def test_a_refused_call_holds_no_place() -> None:
+    counts = quotas({"to": ["*"], "calls_in_flight": 1, "calls_per_minute": 1})
+    first = counts.begin_call(ANN, "notes")
+    assert first is not None
+    first.release()
+    for _ in range(2):
+        with pytest.raises(OverQuota, match="in a minute"):
+            counts.begin_call(ANN, "notes")
+
+
+def test_a_call_of_a_tool_by_a_tool_counts_for_its_server_alone() -> None:
+    counts = quotas({"to": ["*"], "calls_in_flight": 1}, {"on": ["notes"], "calls_in_flight": 1})
+    outer = counts.begin_call(ANN, "other")
+    inner = counts.begin_call(ANN, "notes", True)
+    assert outer is not None and inner is not None
+    with pytest.raises(OverQuota, match="all callers of notes"):
+        counts.begin_call(ANN, "notes", True)
+
+
+def test_each_worker_has_its_share() -> None:
+    assert begun(quotas({"to": ["*"], "calls_in_flight": 8}, workers=4), ANN) == 2
+    assert begun(quotas({"to": ["*"], "calls_in_flight": 1}, workers=4), ANN) == 1
+    assert quotas({"to": ["*"], "bytes_stored": 9}, workers=4).bytes_stored("ann") == 9
+
+
+def test_a_place_whose_call_never_ran_is_released_with_it() -> None:
+    counts = quotas({"to": ["*"], "calls_in_flight": 1})
+    place = counts.begin_call(ANN, "notes")
+    assert begun(counts, ANN) == 0
+    del place
+    assert begun(counts, ANN) == 1
+
+
+def test_many_threads_never_pass_a_quota() -> None:
+    counts = quotas({"to": ["*"], "calls_in_flight": 7, "calls_per_minute": 1000})
+    held: list[Any] = []
+    barrier = threading.Barrier(8)
+
+    def flood() -> None:
+        barrier.wait(BOUND)
+        for _ in range(100):
+            try:
+                held.append(counts.begin_call(ANN, "notes"))
+            except OverQuota:
+                continue
+
+    threads = [threading.Thread(target=flood) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(BOUND)
+    assert len(held) == 7
+
+
+def test_only_shared_mode_has_default_quotas(tmp_path: Path) -> None:
+    shared = Settings(data=tmp_path, servers=tmp_path, access="shared", threads=256, hosts=64, workers=2)
+    assert default_quotas(shared) == {"calls_in_flight": 32, "calls_per_minute": 3000, "streams": 2000}
+    assert default_quotas(Settings(data=tmp_path, servers=tmp_path)) == {}
+    counts = quotas(defaults={"calls_in_flight": 2})
+    assert begun(counts, ANN) == 2
+    assert begun(counts, OPERATOR) == 10
+    assert begun(quotas({"to": ["ann"], "calls_in_flight": 4}, defaults={"calls_in_flight": 2}), ANN) == 4
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"to": ["*"]},
+        {"on": ["notes"]},
+        {"calls_in_flight": 3},
+        {"to": ["*"], "calls_in_flight": 0},
+        {"to": ["*"], "calls_in_flight": 1.5},
+        {"to": ["*"], "calls_in_flight": "3"},
+        {"to": ["*"], "calls_per_minute": -1},
+        {"to": ["*"], "calls_per_second": 1},
+        {"to": [], "streams": 1},
+        {"to": ["*"], "on": [], "streams": 1},
+        {"to": ["*"], "on": ["notes."], "streams": 1},
+        {"to": ["*"], "on": ["notes"], "bytes_stored": 1},
+        {"to": ["*"], "on": ["notes"]},
+        {"on": ["notes"], "bytes_stored": 1},
+    ],
+)
+def test_a_wrong_row_of_quotas_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        parse_grants(orjson.dumps({"quotas": [row]}), "access")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    files = FILES | {"gate.py": GATE, "gate.mcp.json": INLINE}
+    hub = Hub(tmp_path_factory.mktemp("quotas"), files, access="shared", isolation="inline")
+    yield hub
+    hub.close()
+
+
+def call(hub: Hub, headers: dict[str, str], tool: str = "search", **params: Any) -> Answer:
+    return hub.send("notes", *modern_request("tools/call", {"name": tool, "arguments": {}, **params}, headers=headers))
+
+
+def limit(hub: Hub, *rows: dict[str, Any]) -> None:
+    set_grants(hub, {"grants": EVERYTHING, "quotas": list(rows)})
+
+
+def test_mcp_answers_a_refused_tool_call_with_a_result_and_all_else_with_429(hub: Hub) -> None:
+    key, other = new_key(hub, "mcp"), new_key(hub, "mcp-other")
+    limit(hub, {"to": ["key:mcp"], "calls_per_minute": 2})
+    assert call(hub, key).text == "found x"
+    assert hub.client.get("/notes/search", headers=key | {"Host": "localhost"}).status_code == 405
+    assert call(hub, key).text == "found x"
+    for _ in range(2):
+        refused = call(hub, key)
+        assert refused.status == 200 and refused.result["isError"]
+        assert re.search(r"each caller may have 2 calls in a minute; try again in \d+ seconds", refused.text)
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    read = hub.send("notes", *modern_request("resources/read", {"uri": "notes://plan"}, headers=key))
+    assert read.status == 429 and "too many calls" in read.error["message"]
+    assert 1 <= int(read.headers["Retry-After"]) <= 60
+    assert call(hub, other).text == "found x"
+
+
+def test_a_refused_call_with_a_progress_token_is_answered_without_a_stream(hub: Hub) -> None:
+    key = new_key(hub, "progress")
+    limit(hub, {"to": ["key:progress"], "calls_per_minute": 1})
+    message, headers = modern_request("tools/call", {"name": "search", "arguments": {}}, meta={"progressToken": 1})
+    assert hub.send("notes", message, headers | key).streamed
+    refused = hub.send("notes", message, headers | key)
+    assert not refused.streamed and refused.result["isError"] and "Retry-After" in refused.headers
+
+
+def test_an_older_client_gets_the_same_result(hub: Hub) -> None:
+    key = new_key(hub, "older")
+    limit(hub, {"to": ["key:older"], "calls_per_minute": 1})
+    hub.client.environ_base["HTTP_AUTHORIZATION"] = key["Authorization"]
+    try:
+        assert hub.call("notes", "search").text == "found x"
+        refused = hub.call("notes", "search")
+        assert refused.status == 200 and refused.result["isError"] and "Retry-After" in refused.headers
+        read = hub.legacy("notes", "resources/read", {"uri": "notes://plan"})
+        assert "too many calls" in read.error["message"] and "Retry-After" in read.headers
+    finally:
+        del hub.client.environ_base["HTTP_AUTHORIZATION"]
+
+
+def test_native_and_plain_http_answer_429(hub: Hub) -> None:
+    key = new_key(hub, "native") | {"Host": "localhost"}
+    limit(hub, {"to": ["key:native"], "calls_per_minute": 2})
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "notes.search", "params": {}}
+    assert hub.client.post("/rpc", json=asked, headers=key).status_code == 200
+    assert hub.client.post("/notes/search", json={}, headers=key).status_code == 200
+    for accept in ("application/json", "text/event-stream", "application/x-ndjson"):
+        refused = hub.client.post("/rpc", json=asked, headers=key | {"Accept": accept})
+        assert refused.status_code == 429 and "too many calls" in orjson.loads(refused.data)["error"]["message"]
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    plain = hub.client.post("/notes/search", json={}, headers=key)
+    assert plain.status_code == 429 and "too many calls" in plain.text
+    assert 1 <= int(plain.headers["Retry-After"]) <= 60
+
+
+def test_a_running_call_counts_to_its_end(hub: Hub, tmp_path: Path) -> None:
+    key = new_key(hub, "running")
+    limit(hub, {"to": ["key:running"], "calls_in_flight": 1})
+    paths = {"begun": str(tmp_path / "begun"), "end": str(tmp_path / "end")}
+    message, headers = modern_request("tools/call", {"name": "hold", "arguments": paths}, headers=key)
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(hub.send("gate", message, headers)))
+    thread.start()
+    until((tmp_path / "begun").exists)
+    assert "at the same time" in call(hub, key).text
+    (tmp_path / "end").touch()
+    thread.join(BOUND)
+    assert answers[0].text == "held"
+    assert call(hub, key).text == "found x"
+    assert call(hub, key, "relay").text.find("at the same time") == -1, "a tool may call a tool in its caller's place"
+
+
+def test_a_wrong_call_counts_nothing(hub: Hub) -> None:
+    key = new_key(hub, "wrong")
+    limit(hub, {"to": ["key:wrong"], "calls_per_minute": 1})
+    for _ in range(3):
+        assert "no tool" in call(hub, key, "absent").text
+        assert hub.send(
+            "notes", *modern_request("tools/call", {"name": "search", "arguments": {"text": 1}}, headers=key)
+        ).result["isError"]
+    assert call(hub, key).text == "found x"
+
+
+def test_streams_are_counted_to_their_end(hub: Hub) -> None:
+    key = new_key(hub, "streams")
+    limit(hub, {"to": ["key:streams"], "streams": 1})
+    message, headers = modern_request(
+        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, headers=key
+    )
+    stream = hub.stream("notes", message, headers)
+    next(stream)
+    refused = hub.send("notes", message, headers)
+    assert refused.status == 429 and "each caller may have 1 open streams" in refused.error["message"]
+    assert refused.headers["Retry-After"] == "5"
+    stream.close()
+    again = hub.stream("notes", message, headers)
+    next(again)
+    again.close()
+
+
+def test_stored_results_have_the_quota_of_their_owner(hub: Hub) -> None:
+    key, other = new_key(hub, "stores"), new_key(hub, "stores-other")
+    limit(hub, {"to": ["key:stores"], "bytes_stored": 100})
+    assert call(hub, key).text == "found x", "the hub knows the principal"
+    assert call(hub, other).text == "found x"
+    results = hub.catalogue.contents.results
+    assert results.keep(b"x" * 101, "key:stores") is None
+    first, second = results.keep(b"y" * 60, "key:stores"), results.keep(b"z" * 60, "key:stores")
+    assert first is not None and second is not None
+    kept = [results.read(*uri.removeprefix("cid://").split("?key="), "key:stores") for uri in (first, second)]
+    assert kept == [None, b"z" * 60]
+    assert results.keep(b"x" * 101, "key:stores-other") is not None
