@@ -101,7 +101,8 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
     denials = [Grant(f"denial {n}", *_row(row), tuple(row["on"])) for n, row in enumerate(value.get("denials", ()), 1)]
     groups = {name: frozenset(members) for name, members in value.get("groups", {}).items()}
     quotas = [_quota(f"quota {n}", row) for n, row in enumerate(value.get("quotas", ()), 1)]
-    for row in (*grants, *denials, *quotas):
+    rows: list[Grant | Quota] = [*grants, *denials, *quotas]
+    for row in rows:
         for pattern in row.on:
             check_pattern(pattern, where, row.place)
     return Grants(groups, tuple(grants), tuple(denials), tuple(quotas))
