@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def measure(aim: Target, flood: Target, seconds: float, connections: int) -> dic
     alone: list[list[float]] = []
     beside: list[list[float]] = []
     rates: list[float] = []
-    lasts = seconds / ROUNDS
+    lasts = math.ceil(seconds / ROUNDS)
 
     def run_flood() -> None:
         sent = send(flood, lasts + 1, connections, (), "")

@@ -15,8 +15,8 @@ from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-SECONDS_OF_CALLS = 60
-"""A caller may begin at most this part of its calls of a minute in one second."""
+SECONDS_OF_CALLS = 30
+"""A caller may spend its calls of a minute in so many seconds, not faster."""
 
 MIN_CALLS_PER_SECOND = 20
 """Calls in one second that are always possible, as far as the minute has them."""
