@@ -16,6 +16,7 @@ from patchbay.protocol.inspection import InspectedServers
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
+from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.api.content import content_blueprint
@@ -101,6 +102,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(openapi_blueprint())
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
     app.register_blueprint(grants_blueprint(site))
+    app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
 
 

@@ -81,6 +81,8 @@ class Rights:
         granted = {action for rule in self._grants if EVERYTHING in rule.on for action in rule.may}
         self.is_unlimited = (is_operator or (not self._denials and granted.issuperset(USE))) and scopes is None
         """Whether the principal may see and use everything."""
+        self.document: str | None = None
+        """The CID of the document that grants the rights; None without one."""
         self._of_server: dict[str, Rights] = {}
 
     def allows(self, action: str, server: str, entry: str = "") -> bool:
@@ -155,7 +157,9 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
         return Rights(rules, (), scopes, principal.is_operator)
     denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_for(row, principal, grants)]
     granted = [_Rule(row.place, _given(row), row.on) for row in grants.grants if _is_for(row, principal, grants)]
-    return Rights(granted, denied, scopes, principal.is_operator)
+    rights = Rights(granted, denied, scopes, principal.is_operator)
+    rights.document = grants.cid
+    return rights
 
 
 def _given(row: Grant) -> tuple[str, ...]:

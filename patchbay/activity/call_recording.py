@@ -19,6 +19,7 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from patchbay.access.decisions import Rights
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
 from patchbay.catalogue.servers import Server
@@ -69,6 +70,9 @@ class CallRecording:
     deadline = float("inf")
     arguments: bytes | None = None
     answer: bytes | None = None
+    arguments_digest: bytes | None = None
+    answer_digest: bytes | None = None
+    rights: Rights | None = None
     first = 0.0
     ended = 0.0
     events = 0

@@ -31,6 +31,7 @@ from patchbay.activity.stored_rows import (
 )
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
+from patchbay.protocol.callers import TransportInfo
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import ACTIVITY
 
@@ -193,7 +194,7 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
         int(run.at * 1000),
         int((run.ended - run.begun) * 1e6),
         int((run.first - run.begun) * 1e6) if run.first else None,
-        wire.way or ("in process" if wire.headers is None else "http"),
+        way_of(wire),
         wire.endpoint,
         run.method,
         server.name,
@@ -216,6 +217,11 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
         *_contents(run.answer, mode),
         [[int((at - run.begun) * 1e6), kind, words if mode == "keep" else ""] for at, kind, words in run.moments or ()],
     ]
+
+
+def way_of(wire: TransportInfo) -> str:
+    """Return the entry point of a call."""
+    return wire.way or ("in process" if wire.headers is None else "http")
 
 
 def _session(run: CallRecording) -> str | None:

@@ -43,6 +43,14 @@ HUB = {
         "patchbay.cli.commands.key:key_command",
         "Personal keys: make, list and revoke the keys of programs that use a shared hub.",
     ),
+    "audit": LateCommand(
+        "patchbay.cli.commands.audit:audit_command",
+        "The audit chain: export it, verify an exported file, delete old rows.",
+    ),
+    "replay": LateCommand(
+        "patchbay.cli.commands.replay:replay_command",
+        "Make the call of each RECORD again and compare the results.",
+    ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
         "Delete the contents of the data folder that nothing refers to, and give their space back.",

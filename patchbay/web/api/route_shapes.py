@@ -190,6 +190,23 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Audit": object_of(
+        verified=nullable(
+            object_of(
+                ok=FLAG,
+                sentence=TEXT,
+                first=INTEGER,
+                last=INTEGER,
+                heads=INTEGER,
+                unsigned=INTEGER,
+                key=TEXT,
+                tip=TEXT,
+                wrong=nullable(INTEGER),
+            )
+        ),
+        first=nullable(INTEGER),
+        rows=array_of(_OBJECT),
+    ),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
