@@ -126,7 +126,5 @@ def _parse_time(option: str, text: str) -> float:
         found = datetime.fromisoformat(text)
         return max(0.0, (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
-        fail(
-            f"{option} must be an age such as 7d or 12h, or a date such as 2027-01-31; it is {text!r:.60}",
-            exit_codes.USAGE,
-        )
+        expected = "expected an age such as 7d or 12h, or a date such as 2027-01-31"
+        fail(f"{option} is {text!r:.60}; {expected}", exit_codes.USAGE)

@@ -125,9 +125,10 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     pair = f"?old={root}&new={root}" if "history" in row.path else f"?old={version}&new={version}"
     query = pair if row.path.endswith("compare") else f"?root={root}" if row.path.endswith("rollback") else ""
     path, twin = (re.sub(r"<(\w+)>", lambda found: given[found[1]], each) for each in (row.path, row.suffixed))
-    page = hub.client.get(path + query, headers=BROWSER)
-    by_accept = hub.client.get(path + query, headers={"Accept": "application/json"})
-    by_address = hub.client.get(twin + query, headers=BROWSER)
+    proof = {"Authorization": f"Bearer {hub.token}"} if row.operator else {}
+    page = hub.client.get(path + query, headers=BROWSER | proof)
+    by_accept = hub.client.get(path + query, headers={"Accept": "application/json"} | proof)
+    by_address = hub.client.get(twin + query, headers=BROWSER | proof)
     assert [page.status_code, by_accept.status_code, by_address.status_code] == [200, 200, 200]
     assert (page.mimetype, by_accept.mimetype, by_address.mimetype) == ("text/html", *["application/json"] * 2)
     assert "Accept" in page.headers["Vary"] and "Accept" in by_accept.headers["Vary"]
