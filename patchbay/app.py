@@ -29,6 +29,7 @@ from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
+from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
@@ -91,6 +92,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
+    app.register_blueprint(pins_blueprint(site))
     app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))
@@ -127,7 +129,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     authentication = Authentication(
         with_mcp,
         settings,
-        [operators, keys],
+        [keys, operators],
         lambda: access.has_grants,
         operators.is_operator,
         operators.count_wrong_token,

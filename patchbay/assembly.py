@@ -23,6 +23,7 @@ from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
+from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.lists import Lists
@@ -64,7 +65,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     key = load_key(None if settings.store == "memory" else settings.data)
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
-        MountContext(store, whole_environment(), hub_id(key), __version__, publish_change)
+        MountContext(
+            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
+        )
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)

@@ -102,7 +102,7 @@ class ServerParts:
     """The parts of a server. The configuration overrides its title, description and instructions.
 
     `fields` extend the configuration. `upstream` is the connection to a mounted server, `offers` holds the capabilities
-    that the server declared, `via` the mounts that its lists pass through.
+    that the server declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved.
     """
 
     handler: Handler
@@ -118,6 +118,7 @@ class ServerParts:
     upstream: Any = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
+    pins: Any = None
 
 
 @dataclass(frozen=True)

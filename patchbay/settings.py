@@ -196,6 +196,13 @@ class Settings:
     room_replay: float = _setting(
         300.0, "How long a room keeps what it does not log, such as partials and streams.", "seconds", least=1
     )
+    room_changes: str = _setting(
+        "auto",
+        "What happens when a member of a room announces changed tools: hold withdraws them from MCP clients until the"
+        " operator approves them, tell serves and reports them, follow serves them. Auto is tell in personal mode"
+        " (access), else hold.",
+        choices=("auto", "hold", "tell", "follow"),
+    )
     room_idle: float = _setting(
         60.0, "How long a session without a connection stays in its room, and a lost one.", "seconds", least=1
     )

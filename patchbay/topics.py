@@ -50,6 +50,12 @@ REVOKED = "revoked/"
 UPSTREAMS = "upstreams/"
 """The lists of mounted servers, by server and mount."""
 
+PINS = "pins/"
+"""The pins of mounted servers and rooms: which descriptors are approved, by server."""
+
+PINNED = "pinned/"
+"""The descriptors that mounted servers and rooms list, by server, kind and name; their moves are the history."""
+
 STATE = "state/"
 """The state of tools, by server and key."""
 

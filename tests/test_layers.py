@@ -21,7 +21,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "topics"), 1),
     **dict.fromkeys(("jsonrpc", "activation", "config", "kind", "store", "descriptors"), 2),
     **dict.fromkeys(("outputs", "arguments", "fulltext", "processes"), 2),
-    **dict.fromkeys(("stores", "views", "documents", "client"), 3),
+    **dict.fromkeys(("stores", "views", "documents", "client", "pins"), 3),
     "kinds": 4,
     **dict.fromkeys(("catalogue", "boot"), 5),
     **dict.fromkeys(("access", "protocol", "activity", "rooms"), 6),

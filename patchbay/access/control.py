@@ -32,7 +32,7 @@ class AccessControl:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._rights: dict[Principal, tuple[Grants | None, Rights]] = {}
+        self._known: dict[Principal, tuple[Grants | None, Rights, VisibleCatalogue]] = {}
         self._views: OrderedDict[str, CatalogueView] = OrderedDict()
         self._lock = threading.Lock()
         self.checks: list[Callable[[Principal], bool]] = []
@@ -46,18 +46,23 @@ class AccessControl:
         """Return the catalogue as a sender may see it now."""
         if self._catalogue.grants is None and sender.scopes is None:
             return self._catalogue
-        rights = self.rights(sender)
-        return self._catalogue if rights.is_unlimited else self.view(rights)
+        return self._look_up(sender)[2]
 
     def rights(self, sender: Principal) -> Rights:
         """Return what a sender may do now."""
+        return self._look_up(sender)[1]
+
+    def _look_up(self, sender: Principal) -> tuple[Grants | None, Rights, VisibleCatalogue]:
+        """Return the present grants, and the rights and the catalogue that a sender has under them."""
         grants = self._catalogue.grants
-        known = self._rights.get(sender)
+        known = self._known.get(sender)
         if known is None or known[0] is not grants:
-            if len(self._rights) >= MAX_SENDERS:
-                self._rights = {}
-            known = self._rights[sender] = grants, rights_of(sender, grants)
-        return known[1]
+            if len(self._known) >= MAX_SENDERS:
+                self._known = {}
+            rights = rights_of(sender, grants)
+            seen = self._catalogue if rights.is_unlimited else self.view(rights)
+            known = self._known[sender] = grants, rights, seen
+        return known
 
     def decide(self, sender: Principal, action: str, about: Object) -> Decision:
         """Decide whether a sender may do an action on an object now."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from hashlib import sha256
 
 import orjson
@@ -61,7 +62,7 @@ class KeyExists(PatchbayError):
     code, status = -32602, 409
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """One key. `made`, `expires` and `used` are Unix times in seconds; None: it does not expire, or was not used yet.
 
@@ -75,7 +76,7 @@ class Key:
     scopes: frozenset[str] | None = None
     used: float | None = None
 
-    @property
+    @cached_property
     def principal(self) -> Principal:
         """The principal of the requests with this key."""
         return Principal(KEY_IDS + self.name, name=self.name, scopes=self.scopes)

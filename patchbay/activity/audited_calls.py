@@ -16,7 +16,7 @@ from patchbay.access.audit.rows import CALL, Row
 from patchbay.access.decisions import Decision, Object, Rights
 from patchbay.access.principals import Principal
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.records import MAX_NAME_CHARACTERS, way_of
+from patchbay.activity.records import MAX_NAME_CHARACTERS
 from patchbay.activity.retention import mode_of
 from patchbay.boot import grants
 from patchbay.cid import cid_of, cid_of_digest
@@ -86,13 +86,13 @@ class AuditedCalls:
 
 def row_of_call(run: CallRecording, mode: str, entry: int | None, place: int) -> Row:
     """Return the row of a finished call, without `seq` and `prev`."""
-    server, descriptor, sender = run.server, run.named, run.wire.sender
+    server, descriptor = run.server, run.named
     mode = mode_of(server, descriptor, mode)
     name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
     decision = decision_about(run, name)
     is_exact = isinstance(run.code, int) and abs(run.code) <= MAX_EXACT_CODE
     row = {
-        "agent": sender.agent,
+        "agent": run.agent,
         "approval": None,
         "arguments": _cid(run.arguments, run.arguments_digest, mode),
         "at": int(run.at * 1000),
@@ -109,14 +109,14 @@ def row_of_call(run: CallRecording, mode: str, entry: int | None, place: int) ->
         "method": run.method,
         "name": name,
         "outcome": run.outcome,
-        "principal": sender.id,
+        "principal": run.principal,
         "record": None if entry is None else f"{entry}-{place}",
         "result": _cid(run.answer, run.answer_digest, mode),
         "server": server.name,
         "tool": descriptor.digest if descriptor is not None else None,
         "us": int((run.ended - run.begun) * 1e6),
         "version": server.version,
-        "way": way_of(run.wire),
+        "way": run.way,
     }
     return {
         key: encodable(value) if type(value) is str and not value.isascii() else value for key, value in row.items()

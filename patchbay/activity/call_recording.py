@@ -73,6 +73,7 @@ class CallRecording:
     arguments_digest: bytes | None = None
     answer_digest: bytes | None = None
     rights: Rights | None = None
+    agent = ""
     first = 0.0
     ended = 0.0
     events = 0
@@ -88,7 +89,11 @@ class CallRecording:
         self.method = method
         self.name = name
         self.server = server
-        self.wire = wire
+        # Not the wire itself: it holds the whole request, and thousands of finished calls may wait in the queue.
+        self.way = wire.way or ("in process" if wire.headers is None else "http")
+        self.endpoint = wire.endpoint
+        self.principal = wire.principal
+        self.connection = wire.connection
         self.at = time.time()
         self.begun = time.monotonic()
 

@@ -8,13 +8,14 @@ summarized them, and those whose summary is deleted. A summary without its entri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from patchbay.activity.stored_rows import NAME_PLACE, SERVER_PLACE, outcome_of, rows_of
+from patchbay.activity.stored_rows import NAME_PLACE, OUTCOME_PLACE, SERVER_PLACE, present_outcome, rows_of
 from patchbay.descriptors import encodable
 from patchbay.errors import StaleUpdate
 from patchbay.store import Journal, JournalEntry
@@ -32,7 +33,7 @@ MAX_SUMMARIZED_RECORDS = 5000
 SUMMARIES_PER_READ = 200
 ENTRIES_PER_READ = 50
 
-Key = Sequence[str]
+Key = tuple[str, str, str]
 """Server, name and outcome."""
 
 
@@ -83,21 +84,40 @@ class Summary:
         )
 
 
-def extend_index(journal: Journal, keep: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class EntrySummary:
+    """What one entry holds, with the names of `Summary`."""
+
+    records: int
+    begin: int
+    end: int
+    keys: frozenset[Key]
+
+
+def summarize_rows(rows: Sequence[Sequence[Any]]) -> EntrySummary:
+    """Return the summary of the rows of one entry."""
+    keys = {(row[SERVER_PLACE], row[NAME_PLACE], row[OUTCOME_PLACE]) for row in rows}
+    times = [row[0] for row in rows]
+    found = frozenset((server, encodable(name), present_outcome(outcome)) for server, name, outcome in keys)
+    return EntrySummary(len(rows), min(times), max(times), found)
+
+
+def extend_index(journal: Journal, keep: float, known: Mapping[int, EntrySummary] = MappingProxyType({})) -> bool:
     """Summarize entries without a summary, oldest first; return whether another range is complete.
 
-    `keep` is the lifetime of records in seconds. Writers may call this at once; one of them is first.
+    `keep` is the lifetime of records in seconds. `known` has summaries of entries by their seq, from their writer; the
+    other entries are read. Writers may call this at once; one of them is first.
     """
     newest = journal.tail(ACTIVITY_INDEX, 1)
     after = summarized = _parse(newest[0]).last if newest else 0
     made, looked, waiting = list[Summary](), 0, 0
-    pending: list[tuple[JournalEntry, list[list[Any]]]] = []
+    pending: list[EntrySummary] = []
     while looked < MAX_SUMMARIZED_RECORDS and (entries := journal.read(ACTIVITY, after, ENTRIES_PER_READ)):
         for entry in entries:
-            pending.append((entry, rows_of(entry)))
-            waiting += len(pending[-1][1])
+            pending.append(known.get(entry.seq) or summarize_rows(rows_of(entry)))
+            waiting += pending[-1].records
             if waiting >= RANGE_RECORDS:
-                made.append(_summarize(pending, summarized + 1))
+                made.append(_join(pending, summarized + 1, entry.seq))
                 summarized = entry.seq
                 looked, waiting, pending = looked + waiting, 0, []
         after = entries[-1].seq
@@ -151,13 +171,17 @@ def _between(journal: Journal, after: int, before: int | None) -> Iterator[Journ
         before = entries[-1].seq
 
 
-def _summarize(pending: list[tuple[JournalEntry, list[list[Any]]]], first: int) -> Summary:
-    rows = [row for _, own in pending for row in own]
-    keys = sorted({(row[SERVER_PLACE], row[NAME_PLACE], outcome_of(row)) for row in rows})
-    times = [row[0] for row in rows]
-    last = pending[-1][0].seq
+def _join(pending: Sequence[EntrySummary], first: int, last: int) -> Summary:
+    """Return the summary of a range from those of its entries."""
+    keys = sorted(frozenset[Key]().union(*(each.keys for each in pending)))
     return Summary(
-        first, last, len(pending), len(rows), min(times), max(times), keys if len(keys) <= MAX_KEYS else None
+        first,
+        last,
+        len(pending),
+        sum(each.records for each in pending),
+        min(each.begin for each in pending),
+        max(each.end for each in pending),
+        keys if len(keys) <= MAX_KEYS else None,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from patchbay.activity.audited_calls import QUEUE_FULL, AuditedCalls
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.record_index import RANGE_RECORDS, extend_index
+from patchbay.activity.record_index import RANGE_RECORDS, EntrySummary, extend_index, summarize_rows
 from patchbay.activity.records import (
     Filter,
     Page,
@@ -60,6 +60,9 @@ MAX_EMPTY_POLLS = 4
 
 TRIM = 60.0
 """Seconds between two checks of the size of all records."""
+
+MAX_KNOWN_ENTRIES = 64
+"""Limit on the written entries whose summaries are kept for the index, so that it does not read them again."""
 
 INDEX_SHARE = 8
 """The summaries of records may have this fraction of the bytes that records may have."""
@@ -105,6 +108,7 @@ class Activity:
         self._every = every
         self._trimmed = time.monotonic()
         self._unsummarized = RANGE_RECORDS
+        self._written: dict[int, EntrySummary] = {}
 
     def begin(
         self,
@@ -128,7 +132,7 @@ class Activity:
         if self._looks and len(self._queue) < AHEAD:
             run.arguments = packed(arguments or NOTHING)
         if self.audit is not None:
-            run.rights = self.audit.rights(wire.sender)
+            run.rights, run.agent = self.audit.rights(wire.sender), wire.sender.agent
             if run.arguments is None and self._looks:
                 run.arguments_digest = whole_digest(arguments or NOTHING)
         if meta or self.tracing.active(run.begun):
@@ -251,7 +255,7 @@ class Activity:
     def _summarize(self, written: int) -> None:
         """Extend the index of records when this process may have completed a range."""
         self._unsummarized += written
-        if self._unsummarized >= RANGE_RECORDS and not extend_index(self._store.journal, self._keep):
+        if self._unsummarized >= RANGE_RECORDS and not extend_index(self._store.journal, self._keep, self._written):
             self._unsummarized = 0
 
     def _write_batch(self) -> None:
@@ -269,6 +273,9 @@ class Activity:
         try:
             rows = [row_of(run, self._contents) for run in runs]
             entry = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
+            self._written[entry] = summarize_rows(rows)
+            if len(self._written) > MAX_KNOWN_ENTRIES:
+                del self._written[next(iter(self._written))]
             if time.monotonic() - self._trimmed > TRIM:
                 self._trimmed = time.monotonic()
                 self._store.journal.trim(ACTIVITY, self._most)

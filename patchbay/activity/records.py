@@ -31,7 +31,6 @@ from patchbay.activity.stored_rows import (
 )
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
-from patchbay.protocol.callers import TransportInfo
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import ACTIVITY
 
@@ -188,14 +187,14 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
 
     Times are whole milliseconds and microseconds, and SHA-256 digests stand for CIDs, because the writer must be fast.
     """
-    server, descriptor, wire = run.server, run.named, run.wire
+    server, descriptor = run.server, run.named
     mode = mode_of(server, descriptor, mode)
     return [
         int(run.at * 1000),
         int((run.ended - run.begun) * 1e6),
         int((run.first - run.begun) * 1e6) if run.first else None,
-        way_of(wire),
-        wire.endpoint,
+        run.way,
+        run.endpoint,
         run.method,
         server.name,
         server.version,
@@ -207,7 +206,7 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
         run.events,
         run.progress,
         run.size,
-        wire.principal,
+        run.principal,
         _session(run),
         _client(run),
         run.revision or None,
@@ -219,20 +218,17 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
     ]
 
 
-def way_of(wire: TransportInfo) -> str:
-    """Return the entry point of a call."""
-    return wire.way or ("in process" if wire.headers is None else "http")
-
-
 def _session(run: CallRecording) -> str | None:
     """Return the digest of the session, or of the connection, of a call."""
-    id = run.session.nonce if run.session is not None else run.wire.connection
+    id = run.session.nonce if run.session is not None else run.connection
     return digest_of(id) if id is not None else None
 
 
 def _client(run: CallRecording) -> str | None:
     """Return `name version` of the client, if it gave them."""
     info = run.client if run.client is not None else run.session.client if run.session is not None else None
+    if info is None:
+        return None
     if isinstance(info, str):
         return info[:MAX_NAME_CHARACTERS] or None
     if not isinstance(info, Mapping):

@@ -40,5 +40,9 @@ def rows_of(entry: JournalEntry) -> list[list[Any]]:
 
 def outcome_of(row: list[Any]) -> str:
     """Return the outcome of a row under its present name."""
-    found: str = row[OUTCOME_PLACE]
-    return _FORMER_OUTCOMES.get(found, found)
+    return present_outcome(row[OUTCOME_PLACE])
+
+
+def present_outcome(outcome: str) -> str:
+    """Return the present name of a stored outcome."""
+    return _FORMER_OUTCOMES.get(outcome, outcome)

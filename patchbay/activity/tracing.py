@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id
-from patchbay.protocol.callers import LegacySession, TransportInfo
+from patchbay.protocol.callers import LegacySession
 
 try:
     from opentelemetry import trace as api
@@ -48,7 +48,7 @@ class Traced(Protocol):
     method: str
     name: str
     server: Server
-    wire: TransportInfo
+    connection: str | None
     session: LegacySession | None
     revision: str
     begun: float
@@ -146,12 +146,12 @@ def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | No
 
 def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
     """Return the first attributes of the span. A name that the server does not list is left out."""
-    wire, server = run.wire, run.server
+    server = run.server
     said = {
         "mcp.method.name": run.method,
         "patchbay.server": server.name,
         "patchbay.server.version": server.version,
-        "network.transport": "pipe" if wire.connection is not None else "tcp",
+        "network.transport": "pipe" if run.connection is not None else "tcp",
     }
     if run.method == "tools/call":
         said["gen_ai.operation.name"] = "execute_tool"
@@ -161,7 +161,7 @@ def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
         said["gen_ai.prompt.name"] = run.name
     elif run.method == "resources/read":
         said["mcp.resource.uri"] = run.name
-    if wire.connection is None:
+    if run.connection is None:
         said["network.protocol.name"] = "http"
     if id is not None:
         said["jsonrpc.request.id"] = str(id)

@@ -188,6 +188,7 @@ def configured_server(
         upstream=parts.upstream,
         offers=parts.offers,
         via=parts.via,
+        pins=parts.pins,
     )
 
 

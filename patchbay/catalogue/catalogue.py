@@ -32,7 +32,7 @@ from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.versions import Pins, Versions, unknown_version
+from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
 from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
@@ -111,7 +111,7 @@ class Catalogue(VisibleToAll):
         self.collector = Collector(store, settings.blob_hours * 3600)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._pins = Pins(store, self._build_pinned)
+        self._pinned = PinnedServers(store, self._build_pinned)
         self.refresh()
 
     def find(self, name: str) -> Server:
@@ -137,11 +137,11 @@ class Catalogue(VisibleToAll):
         now = self._servers.get(name)
         if now is None and not operator:
             raise unknown_version(name, cid)
-        now = now or self._pins.latest(name)
+        now = now or self._pinned.latest(name)
         if now is not None and not now.enabled:
             raise UnavailableServer(f"the server {name} is not available: it is disabled")
-        server = self._pins.find(name, cid)
-        revocation = self.revocations.find_for_row(self._pins.row(name, server.version))
+        server = self._pinned.find(name, cid)
+        revocation = self.revocations.find_for_row(self._pinned.row(name, server.version))
         if revocation is not None:
             raise RevokedServer(revocation.sentence)
         if server.broken or not server.enabled:
@@ -152,7 +152,7 @@ class Catalogue(VisibleToAll):
         """Return the revoked ones among a name's versions, each with a sentence that gives the reason."""
         found = {}
         for version in versions if self.revocations.state() else ():
-            if version is not None and (revocation := self.revocations.find_for_row(self._pins.row(name, version))):
+            if version is not None and (revocation := self.revocations.find_for_row(self._pinned.row(name, version))):
                 found[version] = revocation.sentence
         return found
 
@@ -161,7 +161,7 @@ class Catalogue(VisibleToAll):
 
         Raises UnknownServer for any other CID.
         """
-        return self._pins.find(name, cid)
+        return self._pinned.find(name, cid)
 
     def whole(self) -> Aggregate:
         """Return all served servers as one; rebuilt when a server or the listing has changed."""

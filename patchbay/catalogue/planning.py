@@ -30,6 +30,7 @@ from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.room.offers import offer_cids
+from patchbay.pins.records import pin_cids
 from patchbay.store import Store
 from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
@@ -61,9 +62,8 @@ class Refusal:
 class Plan:
     """The planned servers; `stamp` identifies the state of the store.
 
-    `lists` are the lists that mounted servers and rooms reported last, as CIDs by server. `listing` is the listing of
-    the aggregate, and its problem, if any; `access` are the
-    grants, and theirs.
+    `lists` are the lists that mounted servers and rooms reported last, and their pins, as CIDs by server. `listing` is
+    the listing of the aggregate, and its problem, if any; `access` are the grants, and their problem.
     """
 
     rows: Mapping[str, ServerRow | Refusal]
@@ -188,8 +188,9 @@ class Planner:
 
 
 def _reported_lists(store: Store) -> dict[str, tuple[str, ...]]:
-    """Return the CIDs of what mounted servers and rooms reported last, by server."""
-    return snapshots.stored_cids(store) | offer_cids(store)
+    """Return the CIDs of what mounted servers and rooms reported last, and of their pins, by server."""
+    found = snapshots.stored_cids(store) | offer_cids(store)
+    return found | {server: (*found.get(server, ()), cid) for server, cid in pin_cids(store).items()}
 
 
 def check_enabled(names: Iterable[str], known: Iterable[str]) -> None:

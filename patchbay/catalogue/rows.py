@@ -30,7 +30,7 @@ RESERVED = frozenset(
     [
         *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
         *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico", "search", "render"),
-        *("new", "login", "logout"),
+        *("new", "login", "logout", "pins"),
     ]
 )
 """Names that the hub's own paths use."""

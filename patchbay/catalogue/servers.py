@@ -15,6 +15,7 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.pins.enforcement import PinState
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -29,8 +30,8 @@ class Server:
     in listing order; resources and templates are by URI and URI template, skills by name. `problems` are shown on the
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `offers` are the capabilities that it
-    declared, `via` are the mounts between it and this hub. `replaces` is the definition that a drop-in of the same name
-    replaces.
+    declared, `via` are the mounts between it and this hub. `pins` are the entries that it lists without approval.
+    `replaces` is the definition that a drop-in of the same name replaces.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Server:
     upstream: StandingConnection | None = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
+    pins: PinState | None = None
     replaces: str | None = None
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 

@@ -194,7 +194,7 @@ def has_changing_lists(server: Server) -> bool:
     return server.upstream is not None or (configuration is not None and configuration.is_changing)
 
 
-class Pins:
+class PinnedServers:
     """Servers by name and CID, built once; a bounded cache holds the most recently used."""
 
     def __init__(self, store: Store, build: Callable[[ServerRow, str], Server]) -> None:

@@ -123,23 +123,12 @@ def relay(context: RequestContext) -> Answers:
 def _check_relayed(context: RequestContext) -> None:
     """Check a request that a mounted server answers, of a caller that may not see everything of the hub.
 
-    A reference to a hidden prompt or resource is answered as one to what is not there. The hub does not know the skills
-    of a mounted server one by one, so that such a caller gets none. Raises InvalidParams, MethodNotFound.
+    The hub does not know the skills of a mounted server one by one, so that such a caller gets none. Raises
+    MethodNotFound.
     """
-    method, server, reference = context.request.method, context.server, context.params.get("ref")
+    method = context.request.method
     if method.startswith(("skills/", "resources/directory/")):
-        raise MethodNotFound(f"there is no method {method!r} here: {server.name} has no skills")
-    if method != "completion/complete" or not isinstance(reference, Mapping):
-        return
-    if reference.get("type") == "ref/prompt":
-        key = reference.get("name")
-        visible = key in server.prompts
-    else:
-        key = reference.get("uri")
-        visible = key in server.resources or key in server.templates
-        visible = visible or (isinstance(key, str) and context.catalogue.may_read(server.name, key))
-    if not visible:
-        raise InvalidParams(f"params.ref names nothing that is here: {key!r}")
+        raise MethodNotFound(f"there is no method {method!r} here: {context.server.name} has no skills")
 
 
 def _given(fold: Fold) -> dict[str, Any]:

@@ -45,6 +45,16 @@ def complete(context: RequestContext) -> dict[str, Any]:
     return stamped({"completion": completion}, context.server, context.caller.revision)
 
 
+def check_reference(context: RequestContext) -> None:
+    """Check that a completion is for a listed prompt or template, before a mounted server is asked.
+
+    Raises InvalidParams: an entry that the pins of the server hold gets no completion either.
+    """
+    reference = context.params.get("ref")
+    if isinstance(reference, Mapping):
+        _referred(context, reference)
+
+
 def _given(context: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
     """Return the suggestions of a function, which gets the typed text and the other arguments. Raises ToolFailed."""
     given = context.params.get("context")

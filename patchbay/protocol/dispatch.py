@@ -21,6 +21,7 @@ from patchbay.protocol.admission import admit
 from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.calls import relay
 from patchbay.protocol.client_requests import deliver
+from patchbay.protocol.completion import check_reference
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
@@ -154,6 +155,8 @@ class Dispatcher:
             if row is None or not row.exists_in(caller.revision):
                 raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
             relayed = context.server.upstream is not None and request.method in RELAYED
+            if relayed and request.method == "completion/complete":
+                check_reference(context)
             yield from relay(context) if relayed else row.run(context)
         except PatchbayError as problem:
             yield not_served(problem, request.id, caller.revision)

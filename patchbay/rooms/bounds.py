@@ -6,6 +6,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from patchbay.pins.documents import CHANGES, Changes
+from patchbay.pins.records import default_changes
 from patchbay.settings import Settings
 
 BURST = 4.0
@@ -14,7 +16,10 @@ BURST = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds."""
+    """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds.
+
+    `changes` says what happens when a member announces changed tools.
+    """
 
     envelope: int = 1024 * 1024
     rate: float = 50.0
@@ -25,6 +30,7 @@ class Bounds:
     replay: float = 300.0
     idle: float = 60.0
     rooms: int = 1000
+    changes: Changes = "tell"
 
     @classmethod
     def of(cls, settings: Settings) -> Bounds:
@@ -39,7 +45,13 @@ class Bounds:
             replay=settings.room_replay,
             idle=settings.room_idle,
             rooms=settings.room_count,
+            changes=room_changes(settings.room_changes, settings.mode),
         )
+
+
+def room_changes(setting: str, access: str) -> Changes:
+    """Return what happens with changed tools of rooms; `auto` depends on the hub's setting `access`."""
+    return next((each for each in CHANGES if each == setting), default_changes(access))
 
 
 class Rate:

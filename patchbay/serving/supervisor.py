@@ -42,6 +42,7 @@ from patchbay.serving.sockets import return_large_blocks
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.wire.front.front import Front
+from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def supervisor(settings: Settings, started: Semaphore) -> MPServer:
         websockets=True,
         workers=settings.workers,
         runtime_mode=RuntimeModes.mt,
-        python_threads=settings.threads + EXTRA_THREADS,
+        python_threads=request_threads(settings).web_threads,
         started=started,
         # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
@@ -159,7 +160,7 @@ def application(
     return_large_blocks()
     SlowClientWatch(settings, at_work.oldest).watch()
     drain = app.extensions["drain"]
-    front = Front(app, settings)
+    front = Front(app, settings, request_threads(settings))
     drain.on_begin(front.drain)
     drain.watch_signals()
     serving = threading.Event()
@@ -171,6 +172,11 @@ def application(
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
     leave_out_what_lasts()
     return front
+
+
+def request_threads(settings: Settings) -> RequestThreads:
+    """The threads of one worker for its requests, not started."""
+    return RequestThreads(settings.threads + EXTRA_THREADS)
 
 
 def stand_alone() -> None:

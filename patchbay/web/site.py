@@ -139,7 +139,7 @@ class Site:
             "here": here,
             "site": {
                 "version": __version__,
-                "root": self.catalogue.store.names.get(ROOT),
+                "root": self.catalogue.store.names.get(ROOT) if self.visible.shows_everything else None,
                 "readonly": self.catalogue.readonly,
                 "problem": self._problem(),
                 "url": base_url(),

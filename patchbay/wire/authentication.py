@@ -8,7 +8,8 @@ Sources: RFC 9110, sections 7.6.3 (`Via`) and 11.6.1 (`WWW-Authenticate`); RFC 7
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -162,21 +163,49 @@ class Authentication:
         return path in self.open_paths or path.startswith(self.open_prefixes)
 
 
+class RequestHeaders(Mapping[str, str]):
+    """The headers of a request by lower-case name, each read from the environ when it is asked for."""
+
+    __slots__ = ("_environ",)
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self._environ = environ
+
+    def __getitem__(self, name: str) -> str:
+        value: str = self._environ[_environ_name(name)]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (name[5:].replace("_", "-").lower() for name in self._environ if name.startswith("HTTP_"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@lru_cache(maxsize=256)
+def _environ_name(name: str) -> str:
+    return f"HTTP_{name.upper().replace('-', '_')}"
+
+
 def credentials_of(environ: Mapping[str, Any]) -> Credentials:
     """Return what a request carries to prove its sender."""
-    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
     path: str = environ["PATH_INFO"]
-    scheme = headers.get("x-forwarded-proto", "").lower()
+    scheme = environ.get("HTTP_X_FORWARDED_PROTO", "").lower()
     scheme = scheme if scheme in ("http", "https") else environ["wsgi.url_scheme"]
-    url = f"{scheme}://{environ.get('HTTP_HOST', '')}{quote(path, safe='/:@!$&()*+,;=~')}"
+    url = _url(scheme, environ.get("HTTP_HOST", ""), path)
     return Credentials(
         method=environ["REQUEST_METHOD"],
         url=url,
-        headers=headers,
+        headers=RequestHeaders(environ),
         cookies=dict(parse_cookie(environ.get("HTTP_COOKIE"))) if "HTTP_COOKIE" in environ else {},
         resource=url if path == "/mcp" or path.startswith("/mcp/") else "",
         address=environ.get("REMOTE_ADDR") or "",
     )
+
+
+@lru_cache(maxsize=1024)
+def _url(scheme: str, host: str, path: str) -> str:
+    return f"{scheme}://{host}{quote(path, safe='/:@!$&()*+,;=~')}"
 
 
 def _is_preflight(environ: Environ) -> bool:

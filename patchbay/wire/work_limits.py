@@ -1,6 +1,6 @@
 """Limits the requests that run at once, so that one address cannot take every thread, and health checks always work.
 
-The web server has EXTRA_THREADS more threads than the setting `threads`: they never run long requests, so that
+There are EXTRA_THREADS more threads for requests than the setting `threads`: they never run long requests, so that
 `/healthz`, `/readyz` and refusals are answered while all others are busy. When few threads are free, an address that
 holds more than half of the used ones gets no more. A request without a thread waits for a short time, then it gets a
 503. No lock is taken while threads are free.

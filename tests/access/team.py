@@ -104,9 +104,9 @@ TEMPLATES = {"notes": ("note://{id}",), "bash.tools": (), "lone": ()}
 PROMPTS = {"notes": ("ask", "scold"), "bash.tools": (), "lone": ()}
 
 
-def team_hub(folder: Path, **settings: Any) -> Hub:
-    """A hub with only the servers above."""
-    return Hub(folder, FILES, **({"access": "shared", "isolation": "inline"} | settings))
+def team_hub(folder: Path, files: Mapping[str, str] = FILES, **settings: Any) -> Hub:
+    """A shared hub with the servers above, or others, beside the shipped ones."""
+    return Hub(folder, files, **({"access": "shared", "isolation": "inline"} | settings))
 
 
 def set_grants(hub: Hub, document: Mapping[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchbay.activity import record_index, recorder
-from patchbay.activity.record_index import RANGE_RECORDS, extend_index
+from patchbay.activity.record_index import RANGE_RECORDS, extend_index, summarize_rows
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import SEARCHED, Filter, Record, recent
 from patchbay.activity.stored_rows import encoded
@@ -179,3 +179,27 @@ def test_a_hub_summarizes_its_records_and_those_of_an_older_version(
     assert len(store.journal.read(ACTIVITY_INDEX)) < 11
     activity.close()
     small.close()
+
+
+def test_the_writer_of_an_entry_gives_its_summary_and_the_entry_is_not_decoded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Issue 14, item 2: the record of a call costs less."""
+    rows = [row(place, name=f"t{place % 3}\ud800", outcome="is_error") for place in range(RANGE_RECORDS)]
+    read, known = MemoryJournal(), MemoryJournal()
+    write(read, rows)
+    write(known, rows)
+    index(read)
+    monkeypatch.setattr(record_index, "rows_of", lambda _: pytest.fail("an entry was decoded"))
+    assert not extend_index(known, SECONDS, {1: summarize_rows(rows)})
+    assert [each.data for each in known.read(ACTIVITY_INDEX)] == [each.data for each in read.read(ACTIVITY_INDEX)] != []
+
+
+def test_a_hub_does_not_decode_its_own_records_for_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 14, item 2: the record of a call costs less."""
+    store = MemoryStore()
+    activity = Activity(store, Settings(data=tmp_path))
+    monkeypatch.setattr(record_index, "rows_of", lambda _: pytest.fail("an entry was decoded"))
+    call(activity, 2 * RANGE_RECORDS)
+    assert store.journal.read(ACTIVITY_INDEX)
+    activity.close()

@@ -41,7 +41,7 @@ def test_through_a_proxy_nothing_is_called_and_nothing_is_seen(hub: Hub, proxy: 
     assert sent(hub.port, "POST", "/mcp/echo", CALL, POSTED)[0] == 200
     for path in ("/mcp/echo", "/mcp", "/rpc", "/echo/echo"):
         status, headers, text = sent(hub.port, "POST", path, CALL, POSTED | proxy)
-        assert (status, "--access open" in text) == (401, True), path
+        assert (status, "came through a proxy" in text) == (401, True), path
         assert headers["www-authenticate"].startswith("Bearer")
     for path in ("/", "/servers", "/activity.json", "/history/names", "/metrics", "/openapi.json", "/cid/x"):
         assert sent(hub.port, "GET", path, b"", proxy)[0] == 401, path
@@ -50,18 +50,18 @@ def test_through_a_proxy_nothing_is_called_and_nothing_is_seen(hub: Hub, proxy: 
 
 
 @pytest.mark.parametrize("arguments", [("--host", "0.0.0.0"), ("--allowed-hosts", "localhost,hub.example")])
-def test_a_hub_that_the_network_could_reach_does_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    ended = refused(tmp_path, *arguments)
+def test_a_personal_hub_that_the_network_could_reach_does_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    ended = refused(tmp_path, *arguments, "--access", "personal")
     assert ended.returncode == 2
     messages = [line for line in ended.stderr.splitlines() if line.startswith("patchbay:")]
     assert len(messages) == 1
-    assert arguments[0] in messages[0] and "add --access open" in messages[0]
+    assert arguments[0] in messages[0] and "leave --access out for a shared hub" in messages[0]
 
 
 def test_a_way_of_access_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    ended = refused(tmp_path, "--access", "shared")
+    ended = refused(tmp_path, "--access", "secret")
     assert ended.returncode == 2
-    assert "expected one of personal, open; got 'shared'" in ended.stderr
+    assert "expected one of auto, personal, shared, open; got 'secret'" in ended.stderr
 
 
 def test_an_open_hub_serves_strangers_who_change_nothing(tmp_path: Path) -> None:

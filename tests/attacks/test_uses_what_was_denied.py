@@ -236,7 +236,7 @@ def test_content_of_hidden_servers_is_not_read_by_its_cid(hub: Hub, ann: Headers
             server.version,
             server.config_cid,
             access,
-            hub.catalogue.store.names.get("root"),
+            root,
         ):
             for path in (f"/cid/{cid}", f"/cid/{cid}.bin", f"/cid/{cid}/links.json"):
                 denied = hub.client.get(path, headers=ann)

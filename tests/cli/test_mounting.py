@@ -90,3 +90,8 @@ def test_a_mount_is_replaced_when_that_is_asked_for(tmp_path: Path) -> None:
     for address in ("https://one.example/mcp", "https://two.example/mcp"):
         assert patchbay(tmp_path, "mount", "far", address, "--replace").exit_code == 0
     assert json.loads((tmp_path / "far.json").read_text("utf-8"))["address"] == "https://two.example/mcp"
+
+
+def test_the_file_says_what_happens_with_changes(tmp_path: Path) -> None:
+    assert patchbay(tmp_path, "mount", "far", "https://far.example/mcp", "--changes", "hold").exit_code == 0
+    assert json.loads((tmp_path / "far.json").read_text("utf-8"))["changes"] == "hold"

@@ -13,7 +13,7 @@ PRIORITY = -10
 """The nice value of these tests, and of the hubs and suites that they start, where this user may choose it."""
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _priority() -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):

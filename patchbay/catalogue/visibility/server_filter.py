@@ -33,9 +33,16 @@ def visible_part(server: Server, rights: Visibility) -> Server | None:
     whole = (server.tools, server.resources, server.templates, server.prompts, server.skills)
     if [len(group) for group in visible] == [len(group) for group in whole]:
         return server
-    # Problems name entries, which may be hidden ones.
+    # Problems and pins name entries, which may be hidden ones.
     return replace(
-        server, tools=tools, resources=resources, templates=templates, prompts=prompts, skills=skills, problems=()
+        server,
+        tools=tools,
+        resources=resources,
+        templates=templates,
+        prompts=prompts,
+        skills=skills,
+        problems=(),
+        pins=None,
     )
 
 

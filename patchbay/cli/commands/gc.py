@@ -25,9 +25,9 @@ from patchbay.stores import open_store
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
     """Delete the contents of the data folder that nothing refers to, and give their space back.
 
-    Contents that the present or past configuration, a room, the audit chain or the present state of a tool refers to
-    stay, and so do those that were stored within the last hours (--blob-hours). A hub does the same each hour while it
-    runs; it need not be stopped for this command, but its writers wait while space is given back.
+    Contents that the present or past configuration, pins, a room, the audit chain or the present state of a tool refers
+    to stay, and so do those that were stored within the last hours (--blob-hours). A hub does the same each hour while
+    it runs; it need not be stopped for this command, but its writers wait while space is given back.
     """
     try:
         click.echo(_collect(load_settings(context), dry_run))

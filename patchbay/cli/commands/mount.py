@@ -32,6 +32,11 @@ from patchbay.errors import ConfigError
 @click.option(
     "--era", type=click.Choice(["auto", "modern", "legacy"]), default="auto", help="Protocol revisions [default auto]."
 )
+@click.option(
+    "--changes",
+    type=click.Choice(["hold", "tell", "follow"]),
+    help="Withdraw what the server changes until it is approved, serve and report it, or serve it.",
+)
 @click.option("--title", default="", help="The display name of the server.")
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
@@ -45,6 +50,7 @@ def mount_command(
     headers: tuple[str, ...],
     variables: tuple[str, ...],
     era: str,
+    changes: str | None,
     title: str,
     call_timeout: float | None,
     replace: bool,
@@ -64,6 +70,7 @@ def mount_command(
         fields |= {"headers": _parse_pairs(headers, ":", "--header")} if headers else {}
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"era": era} if era != "auto" else {}
+        fields |= {"changes": changes} if changes else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         file = write_mount(settings.servers, name, fields, replace)

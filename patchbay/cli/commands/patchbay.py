@@ -23,6 +23,14 @@ HUB = {
         "patchbay.cli.commands.mount:unmount_command",
         "Remove the mounted server NAME, and end its process.",
     ),
+    "approve": LateCommand(
+        "patchbay.cli.commands.pins:approve_command",
+        "Approve what the mounted SERVER changed: one ENTRY, or everything that waits.",
+    ),
+    "pins": LateCommand(
+        "patchbay.cli.commands.pins:pins_group",
+        "List what mounted servers changed; export and import approvals.",
+    ),
     "room": LateCommand(
         "patchbay.cli.commands.rooms.group:room",
         "Rooms: share MCP servers with people and agents of a hub.",

@@ -43,6 +43,12 @@ HANDOVER_SECONDS = 0.05
 MAX_IDLE_SECONDS, MAX_IDLE_CONNECTIONS = 4.0, 16
 """How long an idle connection is kept (shorter than servers do: five seconds, often), and how many."""
 
+MAX_KEPT_HEADS = 128
+"""How many heads of requests are kept, for each server."""
+
+ARGUMENT_HEADER_PREFIX = "mcp-param-"
+"""The beginning of the names of headers that carry arguments of a call."""
+
 MAX_HEAD_BYTES = 64 * 1024
 """Bytes of the largest head of an answer, and of one read."""
 READ_BYTES = 64 * 1024
@@ -117,6 +123,7 @@ class HttpExchange:
         self.failure: Exception | None = None
         self._on_done = done
         self._size = 0
+        self._is_json = self._is_stream = False
         self._events = EventBody(id, on_item) if on_item is not None else None
         http, (head, body) = line.http, request
         self.unsent = b"".join(
@@ -160,13 +167,9 @@ class HttpExchange:
             return False
         if self.head is None:
             return not self.complete
-        headers = dict(self.head.headers)
-        kind = headers.get(b"content-type", b"")
-        if self.head.status_code != 200 or headers.keys() & {b"content-encoding", b"set-cookie"}:
-            return False
-        if kind.startswith(b"text/event-stream"):
+        if self._is_stream:
             return self._events is not None and self._events.is_plain
-        return kind.startswith(b"application/json")
+        return self._is_json
 
     def _parse_result(self) -> Json | None:
         try:
@@ -180,9 +183,7 @@ class HttpExchange:
         if event is h11.NEED_DATA:
             return False
         if isinstance(event, h11.Response):
-            self.head = event
-            if not dict(event.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
-                self._events = None
+            self._note_head(event)
         elif isinstance(event, h11.Data):
             self.pieces.append(bytes(event.data))
             self._size += len(event.data)
@@ -191,6 +192,16 @@ class HttpExchange:
         elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
             self.complete = True
         return True
+
+    def _note_head(self, head: h11.Response) -> None:
+        self.head = head
+        headers = dict(head.headers)
+        kind = headers.get(b"content-type", b"")
+        is_stream = kind.startswith(b"text/event-stream")
+        if not is_stream:
+            self._events = None
+        if head.status_code == 200 and not headers.keys() & {b"content-encoding", b"set-cookie"}:
+            self._is_stream, self._is_json = is_stream, kind.startswith(b"application/json")
 
     def close(self) -> None:
         """End reading: keep the connection when the answer is complete, else close it, which cancels a modern call."""
@@ -226,6 +237,7 @@ class DirectHttp:
             "content-type": "application/json",
             **({"mcp-session-id": session_id} if session_id else {}),
         }
+        self._heads: dict[tuple[tuple[str, str], ...], h11.Request] = {}
         self._idle: list[HttpLine] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -284,7 +296,18 @@ class DirectHttp:
         stamped: Mapping[str, str] = options.get("headers") or {}
         headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
         headers["content-length"] = str(len(body))
-        return h11.Request(method="POST", target=self._target.target, headers=list(headers.items())), body
+        return self._get_head(tuple(headers.items())), body
+
+    def _get_head(self, headers: tuple[tuple[str, str], ...]) -> h11.Request:
+        """Get the head of a request; equal headers are checked once. A head with arguments of a call is not kept."""
+        head = self._heads.get(headers)
+        if head is None:
+            head = h11.Request(method="POST", target=self._target.target, headers=list(headers))
+            if not any(name.startswith(ARGUMENT_HEADER_PREFIX) for name, _ in headers):
+                if len(self._heads) >= MAX_KEPT_HEADS:
+                    self._heads.clear()
+                self._heads[headers] = head
+        return head
 
     def _get_line(self) -> HttpLine | None:
         """Get an idle connection, or open one."""

@@ -43,6 +43,9 @@ MAX_COMPARED_SCHEMAS = 2_000
 MAX_COMPARED_DEPTH = 100
 """Pairs of schemas that are compared, and their depth; beyond that the schema is called too large."""
 
+MAX_RENAMES = 20_000
+"""Pairs of a removed and an added property that are compared in one comparison; beyond that no renames are found."""
+
 _EMPTY_SCHEMA: dict[str, Any] = {}
 
 _MIN_NAME_SIMILARITY = 0.6
@@ -100,6 +103,7 @@ class Comparison:
     new: Any
     noun: str
     left: int = MAX_COMPARED_SCHEMAS
+    renames_left: int = MAX_RENAMES
     found: list[SchemaDifference] = field(default_factory=list)
     equal: set[tuple[int, int]] = field(default_factory=set)
 
@@ -283,6 +287,9 @@ class Comparison:
         self, gone: Mapping[str, Any], added: Mapping[str, Any], needed: set[str], needs: set[str]
     ) -> dict[str, str]:
         """Match removed properties with added ones of the same shape, and return old to new name."""
+        self.renames_left -= len(gone) * len(added)
+        if self.renames_left < 0:
+            return {}
         shape = {
             **{(0, key): (_encode_shape(one, self.old), key in needed) for key, one in gone.items()},
             **{(1, key): (_encode_shape(one, self.new), key in needs) for key, one in added.items()},

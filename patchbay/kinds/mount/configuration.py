@@ -24,6 +24,7 @@ from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Loc
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
+from patchbay.pins.documents import Changes
 
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
@@ -40,7 +41,8 @@ Pairs = tuple[tuple[str, str], ...]
 class Mount:
     """How the server `name` is reached. `headers` and `environment` are as written, without substitution.
 
-    `public` restricts a URL to public addresses, for callers that may not explore the hub's network.
+    `public` restricts a URL to public addresses, for callers that may not explore the hub's network. `changes` says
+    what happens when the server changes what it lists; None is the hub's default.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Mount:
     environment: Pairs = ()
     era: Era = "auto"
     public: bool = False
+    changes: Changes | None = None
 
     @property
     def digest(self) -> str:
@@ -96,7 +99,7 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     if environment and not _may_be(address, Stdio):
         raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
-    return Mount(name, fields["address"], headers, environment, era, public)
+    return Mount(name, fields["address"], headers, environment, era, public, fields.get("changes"))
 
 
 def _checked(text: str, where: str) -> Address:

@@ -1,6 +1,7 @@
 """The kind of mounted servers: the last lists of the upstream, under the rules of the configuration.
 
-The upstream's lists are shown unchanged; an entry that cannot be served is a Problem.
+The upstream's lists are shown unchanged, without the entries that its pins hold; an entry that cannot be served is a
+Problem.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, 
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.mount.handler import upstream_handler
-from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.kinds.mount.snapshots import PINNED_LISTS, Snapshot, listed_entries
+from patchbay.pins.documents import INTRODUCTION
 
-OWN_FIELDS = ("address", "headers", "era")
+OWN_FIELDS = ("address", "headers", "era", "changes")
 FIELDS = frozenset(
     [
         *OWN_FIELDS,
@@ -38,6 +40,13 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     standing = server.connections.of(mount_of(server.name, server.fields, server.origin))
     last = standing.last() or Snapshot(standing.mount.digest)
     found, problems = last.descriptors()
+    pins = standing.check_pins(listed_entries(last, found))
+    for kind in PINNED_LISTS:
+        for name in [name for held, name in pins.held if held == kind]:
+            del found[kind][name]
+    introduction = {**last.info, "instructions": last.instructions}
+    if INTRODUCTION in pins.held:
+        introduction = dict(standing.approved_introduction())
     return ServerParts(
         upstream_handler(standing),
         found["tool"],
@@ -45,9 +54,10 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         found["template"],
         found["prompt"],
         tuple(problems),
-        title=_text(last.info.get("title")),
-        description=_text(last.info.get("description")) or "",
-        instructions=last.instructions,
+        title=_text(introduction.get("title")),
+        description=_text(introduction.get("description")) or "",
+        instructions=introduction.get("instructions"),
+        pins=pins,
         upstream=standing,
         offers=last.capabilities,
         via=(standing.id, *last.via),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -27,6 +27,7 @@ from patchbay.kinds.mount.list_bounds import (
     encoded_size,
     limit_problems,
 )
+from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.store import Store
 from patchbay.topics import UPSTREAMS
 
@@ -46,6 +47,9 @@ TEXT_FIELDS = ("title", "description", "mimeType")
 """Fields that must be strings in every entry: pages and searches rely on that."""
 
 Json = dict[str, Any]
+PINNED_LISTS: Sequence[Literal["tool", "prompt", "template"]] = ("tool", "prompt", "template")
+"""The lists whose entries are pinned. Resources are data that comes and goes."""
+
 KEYS: Mapping[Kind, str] = {"tool": "name", "resource": "uri", "template": "uriTemplate", "prompt": "name"}
 LISTS: Sequence[tuple[Kind, str, str]] = (
     ("tool", "tools/list", "tools"),
@@ -89,6 +93,17 @@ class Snapshot:
                 else:
                     found[kind][made.name] = made
         return found, limit_problems(problems)
+
+
+def listed_entries(snapshot: Snapshot, found: Mapping[Kind, Mapping[str, Descriptor]]) -> dict[ItemKey, Wire]:
+    """Return what is pinned of an upstream: its introduction, and the tools, prompts and templates of `found`."""
+    said = {key: snapshot.info.get(key) for key in ("title", "description")} | {"instructions": snapshot.instructions}
+    listed: dict[ItemKey, Wire] = {
+        INTRODUCTION: {key: text for key, text in said.items() if isinstance(text, str) and text}
+    }
+    for kind in PINNED_LISTS:
+        listed |= {(kind, name): one.wire for name, one in found[kind].items()}
+    return listed
 
 
 def read_snapshot(

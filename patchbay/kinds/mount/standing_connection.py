@@ -28,6 +28,10 @@ from patchbay.kinds.mount.call_connections import CallConnections, Key
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount, mask_secrets
 from patchbay.kinds.mount.health import Health
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
+from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
+from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.pins.observation import observe
+from patchbay.pins.records import load_approved, load_pins
 from patchbay.store import Store
 from patchbay.topics import UPDATED
 
@@ -64,13 +68,17 @@ class MountCycle(PatchbayError):
 
 @dataclass(frozen=True)
 class MountContext:
-    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names."""
+    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
+
+    `changes` applies to mounts without this setting; None pins nothing.
+    """
 
     store: Store
     environ: Mapping[str, str]
     hub: str
     version: str
     announce: Callable[[], None]
+    changes: Changes | None = None
 
 
 class EventQueue:
@@ -130,6 +138,7 @@ class StandingConnection:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
+        self._is_current = False
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -148,6 +157,17 @@ class StandingConnection:
         """Wait up to this many seconds for the end."""
         if self._thread is not None:
             self._thread.join(seconds)
+
+    def set_current(self, is_current: bool) -> None:
+        """Say whether this is the mount of a served server; only then its lists are recorded as those of the server.
+
+        A connection for an older version of the server changes no pins.
+        """
+        became_current = is_current and not self._is_current
+        self._is_current = is_current
+        if became_current and self._thread is not None:
+            for notification in CHANGES:
+                self._events.put(notification)
 
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
@@ -314,8 +334,19 @@ class StandingConnection:
             raise MountCycle("its lists lead back to this mount of this hub")
         if len(fresh.via) > MAX_MOUNTS_IN_ROW:
             raise MountCycle(f"more than {MAX_MOUNTS_IN_ROW} mounts follow each other")
-        if not self._ending.is_set() and snapshots.store_snapshot(store, name, fresh):
+        if self._ending.is_set():
+            return
+        # The pins first: no process serves a list before its entries are compared with them.
+        is_pinned_anew = self._observe(fresh)
+        if snapshots.store_snapshot(store, name, fresh) or is_pinned_anew:
             self._context.announce()
+
+    def _observe(self, fresh: Snapshot) -> bool:
+        """Compare fresh lists with the pins; return whether the pins changed."""
+        if self.changes is None or not self._is_current:
+            return False
+        listed = snapshots.listed_entries(fresh, fresh.descriptors()[0])
+        return observe(self._context.store, self.mount.name, listed, self.changes, snapshots.AUTHOR)
 
     def _publish_updates(self, uris: Iterable[str]) -> None:
         for uri in uris:
@@ -333,6 +364,21 @@ class StandingConnection:
         self.state_known.set()
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
+
+    @property
+    def changes(self) -> Changes | None:
+        """What happens when the upstream changes what it lists; None where nothing is pinned."""
+        return self.mount.changes or self._context.changes
+
+    def check_pins(self, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of the mount hold or report."""
+        if self.changes is None:
+            return PinState("follow")
+        return check_pins(load_pins(self._context.store, self.mount.name), self.changes, listed)
+
+    def approved_introduction(self) -> Wire:
+        """Return the approved title, description and instructions of the upstream; empty without any."""
+        return load_approved(self._context.store, self.mount.name, INTRODUCTION)
 
     def last(self) -> Snapshot | None:
         """Return its offers at its last answer."""

@@ -49,9 +49,13 @@ class StandingConnections:
             spare = [mount for mount in self._known if mount not in wanted]
             gone += [self._known.pop(mount) for mount in spare[: max(0, len(spare) - MAX_SPARE_CONNECTIONS)]]
             self._kept = wanted
+            older = [standing for mount, standing in self._known.items() if mount not in wanted]
+        for standing in older:
+            standing.set_current(False)
         for standing in gone:
             standing.stop()
         for mount in wanted:
+            self.of(mount).set_current(True)
             self.of(mount).start()
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """The kind of a room's server: its tools come from the room's offer, and each call goes through the room.
 
+A tool that its pin holds is left out, as with mounted servers; members who call inside the room use the room's log.
+
 The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serves no such server.
 """
 
@@ -9,9 +11,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from patchbay.activation import Call, Events, Handler
+from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.kinds.room.offers import Offer
+from patchbay.pins.documents import ItemKey, Wire
+from patchbay.pins.enforcement import PinState
 
 OWN_FIELDS = ("room",)
 FIELDS = frozenset(
@@ -28,6 +33,10 @@ class RoomCaller(Protocol):
 
     def offer(self, server: str) -> Offer | None:
         """Return what the room behind a server offers, or None."""
+        ...
+
+    def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of a room's server hold or report."""
         ...
 
     def call(
@@ -58,11 +67,18 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         raise ConfigError(server.origin, "kind", "expected no server of a room here: this hub has no rooms")
     room = str(server.fields["room"])
     offer = server.rooms.offer(server.name)
-    tools, problems = offer.descriptors() if offer is not None and offer.room == room else ({}, ())
+    tools: dict[str, Descriptor] = {}
+    problems: tuple[Problem, ...] = ()
+    pins = None
+    if offer is not None and offer.room == room:
+        tools, problems = offer.descriptors()
+        pins = server.rooms.check_pins(server.name, offer.pinned_entries())
+        tools = {name: one for name, one in tools.items() if ("tool", name) not in pins.held}
     return ServerParts(
         room_handler(server.rooms, room),
         tools,
         problems=problems,
+        pins=pins,
         description="The tools that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )

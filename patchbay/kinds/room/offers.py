@@ -14,6 +14,9 @@ import orjson
 
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ContentError, StaleUpdate
+from patchbay.pins.documents import Changes, ItemKey, Wire
+from patchbay.pins.observation import observe
+from patchbay.pins.records import has_pins
 from patchbay.store import Store
 from patchbay.topics import ROOM_OFFERS
 
@@ -50,6 +53,10 @@ class Offer:
         tools = [{"digest": one.digest, "server": one.server_id, "wire": one.wire} for one in self.tools]
         return orjson.dumps({"room": self.room, "seq": self.seq, "tools": tools})
 
+    def pinned_entries(self) -> dict[ItemKey, Wire]:
+        """Return the tools as announced, by the names under which they are served."""
+        return {("tool", f"{one.server_id}{SEPARATOR}{one.wire['name']}"): one.wire for one in self.tools}
+
     def descriptors(self) -> tuple[dict[str, Descriptor], tuple[Problem, ...]]:
         """Return the tools as `<serverId>__<tool>`, and a Problem for each name that two tools would share."""
         found: dict[str, Descriptor] = {}
@@ -65,15 +72,20 @@ class Offer:
         return served, tuple(Problem(name, sentence) for name in sorted(twice))
 
 
-def keep_offer(store: Store, server: str, offer: Offer) -> bool:
+def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell") -> bool:
     """Store what a room offers under the name of its server; whether other tools are offered now.
 
-    An offer of an earlier entry than the stored one changes nothing.
+    An offer of an earlier entry than the stored one changes nothing. The tools are compared with their pins first;
+    the tools of each server of the room are approved at first sight.
     """
     while True:
         before = store.names.get(ROOM_OFFERS + server)
         known = _read(store, before)
-        if known is not None and (known.tools == offer.tools or known.seq >= offer.seq):
+        is_old = known is not None and (known.tools == offer.tools or known.seq >= offer.seq)
+        if is_old and has_pins(store, server):
+            return False
+        observe(store, server, offer.pinned_entries(), changes, WHO, lambda key: key[1].partition(SEPARATOR)[0])
+        if is_old:
             return False
         cid = store.blobs.put(offer.encoded())
         try:

@@ -20,7 +20,7 @@ def keep_room_offer(room: RoomCore) -> None:
     seq, state = room.seq, room.state_now
     tools = advertised_tools(room) if state["policy"].get("gateway", False) else []
     offered = tuple(OfferedTool(one.server_id, one.descriptor.wire, one.digest) for one in tools)
-    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, offered)):
+    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, offered), room.bounds.changes):
         room.store.bus.publish(NAMES_CHANGED)
 
 

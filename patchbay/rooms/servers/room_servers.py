@@ -8,6 +8,9 @@ from typing import Any
 from patchbay.activation import Events
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.kinds.room.offers import Offer, load_offer
+from patchbay.pins.documents import ItemKey, Wire
+from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.pins.records import load_pins
 from patchbay.rooms.rooms import Rooms
 
 
@@ -20,6 +23,10 @@ class RoomServers:
     def offer(self, server: str) -> Offer | None:
         """Return what the room behind a server offers, or None."""
         return load_offer(self._rooms.store, server)
+
+    def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of a room's server hold or report."""
+        return check_pins(load_pins(self._rooms.store, server), self._rooms.bounds.changes, listed)
 
     def call(
         self, room: str, server_id: str, tool: str, arguments: Mapping[str, Any], principal: str, ttl: float

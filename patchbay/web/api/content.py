@@ -22,7 +22,7 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.settings import SHARED
-from patchbay.topics import SERVERS, VARIABLES
+from patchbay.topics import ACCESS, VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
@@ -123,11 +123,8 @@ class _Views:
         """The prefixes of the names that the current sender may see; empty means all names."""
         if self._site.operators.lenient_proof().is_operator:
             return ()
-        seen = self._site.visible
-        if seen.shows_everything:
-            return CONFIGURATION_PREFIXES
-        # A blank is in no name, so that a reader without a source sees no name.
-        return tuple(SERVERS + server.name for server in seen.all() if seen.shows_source(server.name)) or (" ",)
+        # A blank is in no name: a reader who may not see every name sees none.
+        return CONFIGURATION_PREFIXES if self._site.visible.shows_everything else (" ",)
 
     def put(self, address: str) -> Response:
         """PUT /cid/<cid>: store the body if it matches the CID. Status 201, or 200 when it was already stored."""
@@ -183,6 +180,8 @@ class _Views:
                 raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
+        if full == ACCESS:  # it counts here before the answer
+            self._site.catalogue.refresh()
         response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
         if cid is not None:
             response.set_etag(cid)

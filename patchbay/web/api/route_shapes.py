@@ -39,6 +39,7 @@ _SUMMARY = {
     "replaces": nullable(TEXT),
     "upstream": nullable(_OBJECT),
     "problems": INTEGER,
+    "changed": INTEGER,
     "version": nullable(TEXT),
     "runs": _OBJECT,
     "tools": INTEGER,
@@ -78,11 +79,12 @@ _DETAIL = {
         "templates": array_of(_DESCRIPTOR),
         "prompts": array_of(_DESCRIPTOR),
         "problems": array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+        "unapproved": array_of(TEXT),
         "instructions": nullable(TEXT),
         "definition": nullable(TEXT),
         "config": _OBJECT,
     },
-    "required": [*_SUMMARY, "resources", "templates", "prompts", "instructions", "definition", "config"],
+    "required": [*_SUMMARY, "unapproved", "resources", "templates", "prompts", "instructions", "definition", "config"],
 }
 
 _OFFERED = object_of(
@@ -141,6 +143,30 @@ _BAR = object_of(
 )
 _OPEN = object_of(running=INTEGER, streamed=INTEGER, listening=INTEGER, listening_most=INTEGER)
 
+_PIN = nullable(object_of(cid=TEXT, body=TEXT, digest=TEXT))
+_PINS = object_of(
+    name=TEXT,
+    page=TEXT,
+    changes=nullable(one_of("hold", "tell", "follow")),
+    cid=nullable(TEXT),
+    waiting=INTEGER,
+    approved=INTEGER,
+    ready=INTEGER,
+    problem=TEXT,
+)
+_PINNED_CHANGE = object_of(
+    kind=one_of("tool", "prompt", "template", "introduction"),
+    name=TEXT,
+    entry=TEXT,
+    approved=_PIN,
+    seen=_PIN,
+    meanings=array_of(object_of(grade=one_of("breaking", "review", "non-breaking"), sentence=TEXT)),
+    fields=array_of(TEXT),
+    hidden=array_of(object_of(place=TEXT, code_points=array_of(TEXT))),
+    instructions=array_of(object_of(place=TEXT, sentence=TEXT, reason=TEXT)),
+    same_as=array_of(TEXT),
+    problem=TEXT,
+)
 _COMPARISON = object_of(rows=array_of({"type": "object"}), added=INTEGER, removed=INTEGER, problem=nullable(TEXT))
 _DIFFERENCE = object_of(changed=_CHANGED, sentences=array_of(TEXT), parts=array_of(_OBJECT))
 
@@ -207,6 +233,8 @@ SCHEMAS: dict[str, Schema] = {
         first=nullable(INTEGER),
         rows=array_of(_OBJECT),
     ),
+    "Pins": object_of(operator=FLAG, servers=array_of(_PINS)),
+    "PinnedServer": object_of(operator=FLAG, server=_PINS, changes=array_of(_PINNED_CHANGE), past=array_of(_MOVE)),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),

@@ -130,6 +130,22 @@ PAGES = (
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
         "GET",
+        "/pins",
+        "The pins of mounted servers and rooms, and how much waits for approval, for the operator.",
+        schema_ref("Pins"),
+        page=True,
+        operator=True,
+    ),
+    Route(
+        "GET",
+        "/pins/<server>",
+        "What a server changed since it was approved, for the operator.",
+        schema_ref("PinnedServer"),
+        page=True,
+        operator=True,
+    ),
+    Route(
+        "GET",
         "/search",
         "Search in servers, tools, resources and prompts.",
         array_of(schema_ref("Found")),
@@ -286,6 +302,14 @@ CHANGES = (
         "Make or revoke a personal key.",
         body=_form("csrf", "name", do="", expires="", grants=""),
         status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/pins/<server>",
+        "Approve an entry with the digest that was shown, or all that was shown.",
+        body=_form("csrf", entry="", digest="", shown="", why=""),
+        status=(303,),
         operator=True,
     ),
     Route(

@@ -26,7 +26,7 @@ from werkzeug.wrappers import Request
 
 from patchbay.access.authentication import Credentials
 from patchbay.access.hub_key import load_key
-from patchbay.access.operator_token import OperatorToken
+from patchbay.access.operator_token import PREFIX, OperatorToken
 from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
@@ -198,7 +198,9 @@ class Operators:
         """
         try:
             if credentials.token is not None:
-                return OPERATOR if self.token.fits(credentials.token) else None
+                # The prefix excludes the tokens of other schemes without reading the file of the token.
+                is_own = credentials.token.startswith(PREFIX) and self.token.fits(credentials.token)
+                return OPERATOR if is_own else None
             over_tls = urlsplit(credentials.url).scheme == "https"
             return OPERATOR if self._nonce(credentials.cookies.get(self._cookie(over_tls))) else None
         except ConfigError as problem:

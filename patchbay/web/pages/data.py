@@ -16,6 +16,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
+from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
 from patchbay.views.hidden_characters import show_hidden_characters
 
@@ -79,6 +80,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
+        "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
         "runs": asdict(describe_isolation(server, settings)),
         "tools": len(server.tools),
@@ -106,6 +108,7 @@ def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
         "resources": [describe_descriptor(each) for each in server.resources.values()],
         "templates": [describe_descriptor(each) for each in server.templates.values()],
         "prompts": [describe_descriptor(each) for each in server.prompts.values()],
+        "unapproved": sorted(map(describe_key, server.pins.reported)) if server.pins is not None else [],
         "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
     }
 

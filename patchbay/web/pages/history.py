@@ -21,7 +21,7 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
-from patchbay.topics import PAGE_TEMPLATES, ROOT
+from patchbay.topics import PAGE_TEMPLATES, PINS, ROOT
 from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
@@ -33,6 +33,9 @@ from patchbay.web.site import Site
 
 CHANGES_PER_PAGE = 50
 """Roots, or changes of names, on one page."""
+
+MAX_PIN_CHANGES = 20
+"""Changes of the pins of mounted servers on the page of roots, at most."""
 
 MOVES_PER_READ = 500
 """Changes of a name that one query of the store reads."""
@@ -64,9 +67,16 @@ class _Views:
         found = list_root_changes(self._store, CHANGES_PER_PAGE + 1, before := _requested_before())
         rows = [asdict(each) for each in found[:CHANGES_PER_PAGE]]
         older = rows[-1]["seq"] if len(found) > CHANGES_PER_PAGE else None
-        refusal = explain_refusal(self._site)
+        is_operator = self._site.operators.lenient_proof().is_operator
+        pinned = self._store.names.past("", MAX_PIN_CHANGES, prefixes=(PINS,)) if is_operator and not before else []
         return render_answer(
-            self._site, "history.html", "history", {"changes": rows, "older": older}, before=before, refusal=refusal
+            self._site,
+            "history.html",
+            "history",
+            {"changes": rows, "older": older},
+            before=before,
+            refusal=explain_refusal(self._site),
+            pinned=[asdict(move) | {"server": move.name.removeprefix(PINS)} for move in pinned],
         )
 
     def names(self) -> Response:

@@ -60,8 +60,12 @@ class _Views:
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
+            held=len(found.pins.held) if found.pins is not None and self._is_operator() else 0,
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
+
+    def _is_operator(self) -> bool:
+        return self._site.operators.lenient_proof().is_operator
 
     def compare(self, name: str) -> Response:
         """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.

@@ -1,7 +1,8 @@
 """The front: takes every request of the web server's native interface, on a thread of the web server.
 
 A request whose body is short waits for it without a thread; then the WSGI application answers it on the thread that
-brought the body. A request that asks to become a WebSocket passes the same application, which says whether it may.
+brought the body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same
+application, which says whether it may.
 Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; PEP 3333; RFC 6455.
 """
 
@@ -17,12 +18,14 @@ from typing import Any
 from patchbay.settings import Settings
 from patchbay.wire.front.answers import StartedAnswer, send_answer
 from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.requests import (
     ARRIVED_SINCE,
     COLLECTED_BYTES,
     WAITING,
     ArrivingBody,
     Future,
+    Headers,
     HttpProtocol,
     Scope,
     environ_of,
@@ -38,10 +41,11 @@ WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class Front:
-    """Answers the requests of one worker by the WSGI application `app`."""
+    """Answers the requests of one worker by the WSGI application `app`, on `threads`."""
 
-    def __init__(self, app: WsgiApp, settings: Settings) -> None:
+    def __init__(self, app: WsgiApp, settings: Settings, threads: RequestThreads) -> None:
         self._app = app
+        self._run = threads.run
         self._loop = EventLoop()
         self._streams = WaitingStreams(self._loop)
         self.websockets = WebSockets(settings, self._loop)
@@ -53,7 +57,7 @@ class Front:
             if scope.proto == "http":
                 self._take(scope, watcher.proto)
             else:
-                self._upgrade(scope, watcher.proto)
+                self._run(partial(self._upgrade, scope, watcher.proto))
         except Exception:
             log.exception("a request could not be taken")
 
@@ -69,25 +73,27 @@ class Front:
         headers = scope.headers
         announced = headers.get("content-length")
         if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":
-            self._answer(scope, protocol, io.BytesIO())
+            self._run(partial(self._answer, scope, headers, protocol, io.BytesIO()))
         elif announced is not None and announced.isdigit() and int(announced) <= COLLECTED_BYTES:
             begun = time.monotonic()
-            protocol().add_done_callback(partial(self._collected, scope, protocol, begun), None)
+            protocol().add_done_callback(partial(self._collected, scope, headers, protocol, begun), None)
         else:
-            self._answer(scope, protocol, io.BufferedReader(ArrivingBody(protocol)))
+            self._run(partial(self._answer, scope, headers, protocol, io.BufferedReader(ArrivingBody(protocol))))
 
-    def _collected(self, scope: Scope, protocol: HttpProtocol, begun: float, body: Future) -> None:
+    def _collected(self, scope: Scope, headers: Headers, protocol: HttpProtocol, begun: float, body: Future) -> None:
         """On a thread of the web server, when a short body is there, or will not come any more."""
         try:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
             data = b""
-        self._answer(scope, protocol, io.BytesIO(data), begun)
+        self._run(partial(self._answer, scope, headers, protocol, io.BytesIO(data), begun))
 
-    def _answer(self, scope: Scope, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None) -> None:
+    def _answer(
+        self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
+    ) -> None:
         start = StartedAnswer()
         try:
-            environ = environ_of(scope, body)
+            environ = environ_of(scope, headers, body)
             if begun is not None:
                 environ[ARRIVED_SINCE] = begun
             environ[WAITING] = self._streams
@@ -104,7 +110,7 @@ class Front:
 
     def _upgrade(self, scope: Scope, end: Any) -> None:
         """Have the application check a request that asks to become a WebSocket, and do what it says."""
-        environ, start = environ_of(scope, io.BytesIO()), StartedAnswer()
+        environ, start = environ_of(scope, scope.headers, io.BytesIO()), StartedAnswer()
         upgrade = Upgrade()
         environ[UPGRADE] = upgrade
         try:

@@ -38,13 +38,14 @@ _CONSTANT: Mapping[str, Any] = {
 class Headers(Protocol):
     """The headers of a request: lower-case names."""
 
+    def __len__(self) -> int: ...
     def get(self, key: str, default: Any = None) -> Any: ...
     def keys(self) -> list[str]: ...
     def items(self) -> list[tuple[str, str]]: ...
 
 
 class Scope(Protocol):
-    """The head of a request. `client` and `server` are `address:port`."""
+    """The head of a request. `client` and `server` are `address:port`. Each read of `headers` copies them."""
 
     proto: str
     http_version: str
@@ -84,8 +85,8 @@ class HttpProtocol(Protocol):
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream: ...
 
 
-def environ_of(scope: Scope, body: io.IOBase) -> dict[str, Any]:
-    """The WSGI environ of a request."""
+def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any]:
+    """The WSGI environ of a request. `headers` are those of its scope."""
     server, port = address(scope.server)
     path, query = scope.path, scope.query_string
     environ = {
@@ -100,15 +101,16 @@ def environ_of(scope: Scope, body: io.IOBase) -> dict[str, Any]:
         "wsgi.url_scheme": scope.scheme,
         "wsgi.input": body,
     }
-    headers = scope.headers
+    plain = len(environ)
     for header, value in headers.items():
         name = variable(header)
         if name in environ:
             value = f"{environ[name]}{';' if name == 'HTTP_COOKIE' else ','}{value}"
         environ[name] = value
-    for header in headers.keys():  # noqa: SIM118
+    if len(environ) - plain < len(headers):
         # A value that is not ASCII is left out by the web server; what checks headers has to see that one was sent.
-        environ.setdefault(variable(header), "")
+        for header in headers.keys():  # noqa: SIM118
+            environ.setdefault(variable(header), "")
     if "HTTP_HOST" not in environ:
         environ["HTTP_HOST"] = scope.authority or ""
     return environ

@@ -20,7 +20,9 @@ import pytest
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.async_connection import AsyncConnection
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.direct_http import DirectHttp
+from patchbay.client.connection.direct_http import MAX_KEPT_HEADS, DirectHttp, HttpTarget
+from patchbay.client.connection.event_loop import get_shared_loop
+from patchbay.client.connection.requests import RequestRun
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.events import Progress
 from tests.checkout import ROOT
@@ -292,3 +294,29 @@ def test_a_server_that_sets_cookies_gets_them_back() -> None:
     with bad(echo, first) as server, opened(server.url) as connection:
         connection.call_tool("x")
     assert cookies == ["node=3"]
+
+
+def test_the_head_of_a_request_is_made_once_and_never_kept_with_arguments_of_a_call() -> None:
+    """Issue 14, item 4: a mounted call costs less."""
+
+    def stamp(data: Json, options: Any) -> None:
+        options["headers"] = {"Mcp-Name": data["params"]["name"], **data["params"].get("headers", {})}
+
+    direct = DirectHttp(HttpTarget("127.0.0.1", 1, "127.0.0.1:1", b"/mcp"), {"authorization": "mine"}, stamp, None, 9)
+    run = RequestRun(get_shared_loop(), "tools/call", 1.0)
+    first, same, other, secret, again = (
+        direct._build_request("id", run, "tools/call", params)[0]
+        for params in (
+            {"name": "a"},
+            {"name": "a"},
+            {"name": "b"},
+            {"name": "a", "headers": {"Mcp-Param-Key": "mine"}},
+            {"name": "a", "headers": {"Mcp-Param-Key": "mine"}},
+        )
+    )
+    assert first is same and dict(first.headers)[b"mcp-name"] == b"a"
+    assert dict(other.headers)[b"mcp-name"] == b"b"
+    assert secret is not again and dict(again.headers)[b"mcp-param-key"] == b"mine"
+    for number in range(3 * MAX_KEPT_HEADS):
+        direct._build_request("id", run, "tools/call", {"name": f"t{number}"})
+    assert len(direct._heads) <= MAX_KEPT_HEADS

@@ -320,3 +320,10 @@ def test_a_rename_into_another_style_is_recognised_when_the_schemas_agree(before
     assert [one.sentence for one in found if one.path == "/name"] == [renamed]
     other = tool({"b": S}, ["b"]) | {"name": after}
     assert f"Tool '{before}': Removed" in [one.sentence for one in detect_schema_changes([old], [other])]
+
+
+def test_a_schema_with_thousands_of_renamed_properties_is_compared_without_a_search_for_renames() -> None:
+    """The search grows with the square of the properties; a hostile server would keep a page busy for minutes."""
+    old, new = ({"type": "object", "properties": {f"{word}{n}": {} for n in range(5_000)}} for word in "ab")
+    found = detect_schema_changes([{"name": "t", "inputSchema": old}], [{"name": "t", "inputSchema": new}])
+    assert found and not [change for change in found if "renamed" in change.sentence]
