@@ -93,7 +93,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
-            activity=Activity(store, settings, audit=_audit(store, settings, rooms.signer, access)),
+            activity=Activity(store, settings, audit=_audit(store, settings, rooms.signer, catalogue)),
             hosts=hosts,
             rooms=rooms,
             access=access,
@@ -101,11 +101,11 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     )
 
 
-def _audit(store: Store, settings: Settings, signer: Signer, access: AccessControl) -> AuditedCalls | None:
+def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:
     """Return the audit chain for the writer of records; None where the settings switch it off."""
     if not settings.is_audited:
         return None
-    return AuditedCalls(AuditChain(store.journal, signer), access.rights, settings.audit_days * 24 * 3600)
+    return AuditedCalls(AuditChain(store.journal, signer), lambda: catalogue.grants, settings.audit_days * 24 * 3600)
 
 
 def _open_store(settings: Settings) -> Store:

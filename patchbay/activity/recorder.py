@@ -132,7 +132,7 @@ class Activity:
         if self._looks and len(self._queue) < AHEAD:
             run.arguments = packed(arguments or NOTHING)
         if self.audit is not None:
-            run.rights, run.agent = self.audit.rights(wire.sender), wire.sender.agent
+            run.sender, run.grants = wire.sender, self.audit.grants()
             if run.arguments is None and self._looks:
                 run.arguments_digest = whole_digest(arguments or NOTHING)
         if meta or self.tracing.active(run.begun):
@@ -261,17 +261,18 @@ class Activity:
     def _write_batch(self) -> None:
         """Append at most one batch of counted calls to the journal; the caller holds the writing lock."""
         runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
-        entry = None
+        entry: int | None = None
+        rows: list[list[Any]] = []
         try:
-            entry = self._write_records(runs) if self._keep else None
+            rows = [row_of(run, self._contents) for run in runs] if self._keep else []
+            entry = self._write_records(rows) if rows else None
         finally:
-            self._write_audit(runs, entry)
+            self._write_audit(runs, entry, rows)
 
-    def _write_records(self, runs: list[CallRecording]) -> int | None:
+    def _write_records(self, rows: list[list[Any]]) -> int | None:
         """Append the records of calls to the journal; return the seq of their entry, None after a failure."""
         entry = None
         try:
-            rows = [row_of(run, self._contents) for run in runs]
             entry = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
             self._written[entry] = summarize_rows(rows)
             if len(self._written) > MAX_KNOWN_ENTRIES:
@@ -281,17 +282,19 @@ class Activity:
                 self._store.journal.trim(ACTIVITY, self._most)
                 self._store.journal.trim(ACTIVITY_INDEX, self._most // INDEX_SHARE)
             self._store.bus.publish(ACTIVITY)
-            self._summarize(len(runs))
+            self._summarize(len(rows))
         except PatchbayError as problem:
-            self.failed += len(runs)
-            log.warning("the records of %d calls could not be written: %s", len(runs), problem.message)
+            self.failed += len(rows)
+            log.warning("the records of %d calls could not be written: %s", len(rows), problem.message)
         return entry
 
-    def _write_audit(self, runs: list[CallRecording], entry: int | None) -> None:
-        """Append the rows of calls to the audit chain; `entry` is the seq of the entry with their records."""
+    def _write_audit(self, runs: list[CallRecording], entry: int | None, rows: list[list[Any]]) -> None:
+        """Append the rows of calls to the audit chain; `entry` is the seq of the entry with their records
+        `rows`.
+        """
         if self.audit is not None:
             try:
-                self.audit.append(runs, self._contents, entry)
+                self.audit.append(runs, self._contents, entry, rows)
             except PatchbayError as problem:
                 log.warning("the audit rows of %d calls could not be written: %s", len(runs), problem.message)
 

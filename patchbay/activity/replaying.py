@@ -15,7 +15,7 @@ from patchbay.access.audit.rows import Row
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.activity.records import Record
 from patchbay.activity.retention import packed, whole_digest
-from patchbay.cid import cid_of, cid_of_digest
+from patchbay.cid import canonical, cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Failure, Request, Result
 from patchbay.protocol.admission import CAPABILITIES, VERSION
@@ -93,7 +93,8 @@ def _params(record: Record, revision: str) -> dict[str, Any]:
 def _is_of(record: Record, row: Row) -> bool:
     """Whether a record is that of an audit row."""
     ours = (record.method, record.server, record.version, record.arguments_cid, record.answer_cid)
-    return ours == (row["method"], row["server"], row["version"], row["arguments"], row["result"])
+    contents = (None if row[name] is None else canonical(row[name]) for name in ("arguments", "result"))
+    return ours == (row["method"], row["server"], row["version"], *contents)
 
 
 def _cid(answer: Mapping[str, Any]) -> str:

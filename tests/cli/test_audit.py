@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from patchbay.access.audit.verification import verify
+from patchbay.cid import canonical
 from patchbay.cli.commands.patchbay import main
 from tests.access.team import team_hub
 
@@ -88,8 +89,8 @@ def test_recorded_calls_are_repeated_and_compared(folder: Path, tmp_path: Path) 
     done = run("replay", str(calls[0]["seq"]), calls[1]["record"], *data(folder))
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
-        f"{calls[0]['seq']}  notes search  equal  {calls[0]['result']}",
-        f"{calls[1]['record']}  notes search  equal  {calls[1]['result']}",
+        f"{calls[0]['seq']}  notes search  equal  {canonical(calls[0]['result'])}",
+        f"{calls[1]['record']}  notes search  equal  {canonical(calls[1]['result'])}",
         "2 of 2 results are equal",
     ]
     done = run("replay", "1", *data(folder))

@@ -6,23 +6,35 @@ links its batch to the tip that it knows and appends it on the condition that th
 another one that may end, a batch is in the chain as a whole or not at all, and a killed worker breaks no link. A worker
 appends about two batches each second, so conflicts are rare and cost one more hash for each row of the batch.
 
-An entry of the journal topic `audit` holds consecutive lines, compressed. A signed head is alone in its entry, so that
-old rows can be deleted exactly up to a head.
+An entry of the journal topic `audit` holds consecutive rows: templates, and the values of each row. A signed head is
+alone in its entry, so that old rows can be deleted exactly up to a head.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain as joined
 
 import orjson
 
-from patchbay.access.audit.rows import DROPPED, HEAD_MARK, PRUNED, Row, Tip, advance, link_rows, make_head
-from patchbay.cid import USUAL, is_cid
+from patchbay.access.audit.rows import (
+    CID_PREFIX,
+    DROPPED,
+    HEAD_MARK,
+    PRUNED,
+    Draft,
+    Row,
+    Tip,
+    advance,
+    decode_lines,
+    link_rows,
+    make_head,
+)
+from patchbay.cid import USUAL, cid_of_digest, is_cid
 from patchbay.errors import StaleUpdate
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Journal, JournalEntry
@@ -39,6 +51,9 @@ MAX_ATTEMPTS = 1000
 
 ENTRIES_PER_READ = 50
 
+_CONTENTS = re.compile(rf'"(?:arguments|result)":"{CID_PREFIX}([0-9a-f]{{64}})"')
+"""The digests of arguments and results in a line."""
+
 Entry = tuple[str, bytes, float | None]
 
 
@@ -51,7 +66,7 @@ class AuditChain:
         self._lock = threading.Lock()
         self._tip: Tip | None = None
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[Row | Draft]) -> None:
         """Append rows without `seq` and `prev`, and a signed head when one is due, in one transaction.
 
         Raises ContentError of a failing store, and StaleUpdate after MAX_ATTEMPTS.
@@ -77,7 +92,7 @@ class AuditChain:
         self.append([{"at": _now(), "first": found[1]["seq"], "kind": PRUNED, "rows": rows}])
         return int(rows)
 
-    def _append(self, rows: Sequence[Row], sign: bool) -> None:
+    def _append(self, rows: Sequence[Row | Draft], sign: bool) -> None:
         with self._lock:
             for _ in range(MAX_ATTEMPTS):
                 tip = self._tip = self._catch_up(self._tip or Tip())
@@ -94,19 +109,19 @@ class AuditChain:
                 return
         raise StaleUpdate(f"other writers of the audit chain were first {MAX_ATTEMPTS} times")
 
-    def _linked(self, tip: Tip, rows: Sequence[Row], sign: bool) -> tuple[list[Entry], Tip]:
+    def _linked(self, tip: Tip, rows: Sequence[Row | Draft], sign: bool) -> tuple[list[Entry], Tip]:
         """Return the entries that follow `tip`: the rows, and a head where the chain begins and where one is due."""
         now, entries = _now(), list[Entry]()
         if tip.seq == 0:
-            line, tip = make_head(self._signer, tip, now)
-            entries.append((AUDIT, encode_lines([line]), None))
+            data, tip = make_head(self._signer, tip, now)
+            entries.append((AUDIT, data, None))
         if rows:
-            lines, tip = link_rows(tip, rows)
-            entries.append((AUDIT, encode_lines(lines), None))
+            data, tip = link_rows(tip, rows)
+            entries.append((AUDIT, data, None))
         is_due = tip.unsigned >= HEAD_ROWS or now - tip.head_at >= HEAD_SECONDS * 1000
         if tip.unsigned and (sign or is_due):
-            line, tip = make_head(self._signer, tip, now)
-            entries.append((AUDIT, encode_lines([line]), None))
+            data, tip = make_head(self._signer, tip, now)
+            entries.append((AUDIT, data, None))
         return entries, tip
 
     def _catch_up(self, tip: Tip) -> Tip:
@@ -180,9 +195,12 @@ def find_row(journal: Journal, seq: int) -> Row | None:
 def reached_cids(journal: Journal) -> set[str]:
     """Return every CID that a row has: a collection of blobs keeps these contents while the chain has the row."""
     found: set[str] = set()
+    digests: set[str] = set()
     for line in read_lines(journal):
-        found.update(USUAL.findall(line.decode()))
-    return set(filter(is_cid, found))
+        text = line.decode()
+        found.update(USUAL.findall(text))
+        digests.update(_CONTENTS.findall(text))
+    return {*filter(is_cid, found), *(cid_of_digest(bytes.fromhex(digest)) for digest in digests)}
 
 
 def dropped_row(count: int, reason: str) -> Row:
@@ -190,14 +208,9 @@ def dropped_row(count: int, reason: str) -> Row:
     return {"at": _now(), "count": count, "kind": DROPPED, "reason": reason}
 
 
-def encode_lines(lines: Sequence[bytes]) -> bytes:
-    """Return lines as the data of one entry."""
-    return zlib.compress(b"\n".join(lines), 1)
-
-
 def lines_of(entry: JournalEntry) -> list[bytes]:
     """Return the lines of one entry, oldest first."""
-    return zlib.decompress(entry.data).split(b"\n")
+    return decode_lines(entry.data)
 
 
 def _entries_backwards(journal: Journal) -> Iterator[JournalEntry]:

@@ -8,7 +8,8 @@ the line before it, without the line feed; null in the first row), `at` (Unix ti
     pruned   rows that were deleted: all below the row `first`, which is a signed head
     head     a signed head: `key` is the hub's Ed25519 public key (base64), `sig` the signature of the row without `sig`
 
-The first row of a chain is a head, and so is the first row of each export.
+The first row of a chain is a head, and so is the first row of each export. The CIDs in `prev`, `arguments` and `result`
+are in base16, where the last 64 digits are what `openssl dgst -sha256` prints.
 Sources: RFC 8785 (canonical JSON); RFC 8032 (Ed25519); https://github.com/multiformats/cid.
 """
 
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple, cast
 
 import orjson
 
-from patchbay.cid import cid_of
 from patchbay.rooms.record.canonical import Signer, canonical_bytes, is_signed
 
 Row = dict[str, Any]
@@ -35,9 +36,31 @@ HEAD_MARK = b'"kind":"head"'
 """Bytes that only the line of a head has: within a text of another row, the quotes are escaped."""
 
 
+CID_PREFIX = "f01551220"
+"""The beginning of a CID in base16: version 1, raw, sha2-256, 32 bytes. The digest follows, as openssl prints it."""
+
+_HOLES = ("arguments", "at", "prev", "record", "result", "seq", "us")
+"""The fields of a call that change from call to call, in the order of canonical JSON."""
+
+
+class Draft(NamedTuple):
+    """A row of a call without `seq` and `prev`: its template, and the fields that differ. The texts are JSON."""
+
+    template: str
+    arguments: str
+    at: int
+    record: str
+    result: str
+    us: int
+
+
+Stored = tuple[Any, ...]
+"""A row in the store: the number of its template in the entry, and the values for the template."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The end of a chain: `seq` and `cid` of its last row (0 and None for an empty chain).
+    """The end of a chain: `seq` and `digest` (SHA-256, hexadecimal) of its last row; 0 and empty for an empty chain.
 
     `entry` is the seq of the journal entry with that row, `unsigned` the number of rows since the last head, and
     `head_at` the Unix time of that head in milliseconds.
@@ -45,30 +68,75 @@ class Tip:
 
     entry: int = 0
     seq: int = 0
-    cid: str | None = None
+    digest: str = ""
     unsigned: int = 0
     head_at: int = 0
 
+    @property
+    def cid(self) -> str | None:
+        """The CID of the last row; None for an empty chain."""
+        return CID_PREFIX + self.digest if self.digest else None
 
-def link_rows(tip: Tip, rows: Iterable[Row]) -> tuple[list[bytes], Tip]:
-    """Return rows as the lines that follow `tip`, and the new tip. Sets `seq` and `prev` of each row."""
-    lines: list[bytes] = []
-    seq, cid, unsigned = tip.seq, tip.cid, tip.unsigned
+
+def line_cid(line: bytes) -> str:
+    """Return the CID of a line without its line feed, in base16."""
+    return CID_PREFIX + sha256(line).hexdigest()
+
+
+def make_template(row: Mapping[str, Any]) -> str:
+    """Return the template of the rows of similar calls: canonical JSON with a hole for each field that differs."""
+    whole = dict(row) | dict.fromkeys(_HOLES, 0)
+    text = row_bytes(whole).decode().replace("%", "%%")
+    for name in _HOLES:
+        hole = f'"{CID_PREFIX}%s"' if name == "prev" else "%s"
+        text = text.replace(f'"{name}":0', f'"{name}":{hole}', 1)
+    return text
+
+
+def link_rows(tip: Tip, rows: Iterable[Row | Draft]) -> tuple[bytes, Tip]:
+    """Return rows that follow `tip` as the data of one entry of the journal, and the new tip.
+
+    This runs once for each call and takes some microseconds: it formats the line and hashes it.
+    """
+    seq, digest, unsigned = tip.seq, tip.digest, tip.unsigned
+    templates: dict[str, int] = {}
+    stored: list[Stored] = []
     for row in rows:
         seq, unsigned = seq + 1, unsigned + 1
-        row["seq"], row["prev"] = seq, cid
-        line = row_bytes(row)
-        cid = cid_of(line)
-        lines.append(line)
-    return lines, Tip(tip.entry, seq, cid, unsigned, tip.head_at)
+        template: str
+        values: Stored
+        if type(row) is Draft:
+            template, arguments, at, record, result, us = row
+            values = (arguments, at, digest, record, result, seq, us)
+            line = (template % values).encode()
+        else:
+            line = row_bytes({**cast(Row, row), "seq": seq, "prev": CID_PREFIX + digest})
+            template, values = "%s", (line.decode(),)
+        digest = sha256(line).hexdigest()
+        stored.append((templates.setdefault(template, len(templates)), *values))
+    return orjson.dumps([list(templates), stored]), Tip(tip.entry, seq, digest, unsigned, tip.head_at)
 
 
 def make_head(signer: Signer, tip: Tip, at: int) -> tuple[bytes, Tip]:
-    """Return the line of a signed head that follows `tip`, and the new tip. `at` is Unix time in milliseconds."""
+    """Return a signed head that follows `tip` as the data of one entry, and the new tip.
+
+    `at` is Unix time in milliseconds.
+    """
     row: Row = {"at": at, "format": FORMAT, "key": signer.public, "kind": HEAD, "prev": tip.cid, "seq": tip.seq + 1}
     row["sig"] = signer.sign(canonical_bytes(row))
     line = row_bytes(row)
-    return line, Tip(tip.entry, tip.seq + 1, cid_of(line), 0, at)
+    return encode_lines([line]), Tip(tip.entry, tip.seq + 1, sha256(line).hexdigest(), 0, at)
+
+
+def encode_lines(lines: Iterable[bytes]) -> bytes:
+    """Return whole lines as the data of one entry."""
+    return orjson.dumps([["%s"], [(0, line.decode()) for line in lines]])
+
+
+def decode_lines(data: bytes) -> list[bytes]:
+    """Return the lines in the data of one entry, oldest first."""
+    templates, stored = orjson.loads(data)
+    return [(templates[number] % tuple(values)).encode() for number, *values in stored]
 
 
 def is_head_signed(row: Mapping[str, Any]) -> bool:
@@ -88,7 +156,7 @@ def row_bytes(row: Row) -> bytes:
 
 def advance(tip: Tip, lines: Iterable[bytes]) -> Tip:
     """Return the tip after lines that another writer appended. Checks no link."""
-    seq, cid, unsigned, head_at = tip.seq, tip.cid, tip.unsigned, tip.head_at
+    seq, digest, unsigned, head_at = tip.seq, tip.digest, tip.unsigned, tip.head_at
     last = b""
     for line in lines:
         unsigned += 1
@@ -96,5 +164,5 @@ def advance(tip: Tip, lines: Iterable[bytes]) -> Tip:
             unsigned, head_at = 0, orjson.loads(line)["at"]
         last = line
     if last:
-        seq, cid = orjson.loads(last)["seq"], cid_of(last)
-    return Tip(tip.entry, seq, cid, unsigned, head_at)
+        seq, digest = orjson.loads(last)["seq"], sha256(last).hexdigest()
+    return Tip(tip.entry, seq, digest, unsigned, head_at)

@@ -23,8 +23,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from patchbay.access.audit.rows import FORMAT, HEAD, KINDS, Row, is_head_signed, row_bytes
-from patchbay.cid import cid_of
+from patchbay.access.audit.rows import FORMAT, HEAD, KINDS, Row, is_head_signed, line_cid, row_bytes
 from patchbay.errors import InvalidParams
 from patchbay.rooms.record.canonical import decode_key
 
@@ -215,7 +214,7 @@ def _parsed(data: bytes) -> _Line:
     """Return a line. A line that is no row is marked as broken."""
     body = data[:-1]
     row = _row_in(body) if data.endswith(b"\n") and len(data) <= MAX_ROW_BYTES else None
-    return _Line(data, row or {}, cid_of(body), row is None)
+    return _Line(data, row or {}, line_cid(body), row is None)
 
 
 def _first_seq(line: _Line, second: _Line | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from base64 import b32encode, b64decode
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,5 +83,5 @@ def is_openssl_signature(folder: Path, head: bytes) -> bool:
 
 
 def cid_of_digest(digest: bytes) -> str:
-    """The CID of a SHA-256 digest: version 1, raw, sha2-256, 32 bytes, in base32."""
-    return "b" + b32encode(b"\x01\x55\x12\x20" + digest).decode().lower().rstrip("=")
+    """The CID of a SHA-256 digest: base16, version 1, raw, sha2-256, 32 bytes."""
+    return "f01551220" + digest.hex()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from multiformats import CID as CID_PARSER
 
 from patchbay.access.audit import chain as chains
 from patchbay.access.audit.chain import (
@@ -23,7 +24,6 @@ from patchbay.access.audit.chain import (
 )
 from patchbay.access.audit.verification import verify
 from patchbay.catalogue.contents.collection import Collector
-from patchbay.cid import cid_of
 from patchbay.errors import ContentError
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
@@ -202,19 +202,20 @@ def test_a_collection_keeps_what_a_row_of_the_chain_names_until_the_row_is_delet
     definition = store.blobs.put(b"a definition with " + part.encode())
     lost = store.blobs.put(b"lost")
     chain = AuditChain(store.journal, signer())
-    chain.append([call(1, definition=definition, name="bafkrei" + "z" * 52)])
+    result = store.blobs.put(b"a result")
+    chain.append([call(1, result=canonical_hex(result), definition=definition, name="bafkrei" + "z" * 52)])
     chain.sign()
     clock.now += 10 * 24 * 3600
     collector = Collector(store, 3600.0, lambda: reached_cids(store.journal))
-    assert reached_cids(store.journal) == {definition, CID, cid_of(exported(store.journal)[0][:-1]), *prevs(store)}
-    assert collector.collect().count == 1 and store.blobs.missing([definition, part, lost]) == [lost]
+    assert reached_cids(store.journal) == {definition, CID, result}
+    assert collector.collect().count == 1 and store.blobs.missing([definition, part, result, lost]) == [lost]
     chain.append([call(2)])
     chain.sign()
     clock.now += 60
     assert chain.prune(clock.now) > 0
-    assert collector.collect().count == 2 and store.blobs.missing([definition, part]) == [definition, part]
+    assert collector.collect().count == 3 and len(store.blobs.missing([definition, part, result])) == 3
 
 
-def prevs(store: MemoryStore) -> set[str]:
-    """The CIDs of rows, which rows name too."""
-    return {cid_of(line[:-1]) for line in exported(store.journal)[:-1]}
+def canonical_hex(cid: str) -> str:
+    """A CID in base16, as the rows of calls have those of arguments and results."""
+    return str(CID_PARSER.decode(cid).set(base="base16"))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.access.audit.chain import encode_lines, lines_of
+from patchbay.access.audit.chain import lines_of
+from patchbay.access.audit.rows import encode_lines
 from patchbay.topics import AUDIT
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
