@@ -121,7 +121,7 @@ class Drafts:
                 self._templates[key] = known
         template, own, _ = known
         arguments, result = (record[-4], record[-2]) if record is not None else (None, None)
-        return Draft(
+        return (
             template,
             _contents(arguments, run.arguments, run.arguments_digest, own),
             int(run.at * 1000),

@@ -72,7 +72,8 @@ def replay(dispatcher: Dispatcher, record: Record) -> Replayed:
     headers = {"mcp-protocol-version": revision} if revision in LEGACY else None
     wire = TransportInfo(endpoint, headers, LOCAL_OPERATOR, way=WAY, operator=True)
     request = Request(1, record.method, _params(record, revision))
-    last = (list(dispatcher.exchange(wire)(request)) or [None])[-1]
+    answers = list(dispatcher.exchange(wire)(request))
+    last = answers[-1] if answers else None
     if isinstance(last, Failure):
         return Replayed(record, record.answer_cid, _cid(last.error))
     if not isinstance(last, Result) or not isinstance(last.result, Mapping):

@@ -46,6 +46,11 @@ HEAD_ROWS = 1000
 HEAD_SECONDS = 60.0
 """The head is signed with the first batch after this time."""
 
+ROW_SECONDS = 100 * 365 * 24 * 3600.0
+"""Lifetime of rows in the journal. An entry with a lifetime does not wait for the disk; a signed head does, and with it
+all rows before it. After a power cut the chain is shorter and intact.
+"""
+
 MAX_ATTEMPTS = 1000
 """How often one batch is linked again because other workers were first."""
 
@@ -117,7 +122,7 @@ class AuditChain:
             entries.append((AUDIT, data, None))
         if rows:
             data, tip = link_rows(tip, rows)
-            entries.append((AUDIT, data, None))
+            entries.append((AUDIT, data, ROW_SECONDS))
         is_due = tip.unsigned >= HEAD_ROWS or now - tip.head_at >= HEAD_SECONDS * 1000
         if tip.unsigned and (sign or is_due):
             data, tip = make_head(self._signer, tip, now)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import orjson
 
@@ -43,16 +43,10 @@ _HOLES = ("arguments", "at", "prev", "record", "result", "seq", "us")
 """The fields of a call that change from call to call, in the order of canonical JSON."""
 
 
-class Draft(NamedTuple):
-    """A row of a call without `seq` and `prev`: its template, and the fields that differ. The texts are JSON."""
-
-    template: str
-    arguments: str
-    at: int
-    record: str
-    result: str
-    us: int
-
+Draft = tuple[str, str, int, str, str, int]
+"""A row of a call without `seq` and `prev`: its template, and the fields that differ: `arguments` (JSON), `at`, `record`
+(JSON), `result` (JSON), `us`.
+"""
 
 Stored = tuple[Any, ...]
 """A row in the store: the number of its template in the entry, and the values for the template."""
@@ -105,12 +99,12 @@ def link_rows(tip: Tip, rows: Iterable[Row | Draft]) -> tuple[bytes, Tip]:
         seq, unsigned = seq + 1, unsigned + 1
         template: str
         values: Stored
-        if type(row) is Draft:
+        if isinstance(row, tuple):
             template, arguments, at, record, result, us = row
             values = (arguments, at, digest, record, result, seq, us)
             line = (template % values).encode()
         else:
-            line = row_bytes({**cast(Row, row), "seq": seq, "prev": CID_PREFIX + digest})
+            line = row_bytes({**row, "seq": seq, "prev": CID_PREFIX + digest})
             template, values = "%s", (line.decode(),)
         digest = sha256(line).hexdigest()
         stored.append((templates.setdefault(template, len(templates)), *values))

@@ -42,7 +42,10 @@ def audit_command() -> None:
     """The audit chain: one row for each call, linked by hashes and signed. docs/audit.md describes it."""
 
 
-@audit_command.command("export")
+@audit_command.command(
+    "export",
+    epilog=exit_codes.with_examples("patchbay audit export > chain.ndjson", "patchbay audit export --since 7d"),
+)
 @click.option("--since", metavar="WHEN", help="Begin at the last signed head before this: 7d, 12h, or 2027-01-31.")
 @with_settings
 @click.pass_context
@@ -62,7 +65,7 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
             write_note(f"rows {begins['seq']} to {ends['seq']}; the first one is a signed head of {at}")
 
 
-@audit_command.command("verify")
+@audit_command.command("verify", epilog=exit_codes.with_examples("patchbay audit verify chain.ndjson"))
 @click.argument("file", type=click.File("rb"))
 @click.option("--key", metavar="KEY", help="The hub's public key, base64 or a PEM file: then no other hub wrote it.")
 @click.option("--tip", metavar="CID", help="The CID of the last row: then no rows are cut off at the end.")
@@ -83,7 +86,7 @@ def verify_command(file: BinaryIO, key: str | None, tip: str | None) -> None:
     click.echo(f"tip {found.tip}")
 
 
-@audit_command.command("prune")
+@audit_command.command("prune", epilog=exit_codes.with_examples("patchbay audit prune --before 365d"))
 @click.option("--before", required=True, metavar="WHEN", help="Delete rows older than this: 365d, or 2027-01-31.")
 @with_settings
 @click.pass_context

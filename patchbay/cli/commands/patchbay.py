@@ -53,11 +53,11 @@ HUB = {
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",
-        "The audit chain: export it, verify an exported file, delete old rows.",
+        "The audit chain: one row for each call, linked by hashes and signed. docs/audit.md describes it.",
     ),
     "replay": LateCommand(
         "patchbay.cli.commands.replay:replay_command",
-        "Make the call of each RECORD again and compare the results.",
+        "Make the call of each RECORD again and compare the CIDs of both results.",
     ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from base64 import b64decode, encodebytes
 from bisect import bisect_right
 from hashlib import sha256
@@ -31,6 +33,7 @@ from tests.access.audit.chains import (
     openssl_digests,
     signer,
 )
+from tests.checkout import ROOT
 
 MANY = 100_000
 FLIPS = 1000
@@ -137,6 +140,25 @@ def test_a_running_chain_may_end_with_unsigned_rows() -> None:
     assert verify(found).wrong == 4
     verdict = verify(found, is_running=True)
     assert verdict.ok and verdict.unsigned == 2
+
+
+def test_the_script_of_the_documentation_verifies_a_chain_and_finds_a_changed_row(
+    lines: list[bytes], tmp_path: Path
+) -> None:
+    """Issue 16: a short independent script can verify."""
+    page = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0]
+    file = tmp_path / "chain.ndjson"
+
+    def run(data: bytes) -> int:
+        file.write_bytes(data)
+        command = [sys.executable, "-c", script, str(file)]
+        return subprocess.run(command, cwd=tmp_path, check=False, capture_output=True).returncode
+
+    data = b"".join(lines[:60])
+    assert run(data) == 0
+    assert run(data.replace(b'"tool5"', b'"tool6"', 1)) == 1
+    assert run(data.replace(b'"sig":"', b'"sig":"A', 1)) == 1
 
 
 @settings(deadline=None, max_examples=300)
