@@ -3,12 +3,16 @@
     python -m benchmarks.rooms fold [EVENTS]              default 100,000: three processes and an independent program
     python -m benchmarks.rooms flips [FLIPS]              default 1,000: flipped bytes that `verify` names
     python -m benchmarks.rooms append [EVENTS] [WRITERS]  default 10,000 events of 50 writers in two processes
+    python -m benchmarks.rooms open [EVENTS]              default 100,000: a cold log with and without its snapshot
+    python -m benchmarks.rooms crowd [PARTICIPANTS] [RATE] [SECONDS]
+                                                          default 1,000 participants, 100 events a second, 60 seconds
 
 Every part exits with 1 where anything differs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
@@ -18,9 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks import room_crowd
 from patchbay.rooms.record.canonical import Signer
+from patchbay.rooms.record.log import RoomLog
 from patchbay.rooms.record.verification import Verdict, verify
 from patchbay.stores import open_store
+from patchbay.topics import ROOM_LOGS, ROOM_SNAPSHOTS
 from tests.rooms.people import KEY, rooms_of
 from tests.rooms.random_rooms import RandomRoom
 
@@ -131,6 +138,35 @@ def append(events: int = 10_000, writers: int = 50) -> None:
         )
 
 
+def open_cold(events: int = 100_000) -> None:
+    """Open a long log as a process does that has just started."""
+    with TemporaryDirectory() as folder:
+        store, made = open_store("sqlite", Path(folder)), RandomRoom(1, Signer(KEY))
+        rows = [(f"{ROOM_LOGS}long", entry.data, None) for entry, _ in made.entries(events)]
+        for start in range(0, events, 1000):
+            store.journal.append_all(rows[start : start + 1000], {})
+        for what in ("without a snapshot", "with one"):
+            begun = time.perf_counter()
+            found = RoomLog(store, "long", Signer(KEY), 2**40, 300.0)
+            found.catch_up()
+            say(f"{events} entries opened {what} in {time.perf_counter() - begun:.2f} s")
+            check(found.fold.state_cid == made.fold.state_cid, "the log has another state")
+            begun = time.perf_counter()
+            found.keep_snapshot()
+            [row] = store.journal.tail(f"{ROOM_SNAPSHOTS}long", 1)
+            say(f"the snapshot has {len(row.data) / 2**20:.1f} MiB, kept in {time.perf_counter() - begun:.2f} s")
+        store.close()
+
+
+def crowd(participants: int = 1_000, rate: int = 100, seconds: int = 60) -> None:
+    """Everybody in one room receives everything in order, soon."""
+    report = asyncio.run(room_crowd.measure(participants, rate, seconds))
+    say(room_crowd.describe(report))
+    check(report.received == participants * report.events, "an event did not reach every participant")
+    check(report.wrong == 0, "a participant missed an event, or had another order")
+    check(report.p99 < 1000, f"the p99 of the delay is {report.p99:.0f} ms; expected less than 1000")
+
+
 def main(words: list[str]) -> None:
     """Run one part."""
     part, *numbers = words or ["fold"]
@@ -140,6 +176,7 @@ def main(words: list[str]) -> None:
         say(json.dumps({"state": verdict.state_cid, "head": verdict.head}))
     else:
         parts: dict[str, Callable[..., None]] = {"fold": fold, "flips": flips, "append": append}
+        parts |= {"open": open_cold, "crowd": crowd}
         parts[part](*map(int, numbers))
 
 

@@ -173,3 +173,6 @@ ROOM_LOGS = "room-log/"
 
 ROOM_CONTENTS = "room-content/"
 """The contents of one envelope in the log of a room, by room and id of the envelope."""
+
+ROOM_SNAPSHOTS = "room-snapshots/"
+"""The newest snapshot of the folded log of a room, by room."""

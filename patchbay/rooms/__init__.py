@@ -8,7 +8,7 @@ How a way in (WebSocket, HTTP, MCP, command line) uses it:
 A connection (WebSocket, SSE):
 
     session = room.join(principal, hello_payload, after=None)   # BadFrame: close with 1011; RoomRefused: 403
-    session.is_attached = True                     # a connection stands behind it; without, it ends when it is idle
+    session.attach(replaced)                       # a connection reads it; without one, it ends when it is idle
     for envelope in session.greeting: ...          # privacy.accepted, room.policy, presence.join, tool.advertise*
     receipt = session.receive(envelope)            # BadFrame: close with 1011; refusals are answered as envelopes
     for delivery in session.events(): ...          # waits; None is 15 s of silence: send a comment or a ping
@@ -19,6 +19,9 @@ any thread whenever there may be something to take; `take` never waits and retur
 A `Delivery` has `envelope`, `data` (the envelope as JSON), `frame` (as a WebSocket frame) and `seq`, its place in the
 log, None for what is live only: the id of an SSE event, and what `Last-Event-ID` gives back as `after`.
 `parse_frame(text, bounds.envelope)` reads a WebSocket frame; `pong_bytes(ts)` answers a ping.
+
+A connection that was lost: `room.rejoin(principal, session_id, hello_payload, after)` in place of `join`, and
+`session.detach(replaced)` in place of `leave` where it may come back.
 
 A way in that keeps no connection (`POST`): `room.resume(principal, session_id)` finds the session again, in whichever
 process it is; `receipt.seq`, `receipt.refusal` and `receipt.answers` say at once what came of an envelope.

@@ -30,6 +30,8 @@ class Bounds:
     replay: float = 300.0
     idle: float = 60.0
     rooms: int = 1000
+    unused: float = 600.0
+    """Seconds after which a process puts away a room without participants that it was not asked for."""
     changes: Changes = "tell"
 
     @classmethod

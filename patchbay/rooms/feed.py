@@ -47,9 +47,14 @@ class Delivery:
         """The envelope as a frame of the WebSocket."""
         return frame_bytes(self.data, self.seq)
 
-    @property
+    @cached_property
     def is_stream(self) -> bool:
         return bool(self.envelope["kind"] == "stream")
+
+    @cached_property
+    def is_for_all(self) -> bool:
+        """Whether every session of the room reads it: it is for no single one, and no stream."""
+        return self.to is None and not self.is_stream
 
 
 class Feed:

@@ -42,8 +42,29 @@ class Members:
         logged = self.room.append(make)
         start = logged.entry.seq if after is None else min(after, logged.entry.seq)
         made = self._attach(session, principal, start, rights)
-        made.greeting = _greeting(self.room, hello, logged)
+        made.greeting = _greeting(self.room, hello, logged, logged)
         return made
+
+    def rejoin(
+        self,
+        principal: str,
+        id: str,
+        found: Mapping[str, Any],
+        after: int | None,
+        rights: SessionRights = UNLIMITED,
+    ) -> RoomSession:
+        """Let a participant go on with its session, whose connection was lost; with a new one when it has ended.
+
+        `after` is for a new one; one that goes on reads from where `seek` says, after `attach`.
+        """
+        hello = read_hello(found)
+        try:
+            known = self.resume(principal, id, rights)
+        except RoomRefused:
+            return self.join(principal, found, after, rights)
+        joined = self.room.state_now["sessions"][known.id]["joined"]
+        known.greeting = _greeting(self.room, hello, self.room.log.entry(joined), self.room.log.entry(self.room.seq))
+        return known
 
     def resume(self, principal: str, id: str, rights: SessionRights = UNLIMITED) -> RoomSession:
         """Return the session of this id for its own principal. Raises RoomRefused."""
@@ -144,15 +165,18 @@ def _role(room: RoomCore, state: Json, member: str, principal: str, profile: str
     return next((str(role) for role in given if role is not None), usual)
 
 
-def _greeting(room: RoomCore, hello: Hello, logged: Logged) -> tuple[Json, ...]:
-    """`privacy.accepted`, `room.policy`, `presence.join`, and `tool.advertise` for each server that is there."""
-    now, state = logged.entry.at, room.state_now
-    joined = logged.entry.envelope["payload"]
-    accepted: Json = {"profile": joined["profile"], "wantsE2E": False, "negotiatedCaps": joined["caps"]}
-    accepted |= {"session": joined["session"], "member": joined["member"], "role": joined["role"]}
+def _greeting(room: RoomCore, hello: Hello, joined: Logged, newest: Logged) -> tuple[Json, ...]:
+    """`privacy.accepted`, `room.policy`, `presence.join`, and `tool.advertise` for each server that is there.
+
+    `joined` is the entry by which the session joined, `newest` the one that the room ends with for it.
+    """
+    now, state, presence = newest.entry.at, room.state_now, joined.entry.envelope["payload"]
+    accepted: Json = {"profile": presence["profile"], "wantsE2E": False}
+    accepted["negotiatedCaps"] = state["sessions"].get(presence["session"], presence)["caps"]
+    accepted |= {name: presence[name] for name in ("session", "member", "role")}
     accepted |= {name: value for name, value in (("agent", hello.agent), ("cache", hello.cache)) if value is not None}
     policy: Json = {"policy": state["policy"], "flags": state["flags"], "room": room.id, "name": room.name}
-    policy |= {"seq": logged.entry.seq, "head": logged.entry.cid, "key": state["key"]}
+    policy |= {"seq": newest.entry.seq, "head": newest.entry.cid, "key": state["key"]}
     adverts = [
         room.log.entry(record["advert"]).envelope["payload"]
         for record in state["servers"].values()
@@ -161,7 +185,7 @@ def _greeting(room: RoomCore, hello: Hello, logged: Logged) -> tuple[Json, ...]:
     return (
         hub_envelope(room.name, "privacy.accepted", accepted, now),
         hub_envelope(room.name, "room.policy", policy, now),
-        logged.envelope,
+        joined.envelope,
         *(hub_envelope(room.name, "tool.advertise", advert, now) for advert in adverts),
     )
 

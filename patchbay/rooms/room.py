@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from patchbay.activation import Events
+from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.folding.rights import Action, Decision, decide
@@ -16,9 +17,9 @@ from patchbay.rooms.receiving import Reception
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
-from patchbay.rooms.servers.announcements import AdvertisedTool, advertised_tools
+from patchbay.rooms.servers.announcements import Advertised, advertised
 from patchbay.rooms.servers.calls import Calls
-from patchbay.rooms.servers.client_calls import call_tool
+from patchbay.rooms.servers.client_calls import Wanted, call_server
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import keep_room_offer
@@ -30,8 +31,10 @@ TOGETHER = 32
 """Sessions that leave at the same time when the hub ends, so that the store takes their entries in one step."""
 
 TOOL_TYPES = frozenset(
-    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "mcp.announce", "presence.part", "room.policy"}
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "presence.part", "room.policy"}
 )
+"""Types that change what the room offers. An announcement does not: its advertisement follows, and takes the place of
+the former one."""
 
 
 class Room:
@@ -76,6 +79,21 @@ class Room:
         """
         return self._members.resume(principal, session_id, rights)
 
+    def rejoin(
+        self,
+        principal: str,
+        session_id: str,
+        hello: Mapping[str, Any],
+        after: int | None,
+        rights: SessionRights = UNLIMITED,
+    ) -> RoomSession:
+        """Answer the hello of a participant that comes back: its session goes on, or a new one begins where it ended.
+
+        `privacy.accepted` in the greeting says which session it is. One that goes on is to be attached, then to `seek`.
+        Raises what `join` raises.
+        """
+        return self._members.rejoin(principal, session_id, hello, after, rights)
+
     @property
     def sessions(self) -> dict[str, RoomSession]:
         """The sessions that are held in this process, by id."""
@@ -112,9 +130,9 @@ class Room:
         """The CID of the state."""
         return self.core.log.fold.state_cid
 
-    def tools(self) -> list[AdvertisedTool]:
+    def tools(self) -> list[Advertised]:
         """Return every tool that can be called, with the digest of its descriptor, by server and name."""
-        return advertised_tools(self.core)
+        return [one for one in advertised(self.core) if one.descriptor.kind == "tool"]
 
     def decide(self, who: str, action: Action, about: str = "", member: str = "") -> Decision:
         """Decide whether a session (or, for `hub`, an MCP client as `member`) may do something here."""
@@ -135,13 +153,16 @@ class Room:
 
     # what is done
 
-    def call(self, server_id: str, tool: str, arguments: Json, principal: str, ttl: float) -> Events:
+    def call(
+        self, server_id: str, name: str, arguments: Json, principal: str, ttl: float, method: str = TOOL
+    ) -> Events:
         """Call a tool for an MCP client that has not joined: the events of one activation, then its ending.
 
-        `ttl` in seconds. Closing the generator cancels the call. Waits say Pause, so that `activate` can notice a
-        deadline and a cancellation.
+        With `method` `resources/read` or `prompts/get`, read the resource whose URI is `name`, or get the prompt of
+        this name. `ttl` in seconds. Closing the generator cancels the call. Waits say Pause, so that `activate` can
+        notice a deadline and a cancellation.
         """
-        return call_tool(self._calls, server_id, tool, arguments, principal, ttl)
+        return call_server(self._calls, Wanted(server_id, name, arguments, method), principal, ttl)
 
     # the process around it
 
@@ -160,6 +181,12 @@ class Room:
         """End the sessions that are alive in no process."""
         for id in self.liveness.lost():
             self._members.leave(id, "the connection was lost")
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether the room has no participant in any process, and no open call."""
+        state = self.core.state_now
+        return not (state["sessions"] or state["calls"] or self._members.sessions)
 
     def close(self) -> None:
         """End what this process holds of the room; its sessions leave."""

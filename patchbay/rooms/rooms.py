@@ -32,7 +32,7 @@ from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROO
 log = logging.getLogger(__name__)
 
 LOBBY = "lobby"
-"""The room of a client that names none; it is made when it is first asked for."""
+"""The room of a client that names none; it is made with the first hello in it."""
 
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 10.0
@@ -59,6 +59,8 @@ class Rooms:
         self.bounds = bounds or Bounds()
         self._gateway = gateway or GatewayContext()
         self._open: dict[str, Room] = {}
+        self._asked: dict[str, float] = {}
+        """When each open room was last asked for (monotonic)."""
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -133,27 +135,39 @@ class Rooms:
         self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
 
-    def open(self, room: str, principal: str = "") -> Room:
-        """Return a room by its name or its id. The lobby is made when it is not there. Raises UnknownRoom."""
+    def open(self, room: str) -> Room:
+        """Return a room by its name or its id. Raises UnknownRoom."""
         id = self.store.names.get(ROOMS + room) if NAME.fullmatch(room) else None
         if id is None:
             id = room if room in {one.id for one in self.all()} else None
-        if id is None and room == LOBBY:
-            try:
-                return self.create(LOBBY, principal)
-            except RoomExists:
-                return self.open(LOBBY, principal)
         if id is None:
             raise UnknownRoom(f"there is no room {room!r:.80}")
         with self._lock:
             if id not in self._open:
                 self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
                 self._start()
+            self._asked[id] = time.monotonic()
             return self._open[id]
+
+    def open_to_join(self, room: str, principal: str) -> Room:
+        """Return a room for a hello, as `open` does. The lobby is made with the first hello in it."""
+        try:
+            return self.open(room)
+        except UnknownRoom:
+            if room != LOBBY:
+                raise
+        try:
+            return self.create(LOBBY, principal)
+        except RoomExists:
+            return self.open(LOBBY)
 
     def all(self) -> list[RoomSummary]:
         """Return every room, by name."""
         return [RoomSummary(name.removeprefix(ROOMS), id) for name, id in self.store.names.all(ROOMS).items()]
+
+    def count_open(self) -> int:
+        """Return how many rooms this process holds open."""
+        return len(self._open)
 
     def close(self) -> None:
         """End the sessions of this process, and what runs for its rooms."""
@@ -239,4 +253,17 @@ class Rooms:
         for room in rooms:
             self.store.bus.publish(f"{ROOM_ALIVE}{room.id}", orjson.dumps(room.liveness.beat()))
             room.end_lost_sessions()
+            room.core.log.keep_snapshot()
+        self._put_away()
         self._tick_all()
+
+    def _put_away(self) -> None:
+        """Close the rooms without participants that were not asked for in a while; the next `open` opens them again."""
+        before = time.monotonic() - self.bounds.unused
+        with self._lock:
+            found = [id for id, room in self._open.items() if self._asked[id] < before and room.is_unused]
+            rooms = [self._open.pop(id) for id in found]
+            for id in found:
+                del self._asked[id]
+        for room in rooms:
+            room.close()

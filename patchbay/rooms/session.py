@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -109,6 +110,9 @@ class RoomSession:
         self._index: int | None = None
         self._own: deque[Delivery] = deque()
         self._news = threading.Event()
+        self._is_woken = False
+        self._reading = threading.Lock()
+        self._replaced: Callable[[], None] | None = None
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     # sending
@@ -141,11 +145,32 @@ class RoomSession:
         whole = {**envelope, "room": room or self.room.name, "from": self.id}
         return envelope if "sig" in envelope else whole
 
+    # connections
+
+    def attach(self, replaced: Callable[[], None]) -> None:
+        """Let a connection read this session. `replaced` is called when another connection reads it in its place."""
+        before, self._replaced, self.is_attached = self._replaced, replaced, True
+        if before is not None:
+            before()
+
+    def detach(self, replaced: Callable[[], None]) -> bool:
+        """Note that a connection has ended; whether it was the one that reads this session."""
+        if self._replaced != replaced:
+            return False
+        self._replaced, self.is_attached, self.used = None, False, time.monotonic()
+        return True
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether the room has servers that it announced or mounted."""
+        return any(one["owner"] == self.id for one in self.room.state_now["servers"].values())
+
     # reading
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever `take` may have something, on any thread; it must return at once."""
         self._listeners = (*self._listeners, wake)
+        self._is_woken = False
         wake()
 
     def stop_listening(self, wake: Callable[[], None]) -> None:
@@ -153,7 +178,10 @@ class RoomSession:
         self._listeners = tuple(one for one in self._listeners if one != wake)
 
     def wake(self) -> None:
-        """Say that there is something to read."""
+        """Say that there is something to read. Before the next `take` further calls change nothing."""
+        if self._is_woken:
+            return
+        self._is_woken = True
         self._news.set()
         for listener in self._listeners:
             listener()
@@ -164,45 +192,62 @@ class RoomSession:
         self.wake()
 
     def seek(self, after: int) -> None:
-        """Read from the entry after this seq on: what the log has of it first, then what comes."""
-        self._after, self._position, self._index = after, self.room.log.position(after), None
+        """Read from the entry after this seq on: what the log has of it first, then what comes.
 
-    def take(self, limit: int = TAKEN_AT_ONCE) -> list[Delivery]:
-        """Return what is there to read now, in order, at most `limit` deliveries; never waits."""
+        A new connection calls it after `attach`: the former one takes nothing any more.
+        """
+        with self._reading:
+            self._after, self._position, self._index = after, self.room.log.position(after), None
+
+    def take(self, limit: int = TAKEN_AT_ONCE, size: int | None = None) -> list[Delivery]:
+        """Return what is there to read now, in order; never waits.
+
+        At most `limit` deliveries, and none after the one with which they have `size` bytes. Fewer deliveries, and
+        fewer bytes, are all that is there.
+        """
         self.used = time.monotonic()
+        self._is_woken = False  # what comes after this line wakes the reader again
+        with self._reading:
+            return self._take(limit, size)
+
+    def _take(self, limit: int, size: int | None) -> list[Delivery]:
         found: list[Delivery] = []
         while self._own and len(found) < limit:
             found.append(self._own.popleft())
-        while len(found) < limit:
-            more = self._next(limit - len(found))
+        left = math.inf if size is None else size - sum(len(one.data) for one in found)
+        while len(found) < limit and left > 0:
+            more = self._next(limit - len(found), left)
             if not more:
                 break
-            found += [one for one in more if self._is_for_me(one)]
+            mine = [one for one in more if one.is_for_all or self._is_for_me(one)]
+            found += mine
+            left -= 0 if size is None else sum([len(one.data) for one in mine])
         return found
 
-    def _next(self, limit: int) -> list[Delivery]:
-        if self._index is None:
-            self._index = self.room.feed.index_after(self._position)
-        if self._index is None:
-            return self._from_log(limit)
-        found = self.room.feed.take(self._index, limit)
-        if found is None:
+    def _next(self, limit: int, size: float) -> list[Delivery]:
+        """Return the next deliveries, those of others too; an empty list when there are none."""
+        while True:
+            if self._index is None:
+                self._index = self.room.feed.index_after(self._position)
+            found = None if self._index is None else self.room.feed.take(self._index, limit)
+            if self._index is not None and found is not None:
+                found = _cut(found, size)
+                self._index += len(found)
+                self._moved(found)
+                return found
             self._index = None
-            return self._from_log(limit)
-        self._index += len(found)
-        self._moved(found)
-        return found
+            found = _cut(self._from_log(limit), size)
+            self._moved(found)
+            if found:
+                return found
+            # Nothing is logged up to where memory begins.
+            self._position = max(self._position, self.room.feed.floor)
 
     def _from_log(self, limit: int) -> list[Delivery]:
         # Not beyond what the feed has taken in: what is live only has its place between the entries.
         bound = self.room.feed.bound
         found = past_deliveries(self.room, self._after, limit, self.principal, self.id)
-        found = [one for one in found if one.position <= bound]
-        if not found:
-            # Nothing is logged after this: go on with what is in memory.
-            self._position = max(self._position, self.room.feed.floor)
-        self._moved(found)
-        return found
+        return [one for one in found if one.position <= bound]
 
     def _moved(self, found: list[Delivery]) -> None:
         if found:
@@ -239,3 +284,14 @@ class RoomSession:
 
     def __repr__(self) -> str:
         return f"RoomSession({self.id} in {self.room.name}, {'closed' if self.is_closed else 'open'})"
+
+
+def _cut(found: list[Delivery], size: float) -> list[Delivery]:
+    """Return deliveries up to the one with which they have this many bytes."""
+    if size == math.inf:
+        return found
+    for count, one in enumerate(found, 1):
+        size -= len(one.data)
+        if size <= 0:
+            return found[:count]
+    return found

@@ -29,6 +29,20 @@ CRAFTS = {
 }
 
 
+CHAIN = '''"""Tools that call tools that call tools."""
+
+
+def first(context) -> str:
+    """Call the second."""
+    return str(context.call("chain", "second"))
+
+
+def second(context) -> str:
+    """Call the third."""
+    return str(context.call("lone", "lone"))
+'''
+
+
 @pytest.fixture(scope="module")
 def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of `notes` on another hub, in a process of its own."""
@@ -43,6 +57,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def hub(far: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     mount = orjson.dumps({"kind": "upstream", "address": far}).decode()
     more = {"far.json": mount, "crafts.json": orjson.dumps(CRAFTS).decode(), "lone.mcp.json": INLINE}
+    more |= {"chain.py": CHAIN, "chain.mcp.json": INLINE}
     hub = team_hub(tmp_path_factory.mktemp("near"), page_size=500, files=FILES | more)
     until(lambda: hub.catalogue.find("far").tools, "the tools of the mounted server")
     yield hub
@@ -114,6 +129,13 @@ def test_a_skill_is_listed_and_read_by_the_uri_of_its_file(hub: Hub, ann: Header
     assert "error" in ask(hub, ann, "crafts", "skills/list")
 
 
+def test_the_rights_of_a_caller_count_along_a_whole_chain_of_tools(hub: Hub, ann: Headers) -> None:
+    for allowed, works in ((("chain", "lone"), True), (("chain",), False), (("chain.first", "lone"), False)):
+        allow(hub, *allowed)
+        result = ask(hub, ann, "chain", "tools/call", name="first", arguments={})["result"]
+        assert ("alone" in str(result)) is works, allowed
+
+
 def test_clients_hear_that_the_grants_changed(hub: Hub, ann: Headers) -> None:
     allow(hub, "notes.search")
     message, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
@@ -146,9 +168,9 @@ def test_what_a_sender_may_do_is_asked_anew_after_each_change(hub: Hub) -> None:
 def test_grants_limit_the_callers_of_a_personal_hub_and_not_its_operator(tmp_path: Path) -> None:
     hub = team_hub(tmp_path, access="personal")
     set_grants(hub, {"grants": [{"to": ["local"], "may": ["call"], "on": ["lone"]}]})
-    assert [row["name"] for row in hub.client.get("/servers.json").json] == ["lone"]
+    assert [row["name"] for row in (hub.client.get("/servers.json").json or [])] == ["lone"]
     assert hub.modern("notes", "tools/list").status == 404
     token = {"Authorization": f"Bearer {hub.token}"}
     assert hub.modern("notes", "tools/list", headers=token).status == 200
-    assert len(hub.client.get("/servers.json", headers=token).json) > 3
+    assert len(hub.client.get("/servers.json", headers=token).json or []) > 3
     hub.close()

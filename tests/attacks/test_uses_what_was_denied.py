@@ -74,7 +74,7 @@ def pinned(hub: Hub, tool: str, headers: Headers) -> str:
 
 
 def as_task(hub: Hub, tool: str, headers: Headers) -> str:
-    knows = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    knows: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
     return shown(hub.modern("notes", "tools/call", {"name": tool, "arguments": {}}, knows, headers=headers))
 
 
@@ -124,11 +124,14 @@ def by_the_pair(hub: Hub, tool: str, headers: Headers) -> str:
     """The two routes of 2024-11-05."""
     client = hub.app.test_client()
     opened = client.get("/mcp/notes/sse", headers=headers | {"Accept": "text/event-stream"}, buffered=False)
-    frames = iter(opened.response)
+    frames: Any = iter(opened.response)
     address = re.search(rb"data: (\S+)", next(frames))
     assert address is not None
     start = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    said = [{"id": 1, "method": "initialize", "params": start}, {"method": "notifications/initialized"}]
+    said: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": start},
+        {"method": "notifications/initialized"},
+    ]
     said.append({"id": 2, "method": "tools/call", "params": {"name": tool, "arguments": {}}})
     for message in said:
         hub.app.test_client().post(address[1].decode(), json={"jsonrpc": "2.0", **message}, headers=headers)

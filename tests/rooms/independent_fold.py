@@ -134,12 +134,17 @@ class State:
 
     def on_tool_advertise(self, entry: Any, sender: str, said: Any) -> None:
         more = {"tools": said["digests"], "resources": said["uris"], "status": "ready", "advert": entry["seq"]}
+        if said.get("promptNames"):
+            more["prompts"] = said["promptNames"]
+        self.all["servers"][said["serverId"]].pop("prompts", None)
         self.all["servers"][said["serverId"]] |= more
 
     def on_tool_call(self, entry: Any, sender: str, said: Any) -> None:
         server = self.all["servers"][said["serverId"]]
         session = self.all["sessions"].get(sender)
-        record = {"serverId": said["serverId"], "name": said["name"], "tool": server["tools"][said["name"]]}
+        record = {"serverId": said["serverId"], "name": said["name"]}
+        is_tool = said.get("method", "tools/call") == "tools/call"
+        record |= {"tool": server["tools"][said["name"]]} if is_tool else {"method": said["method"]}
         record |= {"caller": sender, "owner": server["owner"], "seq": entry["seq"]}
         record["member"] = session["member"] if session else said["caller"]
         record["profile"] = session["profile"] if session else "pseudonymous"

@@ -151,6 +151,8 @@ class RandomRoom:
     def _advertise(self) -> tuple[str, str, Json]:
         digests = {name: f"digest-{self._random.randint(0, 9)}" for name in self._random.sample("abcdef", 3)}
         payload = {"provider": "mcp", "serverId": self._server(), "tools": [], "digests": digests, "uris": ["a://b"]}
+        prompts: Json = {"prompts": [{"name": "p"}], "promptNames": ["p"]}
+        payload |= self._random.choice([{}, prompts])
         return "hub", "tool.advertise", payload
 
     def _unmount(self) -> tuple[str, str, Json]:
@@ -163,8 +165,10 @@ class RandomRoom:
         server = self._server()
         tools = list(self.fold.now["servers"].get(server, {}).get("tools", {})) or ["none"]
         payload: Json = {"callId": f"call-{self._count}", "provider": "mcp", "serverId": server}
+        uses: list[Json] = [{"name": self._random.choice(tools)}] * 3
+        uses += [{"name": "a://b", "method": "resources/read"}, {"name": "p", "method": "prompts/get"}]
         payload |= {
-            "name": self._random.choice(tools),
+            **self._random.choice(uses),
             "args": {"n": self._count},
             "ttlMs": self._random.randint(1, 9999),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from patchbay.descriptors import Descriptor
 from patchbay.events import Done, Failed, Pause, Progress
 from patchbay.rooms.room import Room
-from tests.rooms.people import LIST, NOTES, READ, Person, serving
+from tests.rooms.people import BOUNDS, LIST, NOTES, READ, Person, envelope, rooms_of, serving
 
 Json = dict[str, Any]
 
@@ -28,6 +29,76 @@ def test_an_announcement_is_advertised_to_all_and_every_participant_can_call(roo
     assert (asked["callId"], asked["args"]) == (call_id, {"path": "/notes"})
     owner.answers(call_id, {"content": [{"type": "text", "text": "found"}]})
     assert caller.result_of(call_id)["result"] == {"content": [{"type": "text", "text": "found"}]}
+
+
+def test_resources_and_prompts_are_advertised_and_called_like_tools(room: Room) -> None:
+    """ENS-7, ENS-8: `method` says what a call uses; without it a tool."""
+    owner, caller = Person(room, "bob"), Person(room, "carol", caps=["tool.call"])
+    owner.announces("fs", LIST, resources=[NOTES], prompts=[{"name": "list"}])
+    advert = caller.waits_for("tool.advertise")["payload"]
+    assert (advert["prompts"], advert["promptNames"]) == ([{"name": "list"}], ["list"])
+    record = room.state()["servers"]["fs"]
+    assert (record["resources"], record["prompts"]) == ([NOTES["uri"]], ["list"])
+    read = caller.calls("fs", NOTES["uri"], method="resources/read")
+    asked = owner.waits_for("tool.call", lambda payload: payload["callId"] == read)["payload"]
+    assert (asked["name"], asked["method"]) == (NOTES["uri"], "resources/read")
+    owner.answers(read, {"contents": [{"uri": NOTES["uri"], "text": "buy milk"}]})
+    assert caller.result_of(read)["result"]["contents"][0]["text"] == "buy milk"
+    for method, name, sentence in (
+        ("resources/read", "file:///etc/passwd", "unknown resource: file:///etc/passwd; the server fs is ready"),
+        ("prompts/get", "none", "unknown prompt: none; the server fs is ready"),
+        ("tools/call", NOTES["uri"], f"unknown tool: {NOTES['uri']}; the server fs is ready"),
+        ("tasks/cancel", "list", "the method is 'tasks/cancel'; expected one of tools/call, resources/read"),
+    ):
+        refused = caller.calls("fs", name, method=method)
+        assert caller.result_of(refused)["error"].startswith(sentence)
+    owner.announces("fs", LIST)
+    assert "prompts" not in room.state()["servers"]["fs"]
+
+
+def test_an_announcement_that_is_too_large_to_be_advertised_leaves_no_server() -> None:
+    """ENS-19: the refusal says why, and the room has no server without tools."""
+    with rooms_of(bounds=replace(BOUNDS, envelope=4096)) as rooms:
+        room = rooms.create("demo", "alice")
+        bob = Person(room, "bob")
+        many = [{**READ, "name": f"read-{number}", "description": "Read. " * 5} for number in range(30)]
+        assert bob.session.receive(envelope("mcp.announce", {"serverId": "fs", "tools": many[:5]})).refusal == ""
+        refused = bob.session.receive(envelope("mcp.announce", {"serverId": "fs", "tools": many[:25]}))
+        assert "expose less of it" in refused.refusal
+        assert room.state()["servers"] == {}
+
+
+def test_a_prompt_is_not_answered_with_the_result_of_a_tool_of_the_same_name(room: Room) -> None:
+    """ENS-16: only tools that read are answered from the log."""
+    owner, caller = Person(room, "bob"), Person(room, "carol", caps=["tool.call"])
+    owner.announces("fs", LIST, prompts=[{"name": "list"}])
+    for first, second in (("tools/call", "prompts/get"), ("prompts/get", "tools/call")):
+        args = {"order": first}
+        known = caller.calls("fs", "list", args, method=first)
+        owner.answers(known, {"content": []})
+        caller.result_of(known)
+        assert caller.calls("fs", "list", args, method=second) in room.state()["calls"]
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "sentence"),
+    [
+        ("resources/read", {"content": []}, "a result without contents, which MCP demands of resources/read"),
+        ("prompts/get", {"messages": ["hello"]}, "a result without messages, which MCP demands of prompts/get"),
+        ("prompts/get", None, "a result without messages"),
+    ],
+)
+def test_a_result_of_the_wrong_form_is_a_failure_with_a_sentence(
+    room: Room, method: str, result: Any, sentence: str
+) -> None:
+    """ENS-12: what the owner answers is checked before an MCP client gets it."""
+    bob = Person(room, "bob")
+    bob.announces("fs", LIST, resources=[{"uri": "a://b", "name": "b"}], prompts=[{"name": "a://b"}])
+    with serving(bob, lambda payload: {"result": result}):
+        events = [one for one in room.call("fs", "a://b", {}, "zoe", 60, method) if not isinstance(one, Pause)]
+    [failed] = events
+    assert isinstance(failed, Failed)
+    assert sentence in failed.message
 
 
 def test_the_capability_to_host_a_server_names_its_id(room: Room) -> None:

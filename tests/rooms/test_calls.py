@@ -31,9 +31,11 @@ def caller(room: Room, owner: Person) -> Person:
 def test_a_call_and_its_result_are_in_the_log_once_each(room: Room, owner: Person, caller: Person) -> None:
     """ENS-9, ENS-12, ENS-16: the call as it was sent, one result, both signed by the hub in one trail."""
     call_id = caller.calls("fs", "read", {"path": "/a"}, ttlMs=8000)
+    record = room.state()["calls"][call_id]
+    assert record["expires"] == room.entries(record["seq"] - 1)[0].entry.at + 8000
     owner.answers(call_id, {"content": []})
     assert owner.answers(call_id, {"content": []}).refusal == f"no call {call_id} is open"
-    caller.result_of(call_id)
+    assert caller.result_of(call_id) == {"callId": call_id, "ok": True, "result": {"content": []}}
     types = [one.entry.envelope["type"] for one in room.entries()]
     assert (types.count("tool.call"), types.count("tool.result")) == (1, 1)
     key = room.state()["key"]

@@ -14,11 +14,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from patchbay.errors import PatchbayError
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
-from patchbay.rooms.record.canonical import signed_bytes
+from patchbay.rooms.record.canonical import Signer, signed_bytes
+from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import frame_bytes, parse_frame
 from patchbay.rooms.record.verification import verify
 from patchbay.rooms.room import Room
-from tests.rooms.people import BOUNDS, Person, call, envelope, hello, rooms_of
+from tests.rooms.people import BOUNDS, KEY, Person, call, envelope, hello, rooms_of
 
 Json = dict[str, Any]
 LIMIT = 1024 * 1024
@@ -258,6 +259,11 @@ def test_a_signed_envelope_is_kept_with_its_signature_and_checked_by_verify(room
     found = orjson.loads(lines[-1])
     assert found["entry"]["envelope"]["sig"]
     assert room.entries()[-1].envelope["sig"] == found["entry"]["envelope"]["sig"]
+    last, contents = room.entries()[-1].entry, found["content"]
+    forged = signed({**room.entries()[-1].envelope}, OTHER)["sig"]
+    made = make_entry(Signer(KEY), last.seq, last.prev, last.at, {**last.envelope, "sig": forged})
+    verdict = verify([*lines[:-1], made.line(contents)])
+    assert (verdict.seq, verdict.reason) == (last.seq, "the participant's signature is not of this envelope")
 
 
 def test_the_policy_demands_signatures_by_role_or_type(rooms: Any) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.activation import PAUSE
 from patchbay.cid import cid_of
-from patchbay.events import Done, Pause, Progress
+from patchbay.events import Content, Done, Failed, Pause, Progress
+from patchbay.kinds.room.offers import RESOURCE
 from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
@@ -137,6 +139,14 @@ def test_resources_match_by_name_and_by_uri_without_scheme(upstream: Hub, room: 
     alice.says("mcp.mount", mount(upstream.endpoint("work"), "notes", exposeResources=["repo/*"]))
     advert = alice.waits_for("tool.advertise")["payload"]
     assert {one["uri"] for one in advert["resources"]} == {"git://repo/a", "git://repo/b"}
+    read = [one for one in room.call("notes", "git://repo/a", {}, "zoe", 60, RESOURCE) if one is not PAUSE]
+    content, done = read
+    assert isinstance(content, Content)
+    assert content.block["resource"]["text"] == "repo/a"
+    assert isinstance(done, Done)
+    [hidden] = room.call("notes", "git://other/c", {}, "zoe", 60, RESOURCE)
+    assert isinstance(hidden, Failed)
+    assert hidden.message.startswith("unknown resource: git://other/c")
 
 
 def test_a_pattern_is_matched_against_the_name_and_the_uri() -> None:

@@ -129,7 +129,7 @@ def test_a_fork_goes_on_from_an_entry_under_a_first_entry_that_names_it(rooms: R
 def test_rooms_are_found_by_name_and_by_id_and_the_lobby_is_there_when_asked_for(rooms: Rooms, room: Room) -> None:
     """ENS-18: a client that names no room is in the lobby."""
     assert rooms.open("demo") is rooms.open(room.id) is room
-    assert rooms.open("lobby", "zoe").name == "lobby"
+    assert rooms.open_to_join("lobby", "zoe").name == "lobby"
     assert [one.name for one in rooms.all()] == ["demo", "lobby"]
     with pytest.raises(UnknownRoom, match="there is no room 'none'"):
         rooms.open("none")

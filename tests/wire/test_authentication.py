@@ -31,7 +31,7 @@ class Known:
         return Principal("ann") if known else None
 
 
-def asked(mode: str, grants: bool = False, operator: bool = False, **environ: str) -> tuple[Any, str, dict[str, str]]:
+def asked(mode: str, grants: bool = False, operator: bool = False, **environ: Any) -> tuple[Any, str, dict[str, str]]:
     """Send a request through the middleware alone; return the principal that the hub sees, the status, the headers."""
     seen: list[Any] = []
     answers: list[tuple[str, dict[str, str]]] = []
@@ -77,7 +77,7 @@ def asked(mode: str, grants: bool = False, operator: bool = False, **environ: st
         ],
     ],
 )
-def test_the_principal_of_a_request(mode: str, environ: dict[str, str], principal: Principal | None) -> None:
+def test_the_principal_of_a_request(mode: str, environ: dict[str, Any], principal: Principal | None) -> None:
     found, status, headers = asked(mode, **environ)
     assert found == principal
     if principal is None:
@@ -105,7 +105,7 @@ def test_a_browser_without_a_session_is_sent_to_the_login_page() -> None:
         {"HTTP_ORIGIN": "http://localhost:3000", "REQUEST_METHOD": "GET", "HTTP_UPGRADE": "websocket"},
     ],
 )
-def test_a_cookie_proves_nothing_in_a_request_that_another_site_causes(environ: dict[str, str]) -> None:
+def test_a_cookie_proves_nothing_in_a_request_that_another_site_causes(environ: dict[str, Any]) -> None:
     """Another port of this machine is the same site for cookies, and an allowed origin."""
     found, status, _ = asked("shared", HTTP_COOKIE="session=right", **environ)
     assert found is None and status.startswith("403")
@@ -113,7 +113,7 @@ def test_a_cookie_proves_nothing_in_a_request_that_another_site_causes(environ: 
 
 
 def test_a_preflight_of_a_browser_needs_no_credentials_and_says_nothing_about_the_address() -> None:
-    ask = {"REQUEST_METHOD": "OPTIONS", "HTTP_ACCESS_CONTROL_REQUEST_METHOD": "POST"}
+    ask: dict[str, Any] = {"REQUEST_METHOD": "OPTIONS", "HTTP_ACCESS_CONTROL_REQUEST_METHOD": "POST"}
     answers = [asked("shared", PATH_INFO=path, HTTP_ORIGIN="http://localhost:3000", **ask) for path in ("/mcp/a", "/b")]
     assert [(found, status) for found, status, _ in answers] == [(None, "204 No Content")] * 2
     assert answers[0][2] == answers[1][2]

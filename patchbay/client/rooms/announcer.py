@@ -18,7 +18,7 @@ import orjson
 
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
-from patchbay.client.rooms.hosted_server import HostedServer
+from patchbay.client.rooms.hosted_server import TOOL, HostedServer
 from patchbay.errors import PatchbayError
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
@@ -171,17 +171,17 @@ class Announcer:
                     connection, call, {"ok": False, "error": "the person who shares this server denied the call"}
                 )
                 return
-            self._relay(connection, call, server, (name, arguments), flag)
+            self._relay(connection, call, server, (name, arguments, flag, str(payload.get("method", TOOL))))
         except PatchbayError as problem:
             self._observer.tell(f"the call of {server.id}.{name} has lost its room: {problem.message}")
         finally:
             self._end(call)
 
     def _relay(
-        self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json], flag: threading.Event
+        self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json, threading.Event, str]
     ) -> None:
         seq = 0
-        for part in server.run(*what, flag):
+        for part in server.run(*what):
             if "result" in part and len(part) == 1:
                 self._answer(connection, call, part["result"])
                 outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"

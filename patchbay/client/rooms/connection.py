@@ -5,10 +5,12 @@ Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import orjson
@@ -48,14 +50,26 @@ def make_envelope(type: str, payload: Mapping[str, Any]) -> Json:
     return {"id": str(uuid4()), "ts": now, "kind": "event", "type": type, "payload": dict(payload)}
 
 
+GREETING_TYPES = frozenset({"privacy.accepted", "room.policy", "presence.join", "tool.advertise"})
+"""What answers a hello, in frames without a place in the log. Events of the room may follow before the next pong."""
+
+NEW = "new"
+"""Asks for a session that stays for a while when its connection is lost."""
+
+
 class RoomConnection:
-    """An open session. Many threads may send, one receives. `greeting` is the hub's answer to the hello."""
+    """An open session. Many threads may send, one receives. `greeting` is the hub's answer to the hello.
+
+    `place` is the seq of the newest entry of the log that was received.
+    """
 
     def __init__(self, socket: ClientConnection, room: RoomAddress, stack: ExitStack) -> None:
         self.room = room
         self._stack = stack
         self.greeting: list[Json] = []
+        self.place = 0
         self._socket = socket
+        self._early: deque[Json] = deque()
 
     @classmethod
     def open(
@@ -65,12 +79,16 @@ class RoomConnection:
         agent: Mapping[str, str],
         after: int | None = None,
         headers: Mapping[str, str] | None = None,
+        resume: str = "",
     ) -> RoomConnection:
         """Join a room; with `after`, a seq, read its log from there on first.
 
-        Raises RoomRefusal with the hub's sentence, Unreachable.
+        `resume` is NEW for a session that can be resumed, or the id of the one to go on with; the hub makes a new
+        session where that has ended. Raises RoomRefusal with the hub's sentence, Unreachable.
         """
-        url = room.socket_url if after is None else f"{room.socket_url}?after={after}"
+        given = (("after", after), ("resume", resume or None))
+        query = {name: str(value) for name, value in given if value is not None}
+        url = f"{room.socket_url}?{urlencode(query)}" if query else room.socket_url
         stack = ExitStack()
         try:
             opening = connect(
@@ -87,6 +105,7 @@ class RoomConnection:
         made = cls(socket, room, stack)
         try:
             made._greet({"proto": "ENSO-1", "caps": list(caps), "agent": dict(agent)})
+            made.place = made._first_place() if after is None else after
         except BaseException:
             made.close()
             raise
@@ -102,7 +121,15 @@ class RoomConnection:
         while (frame := self._read(OPEN_SECONDS)) is None or frame["type"] != "pong":
             if frame is None:
                 raise Unreachable(f"{self.room.url} did not answer the hello within {OPEN_SECONDS:g} s")
-            self.greeting.append(frame["payload"])
+            if self._early or "seq" in frame or frame["payload"]["type"] not in GREETING_TYPES:
+                self._early.append(frame)
+            else:
+                self.greeting.append(frame["payload"])
+
+    def _first_place(self) -> int:
+        """Return the place in the log after which the room's events come."""
+        policies = (one["payload"] for one in self.greeting if one["type"] == "room.policy")
+        return next((int(one["seq"]) for one in policies), 0)
 
     @property
     def adverts(self) -> dict[str, Json]:
@@ -118,15 +145,20 @@ class RoomConnection:
     def say(self, type: str, payload: Mapping[str, Any]) -> str:
         """Send an envelope; returns its id. Raises RoomLost."""
         envelope = make_envelope(type, payload)
-        self._send({"type": "envelope", "payload": envelope})
+        self.send(envelope)
         return str(envelope["id"])
+
+    def send(self, envelope: Json) -> None:
+        """Send an envelope; one that is sent twice is one entry of the log. Raises RoomLost."""
+        self._send({"type": "envelope", "payload": envelope})
 
     def receive(self, seconds: float | None = None) -> Json | None:
         """Return the next envelope, None after this many seconds without one. Raises RoomLost, RoomRefusal."""
-        frame = self._read(seconds)
+        frame = self._early.popleft() if self._early else self._read(seconds)
         if frame is None:
             return None
         envelope: Json = frame["payload"]
+        self.place = frame.get("seq", self.place)
         return envelope | ({"place": frame["seq"]} if "seq" in frame else {})
 
     def _read(self, seconds: float | None) -> Json | None:

@@ -19,6 +19,10 @@ from patchbay.events import Log, Progress
 
 Json = dict[str, Any]
 
+TOOL, RESOURCE, PROMPT = "tools/call", "resources/read", "prompts/get"
+METHODS = (TOOL, RESOURCE, PROMPT)
+"""The methods that a call in a room may have."""
+
 CANCEL_POLL_SECONDS = 0.1
 """How soon a running call notices that it is cancelled."""
 
@@ -37,22 +41,33 @@ class HostedServer:
     def announcement(self) -> Json:
         """Return the payload of `mcp.announce`. Raises Unreachable, McpFailure."""
         connection = self._connect(self.target)
+        offered = connection.capabilities
         return {
             "serverId": self.id,
             "tools": connection.list_tools(),
-            "resources": connection.list_resources() if "resources" in connection.capabilities else [],
+            "resources": connection.list_resources() if "resources" in offered else [],
+            "prompts": connection.list_prompts() if "prompts" in offered else [],
         }
 
-    def run(self, name: str, arguments: Json, cancelled: Event) -> Iterator[Json]:
+    def run(self, name: str, arguments: Json, cancelled: Event, method: str = TOOL) -> Iterator[Json]:
         """Call a tool: yield what `tool.partial` says, then `{"result": <payload of tool.result without callId>}`.
 
-        Ends without a result when `cancelled` is set; the server is told so.
+        With another `method`, read the resource whose URI is `name`, or get the prompt of this name. Ends without a
+        result when `cancelled` is set; the server is told so.
         """
+        if method not in METHODS:
+            yield {
+                "result": {
+                    "ok": False,
+                    "error": f"the method {method:.40} is unknown; expected one of {', '.join(METHODS)}",
+                }
+            }
+            return
         try:
             connection = self._connect(self.target)
             running = connection.request(
-                "tools/call",
-                {"name": name, "arguments": arguments},
+                method,
+                {"uri": name} if method == RESOURCE else {"name": name, "arguments": arguments},
                 timeout=math.inf,
                 pauses=itertools.repeat(CANCEL_POLL_SECONDS),
             )

@@ -1,6 +1,7 @@
-"""The kind of a room's server: its tools come from the room's offer, and each call goes through the room.
+"""The kind of a room's server: its lists come from the room's offer, and each call goes through the room.
 
-A tool that its pin holds is left out, as with mounted servers; members who call inside the room use the room's log.
+A tool or prompt that its pin holds is left out, as with mounted servers; members who call inside the room use the
+room's log.
 
 The hub gives a `RoomCaller` to its kinds; a hub without rooms has none and serves no such server.
 """
@@ -14,7 +15,7 @@ from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.room.offers import Offer
+from patchbay.kinds.room.offers import TOOL, Offer
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState
 
@@ -40,18 +41,29 @@ class RoomCaller(Protocol):
         ...
 
     def call(
-        self, room: str, server_id: str, tool: str, arguments: Mapping[str, object], principal: str, ttl: float
+        self,
+        room: str,
+        server_id: str,
+        name: str,
+        arguments: Mapping[str, object],
+        principal: str,
+        ttl: float,
+        method: str,
     ) -> Events:
-        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds."""
+        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds.
+
+        With another `method`, read the resource whose URI is `name`, or get the prompt of this name.
+        """
         ...
 
 
 def room_handler(rooms: RoomCaller, room: str) -> Handler:
-    """Return the handler of targets `{"serverId", "name"}`: the deadline of a call is its ttl in the room."""
+    """Return the handler of targets `{"serverId", "name", "method"?}`; the deadline of a call is its ttl there."""
 
     def run(call: Call) -> Events:
         target = call.target
-        yield from rooms.call(room, target["serverId"], target["name"], call.arguments, call.principal, call.left())
+        used = (target["serverId"], target["name"], call.arguments)
+        yield from rooms.call(room, *used, call.principal, call.left(), target.get("method", TOOL))
 
     return run
 
@@ -67,19 +79,24 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         raise ConfigError(server.origin, "kind", "expected no server of a room here: this hub has no rooms")
     room = str(server.fields["room"])
     offer = server.rooms.offer(server.name)
-    tools: dict[str, Descriptor] = {}
+    found: Mapping[str, Mapping[str, Descriptor]] = {}
     problems: tuple[Problem, ...] = ()
     pins = None
     if offer is not None and offer.room == room:
-        tools, problems = offer.descriptors()
+        listed, problems = offer.descriptors()
         pins = server.rooms.check_pins(server.name, offer.pinned_entries())
-        tools = {name: one for name, one in tools.items() if ("tool", name) not in pins.held}
+        found = {
+            kind: {name: one for name, one in entries.items() if (kind, name) not in pins.held}
+            for kind, entries in listed.items()
+        }
     return ServerParts(
         room_handler(server.rooms, room),
-        tools,
+        found.get("tool", {}),
+        resources=found.get("resource", {}),
+        prompts=found.get("prompt", {}),
         problems=problems,
         pins=pins,
-        description="The tools that the members of a room share.",
+        description="The tools, resources and prompts that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )
 

@@ -1,7 +1,7 @@
 """What a room offers to MCP clients, as the store has it: one canonical JSON document under the name of the room.
 
-The part of the hub that keeps rooms writes it whenever the tools of a room change; every process builds the room's
-server from it, without reading the room's log.
+The part of the hub that keeps rooms writes it whenever the tools, resources or prompts of a room change; every process
+builds the room's server from it, without reading the room's log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.descriptors import Descriptor, Problem
+from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, StaleUpdate
 from patchbay.pins.documents import Changes, ItemKey, Wire
 from patchbay.pins.observation import observe
@@ -31,9 +31,15 @@ SEPARATOR = "__"
 Json = dict[str, Any]
 
 
+TOOL, RESOURCE, PROMPT = "tools/call", "resources/read", "prompts/get"
+"""The methods by which what a room offers is used."""
+
+METHODS: Mapping[Kind, str] = {"tool": TOOL, "resource": RESOURCE, "prompt": PROMPT}
+
+
 @dataclass(frozen=True, slots=True)
-class OfferedTool:
-    """One tool of a room: the id of its server there, its descriptor as MCP has it, and the descriptor's digest."""
+class OfferedEntry:
+    """A tool, resource or prompt of a room: the id of its server there, its descriptor as MCP has it, its digest."""
 
     server_id: str
     wire: Mapping[str, Any]
@@ -42,46 +48,80 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools of a room as of entry `seq` of its log. `room` is the id of the room."""
+    """What a room offers as of entry `seq` of its log. `room` is the id of the room."""
 
     room: str
     seq: int
-    tools: tuple[OfferedTool, ...] = ()
+    tools: tuple[OfferedEntry, ...] = ()
+    resources: tuple[OfferedEntry, ...] = ()
+    prompts: tuple[OfferedEntry, ...] = ()
+
+    @property
+    def entries(self) -> dict[Kind, tuple[OfferedEntry, ...]]:
+        """Everything that is offered, by kind."""
+        return {"tool": self.tools, "resource": self.resources, "prompt": self.prompts}
 
     def encoded(self) -> bytes:
         """Return the stored form."""
-        tools = [{"digest": one.digest, "server": one.server_id, "wire": one.wire} for one in self.tools]
-        return orjson.dumps({"room": self.room, "seq": self.seq, "tools": tools})
+        lists = {
+            f"{kind}s": [{"digest": one.digest, "server": one.server_id, "wire": one.wire} for one in entries]
+            for kind, entries in self.entries.items()
+        }
+        return orjson.dumps({"room": self.room, "seq": self.seq, **lists})
 
     def pinned_entries(self) -> dict[ItemKey, Wire]:
-        """Return the tools as announced, by the names under which they are served."""
-        return {("tool", f"{one.server_id}{SEPARATOR}{one.wire['name']}"): one.wire for one in self.tools}
-
-    def descriptors(self) -> tuple[dict[str, Descriptor], tuple[Problem, ...]]:
-        """Return the tools as `<serverId>__<tool>`, and a Problem for each name that two tools would share."""
-        found: dict[str, Descriptor] = {}
-        twice: set[str] = set()
+        """Return the tools and prompts as announced, by the names under which they are served."""
+        listed: dict[ItemKey, Wire] = {}
         for one in self.tools:
-            name = f"{one.server_id}{SEPARATOR}{one.wire['name']}"
-            target = {"serverId": one.server_id, "name": one.wire["name"]}
-            if name in found:
-                twice.add(name)
-            found[name] = Descriptor("tool", name, {**one.wire, "name": name}, target, "upstream")
-        sentence = "not served: two servers of the room have a tool that would have this name"
-        served = {name: one for name, one in found.items() if name not in twice}
-        return served, tuple(Problem(name, sentence) for name in sorted(twice))
+            listed["tool", _served_name(one)] = one.wire
+        for one in self.prompts:
+            listed["prompt", _served_name(one)] = one.wire
+        return listed
+
+    def descriptors(self) -> tuple[dict[Kind, dict[str, Descriptor]], tuple[Problem, ...]]:
+        """Return what is served, by kind, and a Problem for each name or URI that two servers would share.
+
+        Tools and prompts are `<serverId>__<name>`; resources keep their URIs.
+        """
+        served: dict[Kind, dict[str, Descriptor]] = {}
+        problems: list[Problem] = []
+        for kind, entries in self.entries.items():
+            found: dict[str, Descriptor] = {}
+            twice: set[str] = set()
+            for one in entries:
+                made = _descriptor(kind, one)
+                if made.name in found:
+                    twice.add(made.name)
+                found[made.name] = made
+            served[kind] = {name: one for name, one in found.items() if name not in twice}
+            sentence = f"not served: two servers of the room have a {kind} that would be called so"
+            problems += [Problem(name, sentence) for name in sorted(twice)]
+        return served, tuple(problems)
+
+
+def _descriptor(kind: Kind, one: OfferedEntry) -> Descriptor:
+    key = str(one.wire["uri"] if kind == "resource" else one.wire["name"])
+    target = {"serverId": one.server_id, "name": key} | ({} if kind == "tool" else {"method": METHODS[kind]})
+    if kind == "resource":
+        return Descriptor(kind, key, one.wire, target, "upstream")
+    name = _served_name(one)
+    return Descriptor(kind, name, {**one.wire, "name": name}, target, "upstream")
+
+
+def _served_name(one: OfferedEntry) -> str:
+    return f"{one.server_id}{SEPARATOR}{one.wire['name']}"
 
 
 def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell") -> bool:
-    """Store what a room offers under the name of its server; whether other tools are offered now.
+    """Store what a room offers under the name of its server; whether something else is offered now.
 
-    An offer of an earlier entry than the stored one changes nothing. The tools are compared with their pins first;
-    the tools of each server of the room are approved at first sight.
+    An offer of an earlier entry than the stored one changes nothing. Tools and prompts are compared with their pins
+    first; those of each server of the room are approved at first sight.
     """
     while True:
         before = store.names.get(ROOM_OFFERS + server)
         known = _read(store, before)
-        is_old = known is not None and (known.tools == offer.tools or known.seq >= offer.seq)
+        is_old = known is not None and (known.entries == offer.entries or known.seq >= offer.seq)
         if is_old and has_pins(store, server):
             return False
         observe(store, server, offer.pinned_entries(), changes, WHO, lambda key: key[1].partition(SEPARATOR)[0])
@@ -90,7 +130,7 @@ def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell
         cid = store.blobs.put(offer.encoded())
         try:
             name = ROOM_OFFERS + server
-            store.names.move({name: cid}, WHO, f"{server} offers other tools", {name: before})
+            store.names.move({name: cid}, WHO, f"{server} offers something else", {name: before})
         except StaleUpdate:
             continue  # another process wrote in the meantime
         return True
@@ -113,5 +153,8 @@ def _read(store: Store, cid: str | None) -> Offer | None:
         return None
     if fields is None:
         return None
-    tools = tuple(OfferedTool(one["server"], one["wire"], one["digest"]) for one in fields["tools"])
-    return Offer(fields["room"], fields["seq"], tools)
+    lists = {
+        name: tuple(OfferedEntry(one["server"], one["wire"], one["digest"]) for one in fields.get(name, ()))
+        for name in ("tools", "resources", "prompts")
+    }
+    return Offer(fields["room"], fields["seq"], **lists)

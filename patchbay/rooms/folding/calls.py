@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from patchbay.rooms.folding.checks import Impossible, check_right, from_hub, text_of
+from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
+from patchbay.rooms.folding.checks import MAX_TEXT_CHARACTERS, Impossible, check_right, from_hub, text_of
 from patchbay.rooms.hello import DEFAULT_PROFILE
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
@@ -17,8 +18,18 @@ MAX_TTL_MS = 3_600_000
 """Milliseconds that any call may take."""
 
 
+MAX_URI_CHARACTERS = 2048
+
+LISTS: Mapping[str, tuple[str, str]] = {
+    TOOL: ("tool", "tools"),
+    RESOURCE: ("resource", "resources"),
+    PROMPT: ("prompt", "prompts"),
+}
+"""The methods that a call may have: what each uses, and the list of a server's record that names it."""
+
+
 class UnknownTool(Impossible):
-    """A call of a server or a tool that the room does not have."""
+    """A call of a server, or of a tool, resource or prompt, that the room does not have."""
 
 
 class NoRationale(Impossible):
@@ -35,7 +46,10 @@ def ttl_of(payload: Mapping[str, Any]) -> int:
 
 def _call(state: Json, entry: Entry) -> None:
     payload, sender = entry.envelope["payload"], entry.envelope["from"]
-    call, server, name = text_of(payload, "callId"), text_of(payload, "serverId"), text_of(payload, "name")
+    call, server, method = text_of(payload, "callId"), text_of(payload, "serverId"), payload.get("method", TOOL)
+    if method not in LISTS:
+        raise Impossible(f"the method is {method!r:.40}; expected one of {', '.join(LISTS)}")
+    name = text_of(payload, "name", MAX_URI_CHARACTERS if method == RESOURCE else MAX_TEXT_CHARACTERS)
     if payload.get("provider", "mcp") != "mcp":
         raise UnknownTool(f"unknown tool: {name}; the room has tools of the provider mcp")
     if call in state["calls"]:
@@ -45,15 +59,17 @@ def _call(state: Json, entry: Entry) -> None:
     record = state["servers"].get(server)
     if record is None:
         raise UnknownTool(f"unknown server: {server}; it was not mounted or announced, or its owner has left")
-    if name not in record["tools"]:
-        raise UnknownTool(f"unknown tool: {name}; the server {server} is {record['status']} and has no such tool")
+    word, listed = LISTS[method]
+    if name not in record.get(listed, ()):
+        raise UnknownTool(f"unknown {word}: {name}; the server {server} is {record['status']} and has no such {word}")
     key = f"{sender}/{call}"
     if state["flags"].get("eval") is True:
         if key not in state["rationales"]:
             raise NoRationale("missing-rationale: send act.rationale with this callId before the call")
         del state["rationales"][key]
     session = state["sessions"].get(sender, {"member": payload.get("caller"), "profile": DEFAULT_PROFILE})
-    target = {"serverId": server, "name": name, "tool": record["tools"][name]}
+    target = {"serverId": server, "name": name}
+    target |= {"tool": record["tools"][name]} if method == TOOL else {"method": method}
     who = {"caller": sender, "member": session["member"], "profile": session["profile"], "owner": record["owner"]}
     state["calls"][call] = who | target | {"seq": entry.seq, "expires": entry.at + ttl}
 

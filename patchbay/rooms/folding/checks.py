@@ -8,6 +8,8 @@ from typing import Any
 from patchbay.rooms.folding.rights import Action, decide
 from patchbay.rooms.record.envelope import HUB, Json
 
+MAX_TEXT_CHARACTERS = 512
+
 
 class Impossible(Exception):
     """An entry that cannot follow; the fold turns it into a WrongLog with the entry's seq."""
@@ -40,11 +42,11 @@ def check_right(state: Mapping[str, Any], envelope: Json, action: Action, about:
         raise Impossible(decision.reason)
 
 
-def text_of(payload: Mapping[str, Any], name: str) -> str:
+def text_of(payload: Mapping[str, Any], name: str, most: int = MAX_TEXT_CHARACTERS) -> str:
     """Return a text of a payload that has to be there. Raises Impossible."""
     found = payload.get(name)
-    if not isinstance(found, str) or not found or len(found) > 512:
-        raise Impossible(f"{name} is {found!r:.80}; expected a text of 1 to 512 characters")
+    if not isinstance(found, str) or not found or len(found) > most:
+        raise Impossible(f"{name} is {found!r:.80}; expected a text of 1 to {most} characters")
     return found
 
 

@@ -69,6 +69,13 @@ class Fold:
         found: Json = copied(self.now)
         return found
 
+    def copy(self) -> Fold:
+        """Return a fold that later entries of this one do not change."""
+        made = Fold()
+        made.seq, made.head, made.room, made.now = self.seq, self.head, self.room, self.now
+        made.ids, made.senders = dict(self.ids), list(self.senders)
+        return made
+
     def check(self, entry: Entry) -> None:
         """Raise WrongLog for an entry that cannot follow. Changes nothing."""
         self._check_place(entry)

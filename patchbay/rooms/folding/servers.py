@@ -50,11 +50,14 @@ def _advertise(state: Json, entry: Entry) -> None:
     payload = from_hub(entry.envelope)
     record = _known(state, payload)
     digests = object_of(payload, "digests")
-    uris = payload.get("uris", [])
-    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-        raise Impossible("uris are no list of texts")
-    more = {"tools": copied(digests), "resources": copied(uris), "status": "ready", "advert": entry.seq}
-    state["servers"][payload["serverId"]] = {**record, **more}
+    lists = {name: payload.get(name, []) for name in ("uris", "promptNames")}
+    for name, found in lists.items():
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            raise Impossible(f"{name} are no list of texts")
+    more = {"tools": copied(digests), "resources": copied(lists["uris"]), "status": "ready", "advert": entry.seq}
+    more |= {"prompts": copied(lists["promptNames"])} if lists["promptNames"] else {}
+    before = {name: value for name, value in record.items() if name != "prompts"}
+    state["servers"][payload["serverId"]] = {**before, **more}
 
 
 def _fail(state: Json, entry: Entry) -> None:

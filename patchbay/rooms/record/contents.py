@@ -21,7 +21,7 @@ CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("room.create", "room.policy", "room.flags", "room.member", "room.redact"), ()),
     **dict.fromkeys(("presence.join", "presence.part", "caps.update", "mcp.mount", "mcp.unmount"), ()),
     **dict.fromkeys(("mcp.mount.failed", "guardrail.violation", "cache.hit", "tool.cancel"), ()),
-    **dict.fromkeys(("mcp.announce", "tool.advertise"), ("tools", "resources")),
+    **dict.fromkeys(("mcp.announce", "tool.advertise"), ("tools", "resources", "prompts")),
     "tool.call": ("args",),
     "tool.result": ("result", "error", "resources"),
     "act.rationale": ("rationale", "evidence"),

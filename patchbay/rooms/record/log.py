@@ -20,6 +20,7 @@ from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.contents import Contents, content_cid, content_size, join, split
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
+from patchbay.rooms.record.snapshot import Snapshot, is_due, load_snapshot, store_snapshot
 from patchbay.store import Store
 from patchbay.topics import ROOM_LOGS
 
@@ -77,6 +78,23 @@ class RoomLog:
         self._positions = array("q")
         self._unseen: deque[Logged] = deque()
         self._waiting: deque[_Request] = deque()
+        self._snapshot_seq = 0
+        self._load_snapshot()
+
+    def _load_snapshot(self) -> None:
+        found = load_snapshot(self._journal, self.room, self.topic)
+        if found is not None:
+            self.fold, self._positions, self.bytes = found.fold, found.positions, found.size
+            self._snapshot_seq = found.fold.seq
+
+    def keep_snapshot(self) -> None:
+        """Store a snapshot when the log has grown enough since the newest one. Takes a moment for a long log."""
+        with self.lock:
+            if not is_due(self.fold.seq, self._snapshot_seq):
+                return
+            self._snapshot_seq = self.fold.seq
+            found = Snapshot(self.fold.copy(), self._positions[:], self.bytes)
+        store_snapshot(self._journal, self.room, found)
 
     def catch_up(self) -> None:
         """Take in what others have appended. Raises WrongLog when the journal does not continue this log."""

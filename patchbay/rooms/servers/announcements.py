@@ -1,4 +1,4 @@
-"""Announced servers: a participant says which tools it hosts, and the hub advertises them to the room."""
+"""Announced servers: a participant says what its server has, and the hub advertises it to the room."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.descriptors import Descriptor, Kind
+from patchbay.errors import PatchbayError
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.rooms.core import RoomCore
@@ -25,9 +26,20 @@ Scope = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]
 EVERYTHING: Scope = ((("*",),), (("*",),))
 
 
+LISTS: Mapping[Kind, tuple[str, str]] = {
+    "tool": ("tools/list", "tools"),
+    "resource": ("resources/list", "resources"),
+    "prompt": ("prompts/list", "prompts"),
+}
+"""The method of each list that a room shows, and the field of an announcement that has it."""
+
+
 @dataclass(frozen=True, slots=True)
-class AdvertisedTool:
-    """One tool that can be called in a room. `digest` is the descriptor's; `member` is who mounted or announced it."""
+class Advertised:
+    """One tool, resource or prompt of a room, by its own name or URI.
+
+    `digest` is the descriptor's; `member` is who mounted or announced its server.
+    """
 
     server_id: str
     name: str
@@ -41,7 +53,7 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
     """Log an announcement and advertise what it announces. Raises BadFrame, TooMany, RoomRefused."""
     payload = envelope["payload"]
     lists = {}
-    for method, key in (("tools/list", "tools"), ("resources/list", "resources")):
+    for method, key in LISTS.values():
         entries = payload.get(key, [])
         if not isinstance(entries, list):
             raise BadFrame(f"the announcement's {key} are no list of MCP descriptors")
@@ -55,7 +67,11 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
     logged = room.append(make)
     if not logged.is_duplicate:
         sentences = [f"{one.where}: {one.reason}" for one in problems]
-        advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
+        try:
+            advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
+        except PatchbayError:
+            room.append_own("mcp.unmount", {"serverId": payload["serverId"]})
+            raise
     return logged
 
 
@@ -76,19 +92,25 @@ def advertise(
     problems: list[str],
     rel: Json | None = None,
 ) -> Logged:
-    """Log `tool.advertise` for a server: what its scope and the room's ACL show of it, with digests."""
+    """Log `tool.advertise` for a server: what its scope and the room's ACL show of it, with digests.
+
+    The patterns for tools show its prompts too.
+    """
     state = room.state_now
     for_tools = (*scope[0], acl_patterns(state, server, "tools"))
     for_resources = (*scope[1], acl_patterns(state, server, "resources"))
-    wanted = [one for one in found["tool"].values() if all(matches(one.name, patterns) for patterns in for_tools)]
-    tools = [one for one in wanted if _is_canonical(one.wire)]
-    inexact = [one.name for one in wanted if one not in tools]
-    problems = [*problems, *(f"{name}: not served: it has a number that is not exact" for name in inexact)]
-    resources = [
-        one
-        for one in found["resource"].values()
-        if all(matches_resource(one.wire, patterns) for patterns in for_resources)
-    ]
+    problems = list(problems)
+
+    def shown(kind: Kind) -> list[Descriptor]:
+        if kind == "resource":
+            lists = [one for one in found[kind].values() if all(matches_resource(one.wire, by) for by in for_resources)]
+        else:
+            lists = [one for one in found[kind].values() if all(matches(one.name, by) for by in for_tools)]
+        inexact = [one.name for one in lists if not _is_canonical(one.wire)]
+        problems.extend(f"{name}: not served: it has a number that is not exact" for name in inexact)
+        return [one for one in lists if one.name not in inexact]
+
+    tools, resources, prompts = shown("tool"), shown("resource"), shown("prompt")
     payload: Json = {
         "provider": "mcp",
         "serverId": server,
@@ -97,6 +119,8 @@ def advertise(
         "digests": {one.name: one.digest for one in tools},
         "uris": [one.name for one in resources],
     }
+    if prompts:
+        payload |= {"prompts": [dict(one.wire) for one in prompts], "promptNames": [one.name for one in prompts]}
     if problems:
         payload["problems"] = problems[:MAX_ADVERT_PROBLEMS]
     size = len(canonical_bytes(payload))
@@ -121,17 +145,18 @@ def matches_resource(wire: Mapping[str, Any], patterns: tuple[str, ...]) -> bool
     return any(matches(name, patterns) for name in names if name)
 
 
-def advertised_tools(room: RoomCore) -> list[AdvertisedTool]:
-    """Return every tool that can be called in a room, by server and name."""
-    made: list[AdvertisedTool] = []
+def advertised(room: RoomCore) -> list[Advertised]:
+    """Return everything that can be used in a room, by server, then by kind in the order of its advertisement."""
+    made: list[Advertised] = []
     for server, record in sorted(room.state_now["servers"].items()):
         if record["status"] != "ready":
             continue
         advert = room.log.entry(record["advert"]).contents or {}
-        for wire in advert.get("tools", []):
-            plain = {key: value for key, value in wire.items() if key != "schema"}
-            target = {"serverId": server, "name": plain["name"]}
-            descriptor = Descriptor("tool", plain["name"], plain, target, "upstream")
-            digest = record["tools"].get(plain["name"], "")
-            made.append(AdvertisedTool(server, plain["name"], descriptor, digest, record["kind"], record["member"]))
+        for kind, (_, key) in LISTS.items():
+            for wire in advert.get(key, []):
+                plain = {name: value for name, value in wire.items() if kind != "tool" or name != "schema"}
+                name = str(plain["uri"] if kind == "resource" else plain["name"])
+                descriptor = Descriptor(kind, name, plain, {"serverId": server, "name": name}, "upstream")
+                digest = record["tools"].get(name, "") if kind == "tool" else descriptor.digest
+                made.append(Advertised(server, name, descriptor, digest, record["kind"], record["member"]))
     return made

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.record.contents import content_cid, is_kept
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
@@ -36,7 +37,7 @@ class AnswerCache:
         """Return the seq of the result that answers a call, or None."""
         policy = state["policy"]["cache"]
         cid = content_cid(call.entry.envelope)
-        if not policy["enabled"] or cid is None:
+        if not policy["enabled"] or cid is None or "tool" not in record:
             return None
         with self._lock:
             found = self._answers.get((record["serverId"], record["tool"], cid))
@@ -67,7 +68,9 @@ class AnswerCache:
     def _note_call(self, state: Mapping[str, Any], envelope: Json) -> None:
         payload = envelope["payload"]
         server, cid = state["servers"].get(payload["serverId"]), content_cid(envelope)
-        if server is None or cid is None or payload["name"] not in self._reading.get(payload["serverId"], ()):
+        if payload.get("method", TOOL) != TOOL or server is None or cid is None:
+            return
+        if payload["name"] not in self._reading.get(payload["serverId"], ()):
             return
         digest = server["tools"].get(payload["name"])
         if digest is None:

@@ -1,14 +1,16 @@
-"""Calls of a room's tools by MCP clients of the hub, which have not joined: as the events of one activation."""
+"""Calls of a room's servers by MCP clients of the hub, which have not joined: as the events of one activation."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
-from patchbay.events import Data, Done, Event, Failed, Progress
+from patchbay.events import Content, Data, Done, Event, Failed, Progress
+from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.calls import MAX_TTL_MS
@@ -20,12 +22,23 @@ from patchbay.rooms.servers.calls import Calls
 CallEvents = Events
 
 
-def call_tool(calls: Calls, server: str, tool: str, arguments: Json, principal: str, ttl: float) -> CallEvents:
-    """Call a tool; see `Room.call`."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is called: a tool, a resource by its URI, or a prompt, by `method`, of the server `server`."""
+
+    server: str
+    name: str
+    arguments: Json
+    method: str = TOOL
+
+
+def call_server(calls: Calls, wanted: Wanted, principal: str, ttl: float) -> CallEvents:
+    """Call a tool, read a resource or get a prompt; see `Room.call`."""
     room = calls.room
     call, member = str(uuid4()), room.pseudonym(principal)
     milliseconds = max(1, min(int(min(ttl, MAX_TTL_MS) * 1000), MAX_TTL_MS))
-    payload: Json = {"callId": call, "provider": "mcp", "serverId": server, "name": tool, "args": arguments}
+    payload: Json = {"callId": call, "provider": "mcp", "serverId": wanted.server, "name": wanted.name}
+    payload |= {"args": wanted.arguments} | ({} if wanted.method == TOOL else {"method": wanted.method})
     payload |= {"ttlMs": milliseconds, "caller": member}
     news = threading.Event()
     room.feed.add_reader(news.set)
@@ -37,7 +50,7 @@ def call_tool(calls: Calls, server: str, tool: str, arguments: Json, principal: 
             is_over = True
             yield Failed(problem.message)
             return
-        for event in _followed(room, call, logged.position, news):
+        for event in _followed(room, call, wanted.method, logged.position, news):
             is_over = isinstance(event, Done | Failed)
             yield event
     finally:
@@ -53,14 +66,14 @@ def _envelope(room: RoomCore, payload: Json) -> Json:
     return hub_envelope(room.name, "tool.call", payload, now_ms())
 
 
-def _followed(room: RoomCore, call: str, position: int, news: threading.Event) -> Iterator[Event]:
+def _followed(room: RoomCore, call: str, method: str, position: int, news: threading.Event) -> Iterator[Event]:
     """Everything that is said of one call, up to its result."""
     wait, index, steps = FIRST_PAUSE, room.feed.index_after(position), 0.0
     while True:
         news.clear()
         found = room.feed.take(index, 256) if index is not None else None
         if found is None:
-            yield from _late_result(room, call)
+            yield from _late_result(room, call, method)
             return
         index = (index or 0) + len(found)
         for delivery in found:
@@ -72,20 +85,20 @@ def _followed(room: RoomCore, call: str, position: int, news: threading.Event) -
                 steps += 1
                 yield _progress(payload.get("partial"), steps)
             elif envelope["type"] == "tool.result":
-                yield from _result(payload)
+                yield from _result(payload, method)
                 return
         if not found and not news.wait(wait):
             wait = NEXT_PAUSE
             yield PAUSE
 
 
-def _late_result(room: RoomCore, call: str) -> Iterator[Event]:
+def _late_result(room: RoomCore, call: str, method: str) -> Iterator[Event]:
     """The result of a call whose events went by too fast to be followed."""
     seq = room.seq
     while seq > 0:
         envelope = room.log.entry(seq).envelope
         if envelope["type"] == "tool.result" and envelope["payload"].get("callId") == call:
-            yield from _result(envelope["payload"])
+            yield from _result(envelope["payload"], method)
             return
         seq -= 1
     yield Failed("the room's events went by too fast to follow this call")
@@ -100,8 +113,11 @@ def _progress(partial: Any, steps: float) -> Event:
     return Progress(steps, None, text if isinstance(text, str) else None)
 
 
-def _result(payload: Mapping[str, Any]) -> Iterator[Event]:
+def _result(payload: Mapping[str, Any], method: str) -> Iterator[Event]:
     result = payload.get("result")
+    if method != TOOL and payload.get("ok"):
+        yield from _other_result(result, method)
+        return
     is_mcp = isinstance(result, dict) and isinstance(result.get("content"), list)
     if not payload.get("ok"):
         yield Failed(str(payload.get("error") or "the call failed"), result=result if is_mcp else None)
@@ -110,6 +126,21 @@ def _result(payload: Mapping[str, Any]) -> Iterator[Event]:
     else:
         yield Data(result)
         yield Done()
+
+
+def _other_result(result: Any, method: str) -> Iterator[Event]:
+    """The result of reading a resource or getting a prompt."""
+    key = {RESOURCE: "contents", PROMPT: "messages"}[method]
+    found = result.get(key) if isinstance(result, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        yield Failed(f"the owner of the server gave a result without {key}, which MCP demands of {method}")
+        return
+    shown = {name: value for name, value in result.items() if name != "_meta"}
+    if method == RESOURCE:
+        yield from (Content({"type": "resource", "resource": one}) for one in found)
+    else:
+        yield Data({"messages": found})
+    yield Done(shown)
 
 
 def _cancel(calls: Calls, call: str) -> None:

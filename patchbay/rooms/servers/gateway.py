@@ -15,6 +15,7 @@ from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
 from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.room.offers import RESOURCE, TOOL
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.fold import Fold as RoomFold
@@ -173,7 +174,8 @@ class Gateway:
 
     def _call(self, call: str, record: Json, arguments: Json, flag: CancelFlag) -> Call:
         seconds = max(0.0, (record["expires"] - now_ms()) / 1000)
-        target = {"method": "tools/call", "name": record["name"]}
+        method = record.get("method", TOOL)
+        target = {"method": method, ("uri" if method == RESOURCE else "name"): record["name"]}
         return Call(
             server=record["serverId"],
             target=target,

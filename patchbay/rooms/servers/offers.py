@@ -5,9 +5,9 @@ from __future__ import annotations
 from patchbay.boot import canonical_json
 from patchbay.catalogue.rows import ServerRow
 from patchbay.kind import CONFIGURATION_KIND
-from patchbay.kinds.room.offers import SERVER_PREFIX, Offer, OfferedTool, keep_offer
+from patchbay.kinds.room.offers import METHODS, SERVER_PREFIX, Offer, OfferedEntry, keep_offer
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.servers.announcements import advertised_tools
+from patchbay.rooms.servers.announcements import advertised
 from patchbay.store import Store
 from patchbay.topics import NAMES_CHANGED, SERVERS
 
@@ -18,9 +18,14 @@ def keep_room_offer(room: RoomCore) -> None:
     A room whose policy closes it to MCP clients (`gateway`) offers nothing.
     """
     seq, state = room.seq, room.state_now
-    tools = advertised_tools(room) if state["policy"].get("gateway", False) else []
-    offered = tuple(OfferedTool(one.server_id, one.descriptor.wire, one.digest) for one in tools)
-    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, offered), room.bounds.changes):
+    found = advertised(room) if state["policy"].get("gateway", False) else []
+    lists = {
+        f"{kind}s": tuple(
+            OfferedEntry(one.server_id, one.descriptor.wire, one.digest) for one in found if one.descriptor.kind == kind
+        )
+        for kind in METHODS
+    }
+    if keep_offer(room.store, SERVER_PREFIX + room.name, Offer(room.id, seq, **lists), room.bounds.changes):
         room.store.bus.publish(NAMES_CHANGED)
 
 

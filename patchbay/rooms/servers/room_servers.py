@@ -29,11 +29,18 @@ class RoomServers:
         return check_pins(load_pins(self._rooms.store, server), self._rooms.bounds.changes, listed)
 
     def call(
-        self, room: str, server_id: str, tool: str, arguments: Mapping[str, Any], principal: str, ttl: float
+        self,
+        room: str,
+        server_id: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        principal: str,
+        ttl: float,
+        method: str,
     ) -> Events:
-        """Call a tool of a room (its id): the events of one activation and its ending. `ttl` in seconds."""
+        """Use a tool, resource or prompt of a room (its id): the events of one activation and its ending."""
         try:
             found = self._rooms.open(room)
         except PatchbayError as problem:
             raise ToolFailed(problem.message) from problem
-        yield from found.call(server_id, tool, dict(arguments), principal, ttl)
+        yield from found.call(server_id, name, dict(arguments), principal, ttl, method)

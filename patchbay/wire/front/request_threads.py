@@ -34,7 +34,7 @@ class RequestThreads:
     def __init__(self, most: int) -> None:
         self.on_web_threads = min(most, MAX_REQUESTS_ON_WEB_THREADS)
         self._most = most - self.on_web_threads
-        self._on_web: set[int] = set()
+        self._on_web = 0
         self._lock = threading.Lock()
         self._idle: list[RequestThread] = []
         self._queue: deque[Work] = deque()
@@ -52,31 +52,45 @@ class RequestThreads:
 
     def run(self, work: Work) -> None:
         """Run the work of a request here, on a thread of the web server, or hand it to another thread."""
-        if len(self._on_web) >= self.on_web_threads:
-            self._hand_over(work)
-            return
-        thread = threading.get_ident()
-        self._on_web.add(thread)
-        try:
-            work()
-        finally:
-            self._on_web.discard(thread)
-
-    def _hand_over(self, work: Work) -> None:
         with self._lock:
-            if self._idle:
+            is_here = self._on_web < self.on_web_threads
+            if is_here:
+                self._on_web += 1
+            elif self._idle:
                 self._idle.pop().give(work)
                 return
-            if self._started >= self._most:
+            elif self._started < self._most:
+                self._started += 1
+            else:
+                # Each request that runs now looks here at its end.
                 self._queue.append(work)
                 return
-            self._started += 1
+        if is_here:
+            self._run_here(work)
+        else:
+            self._start(work)
+
+    def _run_here(self, work: Work) -> None:
+        """Run work, then what waits, on this thread of the web server."""
+        waiting: Work | None = work
+        while waiting is not None:
+            run_logged(waiting)
+            waiting = self._next_here()
+
+    def _next_here(self) -> Work | None:
+        with self._lock:
+            if self._queue:
+                return self._queue.popleft()
+            self._on_web -= 1
+            return None
+
+    def _start(self, work: Work) -> None:
         try:
             RequestThread(self, work).start()
         except RuntimeError:  # the system has no more threads
             with self._lock:
                 self._started -= 1
-            work()
+            run_logged(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
         """Return the first waiting work; without any the thread is idle from now on."""
@@ -113,10 +127,7 @@ class RequestThread(threading.Thread):
 
     def run(self) -> None:
         while self._work is not None:
-            try:
-                self._work()
-            except Exception:
-                log.exception("a request failed in the front")
+            run_logged(self._work)
             self._work = None  # an idle thread keeps nothing of a request
             self._work = self._pool.next_work(self) or self._wait()
 
@@ -127,3 +138,11 @@ class RequestThread(threading.Thread):
                 return None
             self._given.acquire()
         return self._work
+
+
+def run_logged(work: Work) -> None:
+    """Run work; log its error, which no caller could handle. Not even SystemExit ends the thread."""
+    try:
+        work()
+    except BaseException:
+        log.exception("a request failed in the front")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from websockets.frames import Frame, Opcode
+
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.protocol.streams.listener_slots import ListenerSlots
@@ -20,8 +22,17 @@ from patchbay.wire.responses import Reply, StartResponse, busy, json_reply, refu
 from patchbay.wire.security import check_host_and_origin
 
 Environ = MutableMapping[str, Any]
-Send = Callable[[str], int]
 Close = Callable[[int, str], None]
+
+
+class TextFrames(bytes):
+    """Text messages as the bytes of their frames, made once for many WebSockets; `frame_text` makes one."""
+
+
+Send = Callable[[str | TextFrames], int]
+
+NO_CLOSE = 1006
+"""The close code of a connection that ended without a close (RFC 6455, 7.1.5)."""
 
 UPGRADE = "patchbay.websocket"
 """Name in the environ of the Upgrade of a request that asks to become a WebSocket."""
@@ -51,18 +62,27 @@ class WebSocketSession(Protocol):
         """Take one message: text, or bytes of a binary message. An exception closes the WebSocket with 1011."""
         ...
 
-    def closed(self) -> None:
-        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken."""
+    def closed(self, code: int) -> None:
+        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken.
+
+        `code` is what the other end gave for its close; NO_CLOSE when the connection was lost without one.
+        """
         ...
 
 
 OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
 """Makes the session of a new WebSocket, on a worker thread.
 
-`send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. What is sent
-to a WebSocket that is closed is dropped. A reader that leaves more than 4 MiB unread loses its connection: `send`
-returns how many bytes it has left unread so far, and sends no message for an empty text.
+`send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. `send` takes
+frames too, which many WebSockets share. What is sent to a WebSocket that is closed is dropped. A reader that leaves
+more than 4 MiB unread loses its connection: `send` returns how many bytes it has left unread so far, and sends no
+message for an empty text.
 """
+
+
+def frame_text(text: bytes) -> bytes:
+    """Return the frame of one text message (UTF-8) of a server (RFC 6455, 5.2): whole, and without a mask."""
+    return Frame(Opcode.TEXT, text).serialize(mask=False)
 
 
 @dataclass(slots=True)

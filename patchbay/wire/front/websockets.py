@@ -22,13 +22,13 @@ from typing import Protocol
 from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol as Framing
-from websockets.protocol import Side
+from websockets.protocol import Side, State
 
 from patchbay.serving.sockets import find_connection
 from patchbay.settings import Settings
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import Future, Scope
-from patchbay.wire.front.websocket_routes import Upgrade, WebSocketSession
+from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
         self._working = False
-        self._unsent: deque[str] = deque()
+        self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
 
     def begin(self, copy: socket.socket, open_session: Callable[..., WebSocketSession]) -> None:
@@ -177,16 +177,20 @@ class Connection(asyncio.Protocol):
 
     # What the session calls, on any thread.
 
-    def send_text(self, text: str) -> int:
-        """Queue a text message, none for an empty text or a closed WebSocket; return the bytes that wait to be sent."""
+    def send_text(self, text: str | TextFrames) -> int:
+        """Queue a text message, or several as frames; return the bytes that wait to be sent.
+
+        Queues nothing for an empty text or a closed WebSocket.
+        """
         transport = self._transport
         buffered = 0 if transport is None or self._ended else transport.get_write_buffer_size()
+        frames = text if isinstance(text, TextFrames) or not text else frame_text(text.encode())
         with self._lock:
-            if self._ended or not text or self._unsent_bytes > UNSENT_BYTES:
+            if self._ended or not frames or self._unsent_bytes > UNSENT_BYTES:
                 return self._unsent_bytes + buffered
             first = not self._unsent
-            self._unsent.append(text)
-            self._unsent_bytes += len(text)
+            self._unsent.append(frames)
+            self._unsent_bytes += len(frames)
             waiting = self._unsent_bytes
         if waiting > UNSENT_BYTES:
             self._loop.call(self._cut_off)
@@ -259,19 +263,15 @@ class Connection(asyncio.Protocol):
         self._do(partial(self._receive, message))
 
     def _send_queued(self) -> None:
-        """Frame what was queued; a reader that left too much unread loses its connection."""
+        """Write what was queued; a reader that left too much unread loses its connection."""
         transport = self._transport
         if transport is None or self._ended:
             return
         with self._lock:
-            texts, self._unsent = self._unsent, deque()
+            frames, self._unsent = self._unsent, deque()
             self._unsent_bytes = 0
-        for text in texts:
-            try:
-                self._framing.send_text(text.encode())
-            except InvalidState:
-                break
-        self._flush()
+        if frames and self._framing.state is State.OPEN and not transport.is_closing():
+            transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if transport.get_write_buffer_size() > UNSENT_BYTES:
             self._cut_off()
 
@@ -359,4 +359,5 @@ class Connection(asyncio.Protocol):
     def _tell_end(self) -> None:
         """On a worker thread."""
         if self._session is not None:
-            self._session.closed()
+            received = self._framing.close_rcvd
+            self._session.closed(NO_CLOSE if received is None else received.code)

@@ -42,13 +42,17 @@ class RoomAdmission:
         self._access = access
 
     def open(self, name: str, sender: Principal) -> Room:
-        """Return a room by its name or id; the lobby is made when it is not there. Raises UnknownRoom."""
-        if name == LOBBY and not self.may_read(LOBBY, sender):
-            raise UnknownRoom(f"there is no room {name!r:.80}")
-        room = self._rooms.open(name, sender.id)
+        """Return a room by its name or id. Raises UnknownRoom."""
+        room = self._rooms.open(name)
         if not self.may_read(room.name, sender):
             raise UnknownRoom(f"there is no room {name!r:.80}")
         return room
+
+    def open_to_join(self, name: str, sender: Principal) -> Room:
+        """Return a room for a sender that joins it; the lobby is made when it is not there. Raises UnknownRoom."""
+        if name == LOBBY and self.may_read(LOBBY, sender):
+            self._rooms.open_to_join(name, sender.id)
+        return self.open(name, sender)
 
     def may_read(self, room: str, sender: Principal) -> bool:
         """Whether a sender may read the room of this name."""

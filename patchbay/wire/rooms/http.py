@@ -46,6 +46,9 @@ Environ = MutableMapping[str, Any]
 
 NDJSON = "application/x-ndjson"
 SESSION = "Enso-Session"
+HELLO = b'"hello"'
+"""What a body without a hello lacks: such a body makes no room."""
+
 MAX_ENVELOPES = 1000
 """Envelopes in one request."""
 
@@ -78,7 +81,7 @@ class RoomsOverHttp:
         self._is_operator = is_operator
         self._places = places
         self._others = others
-        self._streams: dict[str, SessionMailbox] = {}
+        self._streams: set[SessionMailbox] = set()
         self._lock = threading.Lock()
         self._ending = threading.Event()
 
@@ -86,7 +89,7 @@ class RoomsOverHttp:
         """End the streams: the hub is stopping. From any thread."""
         self._ending.set()
         with self._lock:
-            mailboxes = list(self._streams.values())
+            mailboxes = list(self._streams)
         for mailbox in mailboxes:
             mailbox.wake()
 
@@ -158,7 +161,7 @@ class RoomsOverHttp:
             raise Unsupported(f"Content-Type has to be {JSON} or {NDJSON}; it is {kind or 'missing'}")
         body = read_body(environ, self._settings.body_limit)
         sender = principal_of(environ)
-        room = self._admission.open(name, sender)
+        room = (self._admission.open_to_join if HELLO in body else self._admission.open)(name, sender)
         rights = self._admission.rights(room, sender)
         conversation = _Conversation(room, sender.id, environ.get("HTTP_ENSO_SESSION", ""), rights)
         if kind == JSON:
@@ -188,7 +191,7 @@ class RoomsOverHttp:
     def _events(self, environ: Environ, name: str) -> Reply:
         query, sender = parse_qs(environ.get("QUERY_STRING", "")), principal_of(environ)
         after = _seq(environ.get("HTTP_LAST_EVENT_ID") or query.get("after", [""])[0])
-        room, known = self._admission.open(name, sender), query.get("session", [""])[0]
+        room, known = self._admission.open_to_join(name, sender), query.get("session", [""])[0]
         if not self._places.acquire():
             return busy(None)
         try:
@@ -197,6 +200,8 @@ class RoomsOverHttp:
             self._places.release()
             raise
         mailbox = self._begin(session)
+        if known and after is not None:
+            session.seek(after)
         steps = room_events(session, mailbox, self._settings.keepalive, self._ending.is_set, not known)
         reply = stream_reply(ListeningBody(steps))
         reply.headers.append((SESSION, session.id))
@@ -208,19 +213,14 @@ class RoomsOverHttp:
         rights = self._admission.rights(room, sender)
         if not known:
             return room.join(sender.id, READER, after, rights)
-        session = room.resume(sender.id, known, rights)
-        if after is not None:
-            session.seek(after)
-        return session
+        return room.resume(sender.id, known, rights)
 
     def _begin(self, session: RoomSession) -> SessionMailbox:
         """Attach a stream to a session; a stream that read it before ends, because a session has one reader."""
         mailbox = SessionMailbox(session)
         with self._lock:
-            before, self._streams[session.id] = self._streams.get(session.id), mailbox
-            session.is_attached = True
-        if before is not None:
-            before.close()
+            self._streams.add(mailbox)
+        session.attach(mailbox.close)
         return mailbox
 
     def _end(self, session: RoomSession, mailbox: SessionMailbox, is_own: bool) -> None:
@@ -228,10 +228,8 @@ class RoomsOverHttp:
         self._places.release()
         mailbox.close()
         with self._lock:
-            is_last = self._streams.get(session.id) is mailbox
-            if is_last:
-                del self._streams[session.id]
-                session.is_attached = False
+            self._streams.discard(mailbox)
+        session.detach(mailbox.close)
         if is_own:
             work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
             work.start()

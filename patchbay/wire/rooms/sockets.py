@@ -3,6 +3,10 @@
 Each message is one frame as text: `{"type": "hello" | "envelope" | "ping" | "pong", ...}`. The first one but pings is a
 hello; its answers and everything of the room come as frames of the type `envelope`, whose `seq` is the place in the
 log. `?after=<seq>` reads the log from there on first. A message that is not a frame closes the WebSocket with 1011.
+
+With `?resume=new` the session stays when the connection is lost without a close, until it is idle for too long: its
+calls go on, and `?resume=<session>&after=<seq>` goes on with it. A session that has servers ends at once: their calls
+must not wait for an owner that may not come back.
 Source: ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
 """
 
@@ -19,9 +23,9 @@ from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import RoomSession
 from patchbay.wire.authentication import principal_of
-from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest, WebSocketRoutes
+from patchbay.wire.front.websocket_routes import NO_CLOSE, Close, Send, WebSocketRequest, WebSocketRoutes
 from patchbay.wire.rooms.admission import RoomAdmission
-from patchbay.wire.rooms.delivery import DeliveryThread
+from patchbay.wire.rooms.delivery import DeliveryThread, SharedBatches
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +38,13 @@ UNSENT_BYTES = 256 * 1024
 """What one reader may leave unread before its deliveries wait; the log has them."""
 
 BATCH_BYTES = 128 * 1024
-"""What one WebSocket sends before others have their turn."""
+"""A batch with as many bytes is sent, and others have their turn."""
 
-TAKEN_AT_ONCE = 16
+NEW = "new"
+"""Value of the parameter `resume` for a session that can be resumed later."""
+
+TAKEN_AT_ONCE = 64
+"""Deliveries of one batch."""
 
 
 class RoomSocket:
@@ -45,18 +53,19 @@ class RoomSocket:
     def __init__(
         self,
         rooms: Rooms,
-        deliveries: DeliveryThread,
+        deliveries: tuple[DeliveryThread, SharedBatches],
         admission: RoomAdmission,
         request: WebSocketRequest,
         ends: tuple[Send, Close],
     ) -> None:
         query = parse_qs(request.query)
         self._rooms = rooms
-        self._deliveries = deliveries
+        self._deliveries, self._batches = deliveries
         self._admission = admission
         self._sender = principal_of(request.environ)
         self._name = request.named.get("room") or query.get("room", [LOBBY])[0]
         self._after = query.get("after", [""])[0]
+        self._resume = query.get("resume", [""])[0]
         self._send, self._close = ends
         self._session: RoomSession | None = None
         self._has_ended = False
@@ -91,13 +100,20 @@ class RoomSocket:
         if self._session is not None:
             raise BadFrame("this WebSocket has said hello already; open another one for another session")
         after = _read_seq(self._after)
-        room = self._admission.open(self._name, self._sender)
-        session = room.join(self._sender.id, hello, after, self._admission.rights(room, self._sender))
-        session.is_attached = True
+        room, sender = self._admission.open_to_join(self._name, self._sender), self._sender.id
+        rights = self._admission.rights(room, self._sender)
+        if self._resume in ("", NEW):
+            session = room.join(sender, hello, after, rights)
+            session.attach(self._replaced)
+        else:
+            session = room.rejoin(sender, self._resume, hello, after, rights)
+            session.attach(self._replaced)
+            if after is not None:
+                session.seek(min(after, room.seq))
         self._session = session
         for envelope in session.greeting:
             self._send(frame_bytes(orjson.dumps(envelope)).decode())
-        session.listen(lambda: self._deliveries.wake(self))
+        session.listen(self._wake)
 
     def deliver(self) -> bool:
         """Send what there is to read; whether there may be more. Called by the delivery thread alone.
@@ -107,17 +123,14 @@ class RoomSocket:
         session = self._session
         if session is None or self._has_ended:
             return False
-        sent = 0
-        while sent < BATCH_BYTES:
-            taken = session.take(TAKEN_AT_ONCE)
-            for delivery in taken:
-                self._send(delivery.frame.decode())
-                sent += len(delivery.frame)
-            if not taken:
-                break
-        if not sent and session.is_closed:
-            self._end(NORMAL, "the session has ended")
-        return sent > 0
+        taken = session.take(TAKEN_AT_ONCE, BATCH_BYTES)
+        if not taken:
+            if session.is_closed:
+                self._end(NORMAL, "the session has ended")
+            return False
+        frames = self._batches.frames(taken)
+        self._send(frames)
+        return len(taken) == TAKEN_AT_ONCE or len(frames) >= BATCH_BYTES or session.is_closed
 
     @property
     def is_behind(self) -> bool:
@@ -129,11 +142,24 @@ class RoomSocket:
         log.info("a WebSocket of the room %s ends: %s", self._name[:80], reason)
         self._close(code, reason)
 
-    def closed(self) -> None:
-        """End the session: its servers go, and its calls end."""
+    def _wake(self) -> None:
+        self._deliveries.wake(self)
+
+    def _replaced(self) -> None:
+        """Another connection reads the session now."""
+        self._end(NORMAL, "the session goes on over another connection")
+
+    def closed(self, code: int) -> None:
+        """End the session, its servers and its calls; one that can be resumed stays when its connection was lost."""
+        was_lost = code == NO_CLOSE and not self._has_ended
         self._has_ended = True
-        if self._session is not None:
-            self._session.leave("the connection ended")
+        session = self._session
+        if session is None:
+            return
+        session.stop_listening(self._wake)
+        can_resume = bool(self._resume) and was_lost and not session.has_servers
+        if session.detach(self._replaced) and not can_resume:
+            session.leave("the connection ended")
 
 
 def _read_seq(text: str) -> int | None:
@@ -147,7 +173,7 @@ def _read_seq(text: str) -> int | None:
 
 def add_room_sockets(routes: WebSocketRoutes, rooms: Rooms, admission: RoomAdmission) -> None:
     """Serve rooms by WebSocket. `admission` lets senders into rooms."""
-    deliveries = DeliveryThread()
+    deliveries = (DeliveryThread(), SharedBatches())
 
     def open_socket(request: WebSocketRequest, send: Send, close: Close) -> RoomSocket:
         return RoomSocket(rooms, deliveries, admission, request, (send, close))

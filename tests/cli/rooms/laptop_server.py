@@ -18,6 +18,18 @@ def read_note(name: str, size: int = 1) -> str:
     return f"the note {name}" * size
 
 
+@server.resource("note://plans", mime_type="text/plain")
+def plans() -> str:
+    """The plans."""
+    return "move, then have a party"
+
+
+@server.prompt()
+def review(name: str) -> str:
+    """Ask for a review of a note."""
+    return f"Review the note {name}."
+
+
 @server.tool()
 async def count(to: int, context: Context) -> str:
     """Count, with progress."""
@@ -29,13 +41,15 @@ async def count(to: int, context: Context) -> str:
 
 @server.tool()
 async def wait(mark: str) -> str:
-    """Wait until the call is cancelled."""
+    """Wait until the call is cancelled, or the file <mark>.go is there."""
     (marks / f"{mark}.begun").touch()
     try:
-        await asyncio.Event().wait()
-    finally:
+        while not (marks / f"{mark}.go").exists():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
         (marks / f"{mark}.cancelled").touch()
-    return "never"
+        raise
+    return f"waited for {mark}"
 
 
 @server.tool()

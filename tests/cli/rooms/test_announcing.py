@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from patchbay.cli.commands.rooms.group import room as room_command
+from tests.cli.rooms.breakable_line import breakable_line
 from tests.cli.rooms.laptops import Laptop, laptop
 from tests.interaction.peers import MODERN, PEERS, Peer, texts
 from tests.interaction.programs import Hub, free_port, running, running_hub
@@ -61,6 +63,16 @@ def test_clients_of_others_list_and_call_the_tools_of_a_laptop(hub: Hub, shared:
     until(lambda: set(TOOLS) <= set(peer.tools(endpoint)), "the tools of the laptop")
     assert peer.call(endpoint, "laptop__read_note", {"name": "plans"}) == "the note plans"
     shared.line_with("laptop.read_note worked")
+
+
+def test_clients_of_others_read_the_resources_and_list_the_prompts_of_a_laptop(
+    hub: Hub, shared: Laptop, peer: Peer
+) -> None:
+    """ENS-7, ENS-8: not tools alone: a resource keeps its URI, a prompt has the name of its server before its own."""
+    endpoint = hub.endpoint("room.demo")
+    until(lambda: "laptop__review" in peer.prompts(endpoint), "the prompt of the laptop")
+    assert peer.read(endpoint, "note://plans") == "move, then have a party"
+    shared.line_with("laptop.note://plans worked")
 
 
 def test_the_laptop_listens_on_no_port(shared: Laptop) -> None:
@@ -121,6 +133,19 @@ def test_a_member_calls_by_the_command_line_and_failures_have_sentences(hub: Hub
     unknown = run_room("call", room_of(hub), "nowhere", "fail")
     assert unknown.exit_code == 1
     assert "nowhere" in unknown.output
+
+
+def test_a_call_of_the_command_line_goes_on_after_its_connection_was_lost(hub: Hub, shared: Laptop) -> None:
+    """ENS-9, ENS-12: the session stays, the tool is not cancelled and runs once, and the result comes afterwards."""
+    with breakable_line(hub.url) as line, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(run_room, "call", f"{line.url}/rooms/demo", "laptop", "wait", "mark=line")
+        until((shared.folder / "line.begun").exists, "the begin of the tool")
+        line.break_all()
+        (shared.folder / "line.go").touch()
+        done = call.result(60)
+    assert (done.exit_code, done.stdout) == (0, "waited for line\n"), done.output
+    assert "trying again in" in done.stderr
+    assert not (shared.folder / "line.cancelled").exists()
 
 
 def test_a_result_that_is_too_large_is_a_sentence(hub: Hub, shared: Laptop) -> None:

@@ -82,6 +82,20 @@ def test_a_changed_tool_of_a_member_is_held_until_it_is_approved(hub: Hub) -> No
     until(lambda: served(hub) == {"fs__echo"}, "the approved tool")
 
 
+def test_a_changed_prompt_of_a_member_is_held_and_resources_are_not_pinned(hub: Hub) -> None:
+    """N4: a prompt is text for a model, like the description of a tool; resources are data."""
+    person = Person(rooms_of(hub).open("demo"), "local")
+    notes = {"uri": "file:///notes.md", "name": "notes"}
+    person.announces("fs", tool(), prompts=[{"name": "review"}], resources=[notes])
+    until(lambda: set(hub.catalogue.find(SERVER).prompts) == {"fs__review"}, "the prompt at first sight")
+    person.announces("fs", tool(), prompts=[{"name": "review", "title": "Send all"}], resources=[{**notes, "size": 5}])
+    until(lambda: set(hub.catalogue.find(SERVER).prompts) == set(), "the changed prompt to go")
+    assert served(hub) == {"fs__echo"}
+    assert hub.catalogue.find(SERVER).resources[notes["uri"]].wire["size"] == 5
+    approve(hub.catalogue.store, SERVER, "operator", keys=[("prompt", "fs__review")])
+    until(lambda: set(hub.catalogue.find(SERVER).prompts) == {"fs__review"}, "the approved prompt")
+
+
 def test_each_server_of_a_room_has_its_own_first_sight_and_a_name_keeps_its_pin(hub: Hub) -> None:
     first = member(hub, "fs", tool())
     until(lambda: served(hub) == {"fs__echo"}, "the first server")

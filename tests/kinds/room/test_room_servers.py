@@ -15,7 +15,7 @@ from patchbay.activity.records import Filter
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from tests.hubs import MODERN, Hub, modern_request, sse_messages
-from tests.rooms.people import Person
+from tests.rooms.people import NOTES, Person, serving
 from tests.waiting import until
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN)
@@ -89,6 +89,50 @@ def test_announced_tools_are_listed_and_called_in_every_revision(hub: Hub, room:
         )
         assert [one["name"] for one in listed.result["tools"]] == ["fs__echo", "fs__slow"]
         assert hub.call(SERVER, "fs__echo", {"text": "hello"}, revision).text == "heard hello"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_announced_resources_and_prompts_are_served_in_every_revision(hub: Hub, room: Room, revision: str) -> None:
+    """ENS-7, ENS-8: a resource keeps its URI; a prompt is `<serverId>__<name>`, with its arguments."""
+    said = {"resources": [NOTES], "prompts": [{"name": "review", "arguments": [{"name": "topic", "required": True}]}]}
+    session = "" if revision == MODERN else hub.open(SERVER, revision)
+
+    def ask(method: str, params: Any = None) -> Any:
+        if revision == MODERN:
+            return hub.modern(SERVER, method, params).result
+        return hub.legacy(SERVER, method, params, session, version=revision).result
+
+    def answer(payload: Any) -> Any:
+        if payload["method"] == "resources/read":
+            return {"result": {"contents": [{"uri": payload["name"], "text": "buy milk"}]}}
+        content = {"type": "text", "text": f"Review {payload['args']['topic']}."}
+        return {"result": {"messages": [{"role": "user", "content": content}]}}
+
+    owner = Person(room, "local")
+    owner.announces("fs", ECHO, **said)
+    until(lambda: "fs__review" in hub.catalogue.find(SERVER).prompts, "the announced prompt")
+    with serving(owner, answer):
+        assert [one["uri"] for one in ask("resources/list")["resources"]] == [NOTES["uri"]]
+        assert [one["name"] for one in ask("prompts/list")["prompts"]] == ["fs__review"]
+        assert ask("resources/read", {"uri": NOTES["uri"]})["contents"][0]["text"] == "buy milk"
+        got = ask("prompts/get", {"name": "fs__review", "arguments": {"topic": "notes"}})
+        assert got["messages"][0]["content"]["text"] == "Review notes."
+    until(lambda: not hub.catalogue.find(SERVER).prompts, "the end of the announced prompt")
+
+
+def test_a_uri_of_two_servers_is_served_for_neither_and_the_page_says_why(hub: Hub, room: Room) -> None:
+    """ENS-19: a reader cannot know which of the two it would get."""
+    one, two = Person(room, "local"), Person(room, "local")
+    one.announces("fs", ECHO, resources=[NOTES])
+    two.announces("git", ECHO, resources=[NOTES])
+    until(lambda: "git__echo" in hub.catalogue.find(SERVER).tools, "the second server")
+    server = hub.catalogue.find(SERVER)
+    assert dict(server.resources) == {}
+    assert [problem.where for problem in server.problems] == [NOTES["uri"]]
+    two.session.leave()
+    until(lambda: NOTES["uri"] in hub.catalogue.find(SERVER).resources, "the resource of the server that stays")
+    one.session.leave()
+    until(lambda: not hub.catalogue.find(SERVER).tools, "the end of the announced tools")
 
 
 def test_the_aggregate_the_page_and_the_activity_have_the_room_s_tools(hub: Hub, room: Room) -> None:

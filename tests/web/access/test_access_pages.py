@@ -39,6 +39,11 @@ def post(hub: Hub, path: str, **fields: str) -> Any:
     return hub.client.post(path, data={"csrf": found[1], **fields}, headers=BROWSER)
 
 
+def json_of(hub: Hub, path: str, headers: dict[str, str] | None = None) -> Any:
+    answer = (hub.app.test_client() if headers else hub.client).get(path, headers=headers)
+    return orjson.loads(answer.get_data())
+
+
 def variable(hub: Hub) -> Any:
     value = read_variable(hub.catalogue.store, "access")
     return None if value is None else orjson.loads(value)
@@ -50,7 +55,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(hub: Hub) -> None:
     assert made.status_code == 200 and key is not None
     assert made.headers["Cache-Control"] == "no-store"
     assert key[0] not in page(hub, "/access/keys")
-    listed = hub.client.get("/access/keys.json").json["keys"]
+    listed = json_of(hub, "/access/keys.json")["keys"]
     assert [(one["name"], one["principal"], one["grants"]) for one in listed] == [
         ("robot", "key:robot", ["call:notes.*", "read"])
     ]
@@ -59,7 +64,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(hub: Hub) -> None:
     assert program.post("/notes/search", json={}, headers=headers).status_code == 200
     assert post(hub, "/access/keys", do="revoke", name="robot").status_code == 303
     assert program.post("/notes/search", json={}, headers=headers).status_code == 401
-    assert hub.client.get("/access/keys.json").json["keys"] == []
+    assert json_of(hub, "/access/keys.json")["keys"] == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,7 @@ def test_a_wrong_form_makes_no_key(hub: Hub, fields: dict[str, str], status: int
     answer = post(hub, "/access/keys", **fields)
     assert answer.status_code == status
     assert sentence.lower() in answer.text.lower()
-    assert hub.client.get("/access/keys.json").json["keys"] == []
+    assert json_of(hub, "/access/keys.json")["keys"] == []
 
 
 def test_grants_are_previewed_before_they_are_saved(hub: Hub) -> None:
@@ -92,9 +97,9 @@ def test_grants_are_previewed_before_they_are_saved(hub: Hub) -> None:
     assert variable(hub) == GRANTS
     assert "for the robot" in page(hub, "/variables/access")
     key = new_key(hub, "robot")
-    answer = hub.app.test_client().get("/servers.json", headers=key)
-    assert [(one["name"], one["tools"]) for one in answer.json] == [("notes", 1)]
-    as_now = hub.client.get("/access.json?as=key:robot").json["preview"]
+    rows = json_of(hub, "/servers.json", key)
+    assert [(one["name"], one["tools"]) for one in rows] == [("notes", 1)]
+    as_now = json_of(hub, "/access.json?as=key:robot")["preview"]
     assert [(row["server"], row["call"], row["see"]) for row in as_now["servers"]] == [("notes", ["search"], False)]
     base = hub.catalogue.store.names.get("variables/access")
     assert post(hub, "/access", action="remove", base=base).status_code == 303
@@ -124,4 +129,4 @@ def test_only_an_administrator_reads_and_changes_access(hub: Hub) -> None:
     assert hub.client.post("/access/keys", data={"name": "x"}, headers=foreign).status_code == 403
     assert hub.client.post("/access/keys", data={"name": "x"}, headers=BROWSER).status_code == 403
     hub.app.extensions["keys"].revoke("member")
-    assert hub.client.get("/access/keys.json").json["keys"] == []
+    assert json_of(hub, "/access/keys.json")["keys"] == []

@@ -6,6 +6,7 @@ Issue 14, item 2: fewer idle threads that look for work; DESIGN 6 (every queue h
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -88,6 +89,27 @@ def test_the_spare_threads_of_the_web_server_hand_requests_over_at_once(blocking
 
 
 @pytest.mark.usefixtures("one_on_the_web")
+def test_the_web_servers_thread_runs_what_waits_when_there_is_no_other(blocking: Callable[[], Blocking]) -> None:
+    threads = RequestThreads(1)
+    first, second = blocking(), blocking()
+    web = occupy(threads, first)
+    threads.run(second)
+    assert threads.started == 0 and not second.begun.is_set()
+    first.end.set()
+    assert second.begun.wait(BOUND) and second.thread is web
+
+
+@pytest.mark.usefixtures("one_on_the_web")
+def test_an_error_of_a_request_gives_its_place_on_the_web_servers_threads_back() -> None:
+    threads = RequestThreads(3)
+    for _ in range(3):
+        threads.run(sys.exit)
+    found: list[threading.Thread] = []
+    threads.run(lambda: found.append(threading.current_thread()))
+    assert found == [threading.current_thread()] and threads.started == 0
+
+
+@pytest.mark.usefixtures("one_on_the_web")
 def test_waiting_requests_run_in_the_order_in_which_they_came(blocking: Callable[[], Blocking]) -> None:
     threads = RequestThreads(2)
     occupy(threads, blocking())
@@ -100,6 +122,32 @@ def test_waiting_requests_run_in_the_order_in_which_they_came(blocking: Callable
     threads.run(last.set)
     running.end.set()
     assert last.wait(BOUND) and order == [*range(20)]
+
+
+@pytest.mark.usefixtures("one_on_the_web")
+def test_a_waiting_request_runs_on_a_thread_of_the_web_server_that_becomes_free(
+    blocking: Callable[[], Blocking], caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a machine with many processors there are no further threads at all."""
+    threads = RequestThreads(1)
+    first, last = blocking(), blocking()
+    web = occupy(threads, first)
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    with caplog.at_level(logging.ERROR):
+        threads.run(fail)
+        threads.run(last)
+        assert threads.started == 0 and not last.begun.is_set()
+        first.end.set()
+        assert last.begun.wait(BOUND) and last.thread is web
+    assert "a request failed in the front" in caplog.text
+    last.end.set()
+    web.join(BOUND)
+    found: list[threading.Thread] = []
+    threads.run(lambda: found.append(threading.current_thread()))
+    assert found == [threading.current_thread()], "the place is free again"
 
 
 @pytest.mark.usefixtures("one_on_the_web")

@@ -7,6 +7,7 @@
 //        {"client": "a", "event": "chat.msg", "payload": {...}, "id": "..."}
 //        {"client": "a", "text": "..."}, {"client": "a", "bytes": "<base64>"}, {"client": "a", "ping": "..."}
 //        {"client": "a", "close": true}                    {"client": "a", "closed": [1011, "..."]}
+//        {"client": "a", "terminate": true}                ends the connection without a close
 import { createRequire } from 'node:module';
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -43,6 +44,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   else if (asked.text) socket.send(asked.text);
   else if (asked.bytes) socket.send(Buffer.from(asked.bytes, 'base64'));
   else if (asked.close) socket.close();
+  else if (asked.terminate) socket.terminate();
   else if (asked.event) {
     const envelope = { id: asked.id ?? randomUUID(), ts: new Date().toISOString(), room: 'local', from: 'enso-client' };
     frame(socket, { type: 'envelope', payload: { ...envelope, kind: 'event', type: asked.event, payload: asked.payload } });

@@ -188,6 +188,16 @@ def test_the_log_is_signed_ndjson_that_verifies(hub: Hub) -> None:
     assert not verify([*lines[:3], lines[3].replace(b'"seq":4', b'"seq":5'), *lines[4:]]).ok
 
 
+def test_reading_the_log_of_the_lobby_makes_no_room_and_a_hello_does(hub: Hub) -> None:
+    """ENS-18: a GET of a log changes nothing; the lobby is made with the first hello in it."""
+    assert hub.client.get("/rooms/lobby/log").status_code == 404
+    assert posted(hub, envelope("chat.msg", {"text": "x"}), "no-session", "/rooms/lobby").status_code == 404
+    assert "lobby" not in {one.name for one in rooms_of(hub).all()}
+    said = posted(hub, {"type": "hello", "payload": hello("can.speak")}, path="/rooms/lobby")
+    assert said.status_code == 200
+    assert hub.client.get("/rooms/lobby/log").status_code == 200
+
+
 def test_a_room_is_forked_at_an_entry(hub: Hub) -> None:
     """ENS-16: the new room names its predecessor, the seq and the head there."""
     answer = hub.client.post("/rooms/demo/fork", json={"seq": 2, "name": "branch"})

@@ -115,6 +115,63 @@ def test_a_server_is_mounted_by_its_url_and_called(hub: Hub, clients: EnsoProces
     client.asks(close=True)
 
 
+def test_a_call_goes_on_when_its_caller_loses_the_connection_and_comes_back(hub: Hub, clients: EnsoProcess) -> None:
+    """ENS-9, ENS-12: `?resume=` keeps the session; what was missed and the result come on the new connection."""
+    owner = clients.client(room_url(hub), caps=OWNER)
+    owner.says("mcp.announce", {"serverId": "fs", "tools": [TOOL], "resources": []})
+    caller = clients.client(room_url(hub, "/rooms/demo/ws?resume=new"), caps=["tool.call"])
+    accepted = caller.waits_for("privacy.accepted")["payload"]
+    place = caller.waits_for("room.policy")["payload"]["seq"]
+    caller.waits_for("tool.advertise")
+    call = called(caller, "fs", "read")
+    owner.waits_for("tool.call", lambda payload: payload["callId"] == call)
+    caller.asks(terminate=True)
+    caller.waits_for_close()
+    owner.says("chat.msg", {"text": "meanwhile"})
+    back = clients.client(
+        room_url(hub, f"/rooms/demo/ws?resume={accepted['session']}&after={place}"), caps=["tool.call"]
+    )
+    assert back.waits_for("privacy.accepted")["payload"] == accepted
+    back.waits_for("tool.call", lambda payload: payload["callId"] == call)
+    back.waits_for("chat.msg", lambda payload: payload["text"] == "meanwhile")
+    owner.says("tool.result", {"callId": call, "ok": True, "result": {"content": []}})
+    assert back.waits_for("tool.result", lambda payload: payload["callId"] == call)["payload"]["ok"] is True
+    back.says("tool.cancel", {"callId": call})
+    back.waits_for("room.refused", lambda payload: payload["error"] == f"no call {call} is open")
+    for client in (owner, back):
+        client.asks(close=True)
+
+
+def test_a_session_has_one_connection_and_one_that_ended_is_not_resumed(hub: Hub, clients: EnsoProcess) -> None:
+    """ENS-18: a second connection replaces the first; after a close the same address makes a new session."""
+    first = clients.client(room_url(hub, "/rooms/demo/ws?resume=new"), caps=["can.speak"])
+    session = first.waits_for("privacy.accepted")["payload"]["session"]
+    second = clients.client(room_url(hub, f"/rooms/demo/ws?resume={session}"), caps=["can.speak"])
+    assert second.waits_for("privacy.accepted")["payload"]["session"] == session
+    assert first.waits_for_close() == (1000, "the session goes on over another connection")
+    watcher = clients.client(room_url(hub), caps=["can.speak"])
+    second.asks(close=True)
+    watcher.waits_for("presence.part", lambda payload: payload["session"] == session)
+    third = clients.client(room_url(hub, f"/rooms/demo/ws?resume={session}"), caps=["can.speak"])
+    assert third.waits_for("privacy.accepted")["payload"]["session"] != session
+    for client in (watcher, third):
+        client.asks(close=True)
+
+
+def test_an_owner_that_loses_its_connection_leaves_at_once(hub: Hub, clients: EnsoProcess) -> None:
+    """ENS-19: calls of its servers end with a sentence, also when its session asked to be resumed."""
+    owner = clients.client(room_url(hub, "/rooms/demo/ws?resume=new"), caps=OWNER)
+    owner.says("mcp.announce", {"serverId": "fs", "tools": [TOOL], "resources": []})
+    owner.waits_for("tool.advertise")
+    caller = clients.client(room_url(hub), caps=["tool.call"])
+    call = called(caller, "fs", "read")
+    owner.waits_for("tool.call", lambda payload: payload["callId"] == call)
+    owner.asks(terminate=True)
+    ended = caller.waits_for("tool.result", lambda payload: payload["callId"] == call)["payload"]
+    assert "left the room" in ended["error"]
+    caller.asks(close=True)
+
+
 def test_pings_are_answered_before_and_after_the_hello(hub: Hub, clients: EnsoProcess) -> None:
     """ENS-18: ping and pong frames."""
     client = clients.client(room_url(hub))

@@ -27,7 +27,7 @@ from patchbay.client.rooms.announcer import Announcer, run_all
 from patchbay.client.rooms.hosted_server import HostedServer, default_id
 from patchbay.errors import PatchbayError
 
-CHANGED = "notifications/tools/list_changed"
+CHANGED = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 
 
 class Screen:
@@ -84,7 +84,7 @@ def announce(
     announcers: list[Announcer] = []
 
     def changed(method: str, _: Mapping[str, Any]) -> None:
-        if method == CHANGED:
+        if method in CHANGED:
             for one in announcers:
                 one.refresh()
 

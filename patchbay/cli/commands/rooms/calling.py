@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -16,12 +17,16 @@ from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.ndjson import parse_object
 from patchbay.client.contracts.coercion import coerce_arguments
+from patchbay.client.errors import Unreachable
 from patchbay.client.rooms.address import RoomAddress
-from patchbay.client.rooms.connection import RoomConnection, RoomLost, RoomRefusal
+from patchbay.client.rooms.connection import NEW, RoomConnection, RoomLost, RoomRefusal, make_envelope
 
 TTL_SECONDS = 60.0
 GRACE_SECONDS = 10.0
 """How much longer than its time a call is waited for."""
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 8.0
+"""Waits before the connection of a call is opened again: the first one, and the longest."""
 
 
 @click.command("call", epilog=exit_codes.with_examples(f"patchbay room call {EXAMPLE} time now timezone=UTC"))
@@ -45,22 +50,25 @@ def call(
     style: str,
     headers: tuple[str, ...],
 ) -> None:
-    """Call TOOL of SERVER in ROOM. Progress goes to standard error; Ctrl-C cancels the call."""
+    """Call TOOL of SERVER in ROOM. Progress goes to standard error; Ctrl-C cancels the call.
+
+    When the connection is lost, the call goes on; the command connects again and waits for its result.
+    """
     with exit_on_error():
         given: dict[str, str | list[str]] = dict(pairs)
         fixed = parse_object(exact, "--args") if exact is not None else {}
-        connection = open_room(room, ["tool.call"], headers)
+        connection = open_room(room, ["tool.call"], headers, resume=NEW)
         arguments = coerce_arguments(given, _schema(connection, server, tool)) | fixed
         id = str(uuid4())
         payload: Json = {"callId": id, "provider": "mcp", "serverId": server, "name": tool, "args": arguments}
-        connection.say("tool.call", payload | {"ttlMs": max(1, round(ttl * 1000))})
+        waiting = _WaitingCall(connection, payload | {"ttlMs": max(1, round(ttl * 1000))}, headers)
         try:
-            result = _result(connection, id, ttl)
+            result = waiting.result(ttl + GRACE_SECONDS)
         except KeyboardInterrupt:
-            connection.say("tool.cancel", {"callId": id, "reason": "interrupted"})
-            connection.close()
+            waiting.connection.say("tool.cancel", {"callId": id, "reason": "interrupted"})
+            waiting.connection.close()
             raise
-        connection.close()
+        waiting.connection.close()
         _print(result, style)
         if not result["ok"]:
             fail(str(result.get("error") or "the call failed"), exit_codes.FAILED)
@@ -71,19 +79,51 @@ def _schema(connection: RoomConnection, server: str, tool: str) -> Any:
     return next((one.get("inputSchema") for one in tools if one.get("name") == tool), None)
 
 
-def _result(connection: RoomConnection, id: str, ttl: float) -> Json:
-    while True:
-        found = connection.receive(ttl + GRACE_SECONDS)
-        if found is None:
-            raise RoomLost(f"{connection.room.url} gave no result within {ttl + GRACE_SECONDS:g} s")
-        payload = found["payload"]
-        if payload.get("callId") != id:
-            continue
-        if found["type"] == "tool.partial":
-            write_note(_words(payload.get("partial")))
-        elif found["type"] == "tool.result":
-            result: Json = payload
-            return result
+class _WaitingCall:
+    """A call, sent at once. `connection` is the present one: a lost one is opened again, for the same session."""
+
+    def __init__(self, connection: RoomConnection, payload: Json, headers: tuple[str, ...]) -> None:
+        self.connection = connection
+        self._call = make_envelope("tool.call", payload)
+        self._headers = headers
+        connection.send(self._call)
+
+    def result(self, seconds: float) -> Json:
+        """Wait for the payload of the result, and show progress. Raises RoomLost, RoomRefusal."""
+        give_up = time.monotonic() + seconds
+        while True:
+            left = give_up - time.monotonic()
+            try:
+                found = self.connection.receive(max(0.0, left))
+            except RoomLost as problem:
+                self._connect_again(give_up, problem)
+                continue
+            if found is None:
+                raise RoomLost(f"{self.connection.room.url} gave no result within {seconds:g} s")
+            payload: Json = found["payload"]
+            if payload.get("callId") != self._call["payload"]["callId"]:
+                continue
+            if found["type"] == "tool.partial":
+                write_note(_words(payload.get("partial")))
+            elif found["type"] == "tool.result":
+                return payload
+
+    def _connect_again(self, give_up: float, problem: RoomLost) -> None:
+        """Open the session's connection again and read on. Raises RoomLost when the time is over."""
+        lost, pause = self.connection, FIRST_RETRY_SECONDS
+        lost.close()
+        while time.monotonic() + pause < give_up:
+            write_note(f"{problem.message}; trying again in {pause:g} s")
+            time.sleep(pause)
+            try:
+                self.connection = open_room(lost.room, ["tool.call"], self._headers, lost.place, lost.session)
+                if self.connection.session == lost.session:
+                    self.connection.send(self._call)  # it may not have arrived; the log has it once
+            except Unreachable:
+                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+            else:
+                return
+        raise problem
 
 
 def _words(partial: Any) -> str:

@@ -70,11 +70,11 @@ def read_headers(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def open_room(
-    room: RoomAddress, caps: list[str], headers: tuple[str, ...] = (), after: int | None = None
+    room: RoomAddress, caps: list[str], headers: tuple[str, ...] = (), after: int | None = None, resume: str = ""
 ) -> RoomConnection:
-    """Join a room as this program. Raises Unreachable, RoomRefusal, ConfigError."""
+    """Join a room as this program, or go on with a session. Raises Unreachable, RoomRefusal, ConfigError."""
     agent = {"name": f"patchbay on {os.uname().nodename}"[:200], "version": patchbay.__version__}
-    return RoomConnection.open(room, caps, agent, after, read_headers(headers))
+    return RoomConnection.open(room, caps, agent, after, read_headers(headers), resume)
 
 
 def request(method: str, url: str, headers: tuple[str, ...], body: Json | None = None) -> httpx2.Response:
