@@ -44,8 +44,9 @@ _HOLES = ("arguments", "at", "prev", "record", "result", "seq", "us")
 
 
 Draft = tuple[str, str, int, str, str, int]
-"""A row of a call without `seq` and `prev`: its template, and the fields that differ: `arguments` (JSON), `at`, `record`
-(JSON), `result` (JSON), `us`.
+"""A row of a call without `seq` and `prev`: its template, and `arguments`, `at`, `record`, `result` and `us`.
+
+The texts of arguments, record and result are JSON.
 """
 
 Stored = tuple[Any, ...]

@@ -23,7 +23,13 @@ PEM_PREFIX = bytes.fromhex("302a300506032b6570032100")
 
 def call(number: int, **others: Any) -> dict[str, Any]:
     """A row of one call."""
-    row = {"agent": "", "approval": None, "arguments": CID, "at": 1_700_000_000_000 + number, "code": None}
+    row: dict[str, Any] = {
+        "agent": "",
+        "approval": None,
+        "arguments": CID,
+        "at": 1_700_000_000_000 + number,
+        "code": None,
+    }
     row |= {"configuration": CID, "decision": {"allowed": True, "because": "grant 1", "document": CID}}
     row |= {"definition": CID, "kept": False, "kind": "call", "method": "tools/call", "name": f"tool{number % 7}"}
     row |= {"outcome": "ok", "principal": "key:ann", "record": f"{number}-0", "result": CID, "server": "notes"}

@@ -25,6 +25,7 @@ from patchbay.access.audit.chain import (
 from patchbay.access.audit.verification import verify
 from patchbay.catalogue.contents.collection import Collector
 from patchbay.errors import ContentError
+from patchbay.store import Journal
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
 from tests.access.audit.chains import CID, call, exported, made_journal, signer
@@ -175,7 +176,7 @@ def test_the_newest_lines_begin_at_a_head(monkeypatch: pytest.MonkeyPatch) -> No
     assert verdict.ok and verdict.rows == len(found) and verdict.last == last_seq(journal)
 
 
-def last_seq(journal: chains.Journal) -> int:
+def last_seq(journal: Journal) -> int:
     return int(newest_rows(journal, 1)[0]["seq"])
 
 

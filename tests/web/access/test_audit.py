@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_the_page_shows_rows_and_their_verification_to_the_operator_only(hub: Hu
     assert hub.client.get("/audit.json", headers=ann).status_code == 401
     assert "There are no rows." in hub.client.get("/audit", headers=proof(hub) | BROWSER).text
     for name in ("search", "<b>bold</b>"):
-        params = {"name": name, "arguments": {}}
+        params: dict[str, Any] = {"name": name, "arguments": {}}
         hub.send("notes", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, ann)
     page = hub.client.get("/audit", headers=proof(hub) | BROWSER)
     assert "rows 1 to 3 are intact and in order" in page.text and "key:ann" in page.text
