@@ -49,7 +49,7 @@ HUB = {
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
-        "Personal keys: make, list and revoke the keys of programs that use a shared hub.",
+        "Personal keys: who sends `Authorization: Bearer KEY` is the principal `key:NAME` of the hub.",
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",
