@@ -63,7 +63,7 @@ def test_revoke_ends_a_key(tmp_path: Path) -> None:
         (("new", "a b"), "1 to 64"),
         (("new", "ann", "--expires", "soon"), "expected a time such as 90d"),
         (("new", "ann", "--grants", "write:notes"), "expected grants such as"),
-        (("revoke", "nobody"), "there is no key 'nobody'"),
+        (("revoke", "absent"), "there is no key 'absent'"),
         (("new", "ann", "--store", "memory"), "/access/keys"),
     ],
 )

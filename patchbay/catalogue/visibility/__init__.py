@@ -1,1 +1,1 @@
-"""The catalogue as one caller may see it: what the caller may not use is not there."""
+"""The catalogue as one caller may see it: without the entries that the caller may not use."""

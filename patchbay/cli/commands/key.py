@@ -30,7 +30,7 @@ from patchbay.stores import open_store
     ),
 )
 def key_command() -> None:
-    """Personal keys: who sends `Authorization: Bearer KEY` is the principal `key:NAME` of the hub."""
+    """Personal keys: a request with `Authorization: Bearer KEY` is of the principal `key:NAME`."""
 
 
 @key_command.command(
