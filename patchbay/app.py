@@ -24,6 +24,7 @@ from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
 from patchbay.web.access.approvals import approvals_blueprint
+from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
 from patchbay.web.api.content import content_blueprint
@@ -125,6 +126,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
     app.register_blueprint(grants_blueprint(site))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
+    app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
 
 

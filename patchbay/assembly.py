@@ -14,9 +14,11 @@ from pathlib import Path
 from patchbay import __version__, boot
 from patchbay.access.approval_gate import ApprovalGate
 from patchbay.access.approvals import Approvals
+from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.control import AccessControl
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
@@ -34,6 +36,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
 from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.room_servers import RoomServers
@@ -73,6 +76,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key, rooms=RoomServers(rooms))
+    catalogue.collector.sources.append(partial(reached_cids, store.journal))
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
@@ -97,7 +101,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
-            activity=Activity(store, settings),
+            activity=Activity(store, settings, audit=_audit(store, settings, rooms.signer, catalogue)),
             hosts=hosts,
             rooms=rooms,
             access=access,
@@ -105,6 +109,13 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
         )
     )
+
+
+def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:
+    """Return the audit chain for the writer of records; None where the settings switch it off."""
+    if not settings.is_audited:
+        return None
+    return AuditedCalls(AuditChain(store.journal, signer), lambda: catalogue.grants, settings.audit_days * 24 * 3600)
 
 
 def _open_store(settings: Settings) -> Store:

@@ -171,6 +171,17 @@ class Settings:
         " Auto is keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
+    audit: str = _setting(
+        "auto",
+        "Whether every call gets a row in the audit chain, which can be exported and verified. Auto is on in shared"
+        " mode (access), else off.",
+        choices=("auto", "on", "off"),
+    )
+    audit_days: float = _setting(
+        365.0,
+        "How long the hub stores rows of the audit chain; it deletes them up to a signed head; 0 keeps all.",
+        "days",
+    )
 
     mount_hosts: tuple[str, ...] = _setting(
         (),
@@ -260,6 +271,14 @@ class Settings:
         if self.access != "auto":
             return self.access
         return PERSONAL if self.is_loopback_only and not self.issuer else SHARED
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether the hub writes an audit chain.
+
+        It does by default where several people call: only there a row says more than the record of the same call.
+        """
+        return self.mode == SHARED if self.audit == "auto" else self.audit == "on"
 
     def folder_of(self, server: str, configured: str | None = None) -> Path:
         """Return the folder for the files of a server. The folder may not exist yet.

@@ -144,6 +144,10 @@ class Journal(Protocol):
         """Delete a topic's oldest entries until the rest has at most `most` bytes of data; return their number."""
         ...
 
+    def remove(self, topic: str, before: int) -> int:
+        """Delete the entries of a topic with a seq smaller than `before`; return their number."""
+        ...
+
     def sweep(self) -> int:
         """Delete expired entries; return their number."""
         ...

@@ -123,6 +123,9 @@ ACTIVITY = "activity"
 ACTIVITY_INDEX = "activity/index"
 """Summaries of ranges of records."""
 
+AUDIT = "audit"
+"""The rows of the audit chain."""
+
 DISCOVERED = "discovered/"
 """What was read from definitions, by version of the code that read them."""
 

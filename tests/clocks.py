@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 READERS = (
+    "patchbay.access.audit.chain",
     "patchbay.stores.memory",
     "patchbay.stores.sqlite.blobs",
     "patchbay.stores.sqlite.names",

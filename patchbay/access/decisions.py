@@ -84,6 +84,8 @@ class Rights:
         granted = {action for rule in self._grants if EVERYTHING in rule.on for action in rule.may}
         self.is_unlimited = (is_operator or (not self._denials and granted.issuperset(USE))) and scopes is None
         """Whether the principal may see and use everything."""
+        self.document: str | None = None
+        """The CID of the document that grants the rights; None without one."""
         self._of_server: dict[str, Rights] = {}
 
     def allows(self, action: str, server: str, entry: str = "") -> bool:
@@ -165,7 +167,9 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
     granted = [
         _Rule(row.place, _given(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
     ]
-    return Rights(granted, denied, scopes, principal.is_operator)
+    rights = Rights(granted, denied, scopes, principal.is_operator)
+    rights.document = grants.cid
+    return rights
 
 
 def _given(row: Grant) -> tuple[str, ...]:

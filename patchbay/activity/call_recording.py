@@ -19,8 +19,10 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from patchbay.access.principals import Principal
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
+from patchbay.boot.grants import Grants
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
@@ -69,6 +71,10 @@ class CallRecording:
     deadline = float("inf")
     arguments: bytes | None = None
     answer: bytes | None = None
+    arguments_digest: bytes | None = None
+    answer_digest: bytes | None = None
+    sender: Principal | None = None
+    grants: Grants | None = None
     first = 0.0
     ended = 0.0
     events = 0

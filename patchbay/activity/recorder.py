@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from patchbay.activity.audited_calls import QUEUE_FULL, AuditedCalls
 from patchbay.activity.call_counters import CallCounters
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.record_index import RANGE_RECORDS, EntrySummary, extend_index, summarize_rows
@@ -29,7 +30,7 @@ from patchbay.activity.records import (
     recent,
     row_of,
 )
-from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed
+from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed, whole_digest
 from patchbay.activity.stored_rows import encoded
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
@@ -75,10 +76,17 @@ class Activity:
 
     `running` holds the running calls of this process, `tally` the counters, `dropped` the number of records lost to a
     full queue, `failed` the number lost to failures of the store. `tracing` begins the spans. `every` is the number of
-    seconds between two polls of the queue.
+    seconds between two polls of the queue. `audit` gets every finished call too; None for a hub without an audit chain.
     """
 
-    def __init__(self, store: Store, settings: Settings, tracing: Tracing | None = None, every: float = EVERY) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        tracing: Tracing | None = None,
+        every: float = EVERY,
+        audit: AuditedCalls | None = None,
+    ) -> None:
         self.running: set[CallRecording] = set()
         self.tally = CallCounters()
         self.dropped = 0
@@ -87,7 +95,8 @@ class Activity:
         self.tracing = tracing or Tracing()
         self._contents = contents_mode(settings)
         self._keep = settings.activity_days * DAY
-        self._looks = self._keep > 0 and self._contents != "none"
+        self.audit = audit
+        self._looks = (self._keep > 0 or audit is not None) and self._contents != "none"
         self._most = settings.activity_size
         self._queue: deque[CallRecording] = deque()
         self._counted: deque[CallRecording] = deque()
@@ -122,6 +131,10 @@ class Activity:
             run.client = meta.get("io.modelcontextprotocol/clientInfo")
         if self._looks and len(self._queue) < AHEAD:
             run.arguments = packed(arguments or NOTHING)
+        if self.audit is not None:
+            run.sender, run.grants = wire.sender, self.audit.grants()
+            if run.arguments is None and self._looks:
+                run.arguments_digest = whole_digest(arguments or NOTHING)
         if meta or self.tracing.active(run.begun):
             run.trace = self.tracing.begin(run, meta or NOTHING, id)
         return run
@@ -136,6 +149,8 @@ class Activity:
             run.answer = packed(answer)
             if run.answer is not None:
                 run.size = len(run.answer)
+        if self.audit is not None and run.answer is None and self._looks:
+            run.answer_digest = whole_digest(answer)
 
     def take(self, run: CallRecording) -> None:
         """Queue a finished call."""
@@ -190,10 +205,13 @@ class Activity:
         """Write the queue; call this before closing the store. A failure of the store is logged."""
         self.hurry()
         self.flush()
+        self._sign()
 
     def _drop(self, run: CallRecording) -> None:
         with self._lock:
             self.dropped += 1
+        if self.audit is not None:
+            self.audit.drop(1, QUEUE_FULL)
         self.tally.count(run)
 
     def _wake(self) -> None:
@@ -220,6 +238,7 @@ class Activity:
             except Exception:
                 log.exception("the records of some calls could not be written; they are lost")
             if idle >= MAX_EMPTY_POLLS or not threading.main_thread().is_alive():
+                self._sign()
                 self._awake = False
                 # Another thread may have queued a call just before, while this one still seemed awake.
                 if not self.waiting or not self._stays():
@@ -242,12 +261,20 @@ class Activity:
     def _write_batch(self) -> None:
         """Append at most one batch of counted calls to the journal; the caller holds the writing lock."""
         runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
-        if not self._keep:
-            return
+        entry: int | None = None
+        rows: list[list[Any]] = []
         try:
-            rows = [row_of(run, self._contents) for run in runs]
-            seq = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
-            self._written[seq] = summarize_rows(rows)
+            rows = [row_of(run, self._contents) for run in runs] if self._keep else []
+            entry = self._write_records(rows) if rows else None
+        finally:
+            self._write_audit(runs, entry, rows)
+
+    def _write_records(self, rows: list[list[Any]]) -> int | None:
+        """Append the records of calls to the journal; return the seq of their entry, None after a failure."""
+        entry = None
+        try:
+            entry = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
+            self._written[entry] = summarize_rows(rows)
             if len(self._written) > MAX_KNOWN_ENTRIES:
                 del self._written[next(iter(self._written))]
             if time.monotonic() - self._trimmed > TRIM:
@@ -255,7 +282,26 @@ class Activity:
                 self._store.journal.trim(ACTIVITY, self._most)
                 self._store.journal.trim(ACTIVITY_INDEX, self._most // INDEX_SHARE)
             self._store.bus.publish(ACTIVITY)
-            self._summarize(len(runs))
+            self._summarize(len(rows))
         except PatchbayError as problem:
-            self.failed += len(runs)
-            log.warning("the records of %d calls could not be written: %s", len(runs), problem.message)
+            self.failed += len(rows)
+            log.warning("the records of %d calls could not be written: %s", len(rows), problem.message)
+        return entry
+
+    def _write_audit(self, runs: list[CallRecording], entry: int | None, rows: list[list[Any]]) -> None:
+        """Append the rows of calls to the audit chain; `entry` is the seq of the entry with their records
+        `rows`.
+        """
+        if self.audit is not None:
+            try:
+                self.audit.append(runs, self._contents, entry, rows)
+            except PatchbayError as problem:
+                log.warning("the audit rows of %d calls could not be written: %s", len(runs), problem.message)
+
+    def _sign(self) -> None:
+        """Sign the head of the audit chain, if it has rows since the last signature."""
+        if self.audit is not None:
+            try:
+                self.audit.sign()
+            except PatchbayError as problem:
+                log.warning("the head of the audit chain could not be signed: %s", problem.message)

@@ -10,7 +10,9 @@ Source: JSON Schema 2020-12, Validation 9.4 (writeOnly).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -81,6 +83,18 @@ def packed(value: Mapping[str, Any]) -> bytes | None:
     except TypeError:  # integers beyond 64 bits, or half a surrogate pair
         return None
     return data if len(data) <= KEPT else None
+
+
+def whole_digest(value: Mapping[str, Any]) -> bytes:
+    """Return the SHA-256 digest of a JSON object of any size, in the form of `packed`."""
+    if "resultType" in value:
+        value = {key: each for key, each in value.items() if key not in STAMPS}
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # as in `packed`
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
+        data = text.encode("utf-8", "replace")
+    return sha256(data).digest()
 
 
 def estimate_size(answer: Mapping[str, Any]) -> int:

@@ -18,6 +18,7 @@ import jsonschema
 import jsonschema_rs
 import orjson
 
+from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 
@@ -65,12 +66,13 @@ class Quota:
 
 @dataclass(frozen=True, eq=False)
 class Grants:
-    """The content of the variable `access`."""
+    """The content of the variable `access`. `cid` is the CID of its bytes, None without bytes."""
 
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     grants: tuple[Grant, ...] = ()
     denials: tuple[Grant, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    cid: str | None = field(default=None, compare=False)
 
 
 NOTHING = Grants()
@@ -105,7 +107,7 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
     for row in rows:
         for pattern in row.on:
             check_pattern(pattern, where, row.place)
-    return Grants(groups, tuple(grants), tuple(denials), tuple(quotas))
+    return Grants(groups, tuple(grants), tuple(denials), tuple(quotas), cid_of(data))
 
 
 def _quota(place: str, row: Mapping[str, Any]) -> Quota:

@@ -108,7 +108,7 @@ class Catalogue(VisibleToAll):
         self._keys: dict[str, Key] = {}
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
-        self._collector = Collector(store, settings.blob_hours * 3600)
+        self.collector = Collector(store, settings.blob_hours * 3600)
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pinned = PinnedServers(store, self._build_pinned)
@@ -319,7 +319,7 @@ class Catalogue(VisibleToAll):
             self._run_guarded(self._collect)
 
     def _collect(self) -> None:
-        done = self._collector.collect()
+        done = self.collector.collect()
         if done.count:
             log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
         while self.store.collection.give_back() and not self._ending.is_set():

@@ -35,8 +35,14 @@ class LocalHub:
         with self._lock:
             if self._dispatcher is None:
                 return
-            services, self._dispatcher = self._dispatcher.services, None
-        services.activity.close()
-        services.hosts.close()
-        services.catalogue.close()
-        services.catalogue.store.close()
+            dispatcher, self._dispatcher = self._dispatcher, None
+        close_hub(dispatcher)
+
+
+def close_hub(dispatcher: Dispatcher) -> None:
+    """Write the records of a hub, close it, and end its processes."""
+    services = dispatcher.services
+    services.activity.close()
+    services.hosts.close()
+    services.catalogue.close()
+    services.catalogue.store.close()

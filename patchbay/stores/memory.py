@@ -197,6 +197,13 @@ class MemoryJournal:
             del entries[:dropped]
             return dropped
 
+    def remove(self, topic: str, before: int) -> int:
+        with self._lock:
+            entries = self._topics.get(topic, [])
+            removed = sum(1 for _, entry in entries if entry.seq < before)
+            del entries[:removed]
+            return removed
+
     def sweep(self) -> int:
         now, dropped = time.time(), 0
         with self._lock:

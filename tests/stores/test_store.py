@@ -276,3 +276,12 @@ def test_entries_are_appended_together_only_behind_the_one_that_the_writer_saw(s
     (second,) = store.journal.append_all([("room", b"2", None)], {"room": first, "nothing": 0})
     assert [(entry.seq, entry.data) for entry in store.journal.read("room")] == [(first, b"1"), (second, b"2")]
     assert [entry.data for entry in store.journal.read("contents")] == [b"x"]
+
+
+def test_the_entries_of_a_topic_before_a_seq_are_removed(store: Store) -> None:
+    seqs = [store.journal.append("records", b"x") for _ in range(4)]
+    other = store.journal.append("others", b"y")
+    assert store.journal.remove("records", seqs[2]) == 2
+    assert [entry.seq for entry in store.journal.read("records")] == seqs[2:]
+    assert store.journal.remove("records", seqs[2]) == store.journal.remove("nothing", other) == 0
+    assert store.journal.last("others") == other

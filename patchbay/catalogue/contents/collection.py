@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from patchbay.cid import canonical
@@ -42,10 +42,18 @@ _CIDS = re.compile(
 """The usual spelling, base64 (`m`), and any other word of a CID's length; `canonical` decides."""
 
 
-class Collector:
-    """Collects the unreachable blobs of one store. `grace` is in seconds. For one thread at a time."""
+Source = Callable[[], Iterable[str]]
+"""Lists the CIDs that a part of the hub stores elsewhere, such as in the journal."""
 
-    def __init__(self, store: Store, grace: float) -> None:
+
+class Collector:
+    """Collects the unreachable blobs of one store. `grace` is in seconds. For one thread at a time.
+
+    Each of the `sources` lists further CIDs that are reachable, such as those in the rows of the audit chain.
+    """
+
+    def __init__(self, store: Store, grace: float, *sources: Source) -> None:
+        self.sources = list(sources)
         self._store = store
         self._grace = grace
         self._mentions: dict[str, tuple[str, ...]] = {}
@@ -80,7 +88,8 @@ class Collector:
         seq = newest[0].seq if newest else 0
         if not old:
             return [], seq
-        reached = set(self._named(seq))
+        listed = set[str]().union(*(source() for source in self.sources))
+        reached = set(self._named(seq)) | listed.difference(self._store.blobs.missing(listed))
         waiting = list(reached)
         while waiting:
             fresh = [each for each in self._mentioned_by(waiting.pop()) if each not in reached]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from patchbay import exit_codes
+from patchbay.access.audit.chain import reached_cids
 from patchbay.catalogue.contents.collection import Collector
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
@@ -23,9 +25,9 @@ from patchbay.stores import open_store
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
     """Delete the contents of the data folder that nothing refers to, and give their space back.
 
-    Contents that the present or past configuration, pins, a room or the present state of a tool refers to stay, and so
-    do those that were stored within the last hours (--blob-hours). A hub does the same each hour while it runs; it need
-    not be stopped for this command, but its writers wait while space is given back.
+    Contents that the present or past configuration, pins, a room, the audit chain or the present state of a tool refers
+    to stay, and so do those that were stored within the last hours (--blob-hours). A hub does the same each hour while
+    it runs; it need not be stopped for this command, but its writers wait while space is given back.
     """
     try:
         click.echo(_collect(load_settings(context), dry_run))
@@ -38,7 +40,7 @@ def _collect(settings: Settings, dry_run: bool) -> str:
         fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
     store = open_store(settings.store, settings.data)
     try:
-        collector = Collector(store, settings.blob_hours * 3600)
+        collector = Collector(store, settings.blob_hours * 3600, partial(reached_cids, store.journal))
         if dry_run:
             found = collector.preview()
             return f"{found.count} contents with {found.size} bytes would be deleted"

@@ -33,7 +33,9 @@ def key_command() -> None:
     """Personal keys: a request with `Authorization: Bearer KEY` is of the principal `key:NAME`."""
 
 
-@key_command.command("new")
+@key_command.command(
+    "new", epilog=exit_codes.with_examples("patchbay key new robot --expires 90d --grants call:notes.*,read:notes")
+)
 @click.argument("name")
 @click.option("--expires", metavar="WHEN", help="When the key ends: 90d, 12h, or a date such as 2027-01-31.")
 @click.option(
@@ -50,7 +52,7 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
         click.echo(keys.make(name, parse_expiry(expires, time.time()), scopes))
 
 
-@key_command.command("list")
+@key_command.command("list", epilog=exit_codes.with_examples("patchbay key list"))
 @with_settings
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
@@ -62,7 +64,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
             click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-@key_command.command("revoke")
+@key_command.command("revoke", epilog=exit_codes.with_examples("patchbay key revoke ann-laptop"))
 @click.argument("name")
 @with_settings
 @click.pass_context

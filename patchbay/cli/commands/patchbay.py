@@ -57,7 +57,15 @@ HUB = {
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
-        "Personal keys: make, list and revoke the keys of programs that use a shared hub.",
+        "Personal keys: who sends `Authorization: Bearer KEY` is the principal `key:NAME` of the hub.",
+    ),
+    "audit": LateCommand(
+        "patchbay.cli.commands.audit:audit_command",
+        "The audit chain: one row for each call, linked by hashes and signed. docs/audit.md describes it.",
+    ),
+    "replay": LateCommand(
+        "patchbay.cli.commands.replay:replay_command",
+        "Make the call of each RECORD again and compare the CIDs of both results.",
     ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",

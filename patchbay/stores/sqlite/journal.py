@@ -54,6 +54,10 @@ class SqliteJournal:
         with self._database.write(durable=False) as connection:
             return connection.execute(query, (topic, most)).rowcount
 
+    def remove(self, topic: str, before: int) -> int:
+        with self._database.write() as connection:
+            return connection.execute("DELETE FROM journal WHERE topic = ? AND seq < ?", (topic, before)).rowcount
+
     def sweep(self) -> int:
         with self._database.write(durable=False) as connection:
             return connection.execute("DELETE FROM journal WHERE until <= ?", (time.time(),)).rowcount

@@ -230,6 +230,23 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Audit": object_of(
+        verified=nullable(
+            object_of(
+                ok=FLAG,
+                sentence=TEXT,
+                first=INTEGER,
+                last=INTEGER,
+                heads=INTEGER,
+                unsigned=INTEGER,
+                key=TEXT,
+                tip=TEXT,
+                wrong=nullable(INTEGER),
+            )
+        ),
+        first=nullable(INTEGER),
+        rows=array_of(_OBJECT),
+    ),
     "Pins": object_of(operator=FLAG, servers=array_of(_PINS)),
     "PinnedServer": object_of(operator=FLAG, server=_PINS, changes=array_of(_PINNED_CHANGE), past=array_of(_MOVE)),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),

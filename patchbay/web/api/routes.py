@@ -119,6 +119,15 @@ PAGES = (
         query=(Query("as", "The id of a principal to preview."), Query("groups", "Its groups, comma-separated.")),
         operator=True,
     ),
+    Route(
+        "GET",
+        "/audit",
+        "The state of verification of the audit chain, and its last rows.",
+        schema_ref("Audit"),
+        page=True,
+        query=(Query("limit", "Rows of the response."),),
+        operator=True,
+    ),
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
         "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True

@@ -1,0 +1,112 @@
+"""What keys, grants and the audit chain cost: processor time of a call with them and without, as a ratio.
+
+    .venv/bin/python -m benchmarks.audit [--seconds 3] [--rounds 5]
+
+Three hubs run at once, and the load changes from one to the next: personal; shared, where each call has a key and a
+document of grants decides; shared with the audit chain on. Time is user and system time of the whole hub, its writer of
+records included, as the hub writes the last records before the next measurement. The median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import orjson
+
+from benchmarks.contenders import Running, definitions
+from benchmarks.load import MODERN, STATELESS, Target, send, target
+from benchmarks.placement import WARM_UP_SECONDS, Placement, choose_processors
+from benchmarks.processor_time import processor_seconds, wait_until_idle
+from patchbay.access.keys import PersonalKeys
+from patchbay.boot import change_names
+from patchbay.stores import open_store
+from tests.interaction.programs import running_hub
+
+PERSONAL, SHARED, AUDITED = "personal", "shared, key and grants", "shared, key, grants and audit"
+OPTIONS = {
+    PERSONAL: ("--activity-contents", "digest"),
+    SHARED: ("--access", "shared", "--audit", "off"),
+    AUDITED: ("--access", "shared", "--audit", "on"),
+}
+"""All hubs record digests of contents, so that only access and audit differ."""
+
+CONNECTIONS = 16
+GRANTS = {
+    "groups": {"team": ["key:bench", "ann@example.org"]},
+    "grants": [
+        {"to": ["*"], "may": ["see"], "on": ["hello"]},
+        {"to": ["team"], "may": ["see", "call", "read"], "on": ["bench.*"]},
+    ],
+    "denials": [{"to": ["*"], "on": ["*.delete_*"]}],
+}
+
+
+def main() -> None:
+    """Measure and print one line for each kind of conversation and hub."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    placement = choose_processors()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        hubs = {name: stack.enter_context(_hub(Path(folder) / str(n), name)) for n, name in enumerate(OPTIONS)}
+        for conversation in (MODERN, STATELESS):
+            aims = {name: _aim(found, headers, conversation) for name, (found, headers) in hubs.items()}
+            measure({name: found for name, (found, _) in hubs.items()}, aims, placement, given, conversation)
+
+
+def measure(
+    hubs: dict[str, Running],
+    aims: dict[str, Target],
+    placement: Placement,
+    given: argparse.Namespace,
+    conversation: str,
+) -> None:
+    """Call the hubs in turns; print microseconds of processor time for each call, and the ratio to the personal hub."""
+    costs: dict[str, list[float]] = {name: [] for name in hubs}
+    for aim in aims.values():
+        send(aim, WARM_UP_SECONDS, CONNECTIONS, placement.on_load)
+    for _ in range(given.rounds):
+        for name, found in hubs.items():
+            wait_until_idle(found.pid)
+            before = processor_seconds(found.pid)
+            requests = placement.cost(found, aims[name], given.seconds, CONNECTIONS).measured.requests
+            wait_until_idle(found.pid)
+            costs[name].append((processor_seconds(found.pid) - before) / requests * 1e6)
+    base = costs[PERSONAL]
+    for name, found_costs in costs.items():
+        ratio = statistics.median(one / first for one, first in zip(found_costs, base, strict=True))
+        median = statistics.median(found_costs)
+        sys.stdout.write(f"{conversation:<28} {name:<32} {median:8.1f} us   ratio {ratio:.3f}\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _hub(folder: Path, name: str) -> Iterator[tuple[Running, dict[str, str]]]:
+    """Run one hub; give it and the headers of its calls."""
+    headers: dict[str, str] = {}
+    options = ("--isolation", "inline", *OPTIONS[name])
+    with running_hub(folder, definitions(), choose_processors().on_server, options) as hub:
+        if name != PERSONAL:
+            store = open_store("sqlite", folder / "data")
+            key = PersonalKeys(store).make("bench", None, None)
+            change_names(store, {"variables/access": store.blobs.put(orjson.dumps(GRANTS))}, "bench", "grants")
+            store.close()
+            headers = {"Authorization": f"Bearer {key}"}
+        yield Running(hub.endpoint("bench"), hub.pid), headers
+
+
+def _aim(found: Running, headers: dict[str, str], conversation: str) -> Target:
+    aim = target(found.url, conversation)
+    return replace(aim, headers={**aim.headers, **headers})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Makes the rows of finished calls for the audit chain, and appends them, on the thread that writes records.
+
+While a call runs, the hub only notes its sender and the document of grants in force. The writer makes the row
+afterwards, so that a call waits neither for hashes nor for the disk. Calls without a row (a full queue, a failing
+store) are counted, and the next batch begins with a row that has their number.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from patchbay.access.audit.chain import AuditChain, dropped_row
+from patchbay.access.audit.rows import CALL, CID_PREFIX, Draft, Row, make_template
+from patchbay.access.decisions import Decision, Object, Rights, rights_of
+from patchbay.access.principals import LOCAL
+from patchbay.activity.call_recording import CallRecording
+from patchbay.activity.records import MAX_NAME_CHARACTERS
+from patchbay.activity.retention import mode_of
+from patchbay.boot.grants import CALL as MAY_CALL
+from patchbay.boot.grants import READ, Grants
+from patchbay.descriptors import encodable
+
+MAX_EXACT_CODE = 2**53 - 1
+"""The largest error code that a row holds, as do its negative and all between."""
+
+MAX_TEMPLATES = 4096
+"""Limit on the templates in memory."""
+
+PRUNE_SECONDS = 3600.0
+"""Seconds between two deletions of old rows."""
+
+QUEUE_FULL, STORE_FAILED = "the queue of finished calls was full", "the store failed"
+
+
+class AuditedCalls:
+    """The audit chain as the writer of records sees it. Safe to use from many threads.
+
+    `grants` returns the document in force. Rows are deleted after `keep` seconds, up to a signed head; 0 keeps all.
+    """
+
+    def __init__(self, chain: AuditChain, grants: Callable[[], Grants | None], keep: float = 0.0) -> None:
+        self._drafts = Drafts()
+        self._keep = keep
+        self._next_prune = time.monotonic() + PRUNE_SECONDS
+        self.grants = grants
+        self.chain = chain
+        self._dropped: dict[str, int] = {}
+        self._is_signed = True
+        self._lock = threading.Lock()
+
+    def drop(self, count: int, reason: str) -> None:
+        """Count calls that get no row."""
+        with self._lock:
+            self._dropped[reason] = self._dropped.get(reason, 0) + count
+
+    def append(
+        self, runs: Sequence[CallRecording], mode: str, entry: int | None, records: Sequence[list[Any]] = ()
+    ) -> None:
+        """Append the rows of finished calls. `mode` is the mode of contents of the hub, `entry` the seq of the journal
+        entry with their `records`, None without one.
+
+        Raises PatchbayError of a failing store; then these calls count as dropped.
+        """
+        with self._lock:
+            dropped, self._dropped = self._dropped, {}
+        try:
+            rows: list[Row | Draft] = [dropped_row(count, reason) for reason, count in dropped.items()]
+            rows += [
+                self._drafts.make(run, mode, records[place] if records else None, f"{entry}-{place}" if entry else None)
+                for place, run in enumerate(runs)
+            ]
+            self._is_signed = False
+            self.chain.append(rows)
+        except BaseException:
+            for reason, count in dropped.items():
+                self.drop(count, reason)
+            self.drop(len(runs), STORE_FAILED)
+            raise
+        if self._keep and time.monotonic() >= self._next_prune:
+            self._next_prune = time.monotonic() + PRUNE_SECONDS
+            self.chain.prune(time.time() - self._keep)
+
+    def sign(self) -> None:
+        """Append the rows of dropped calls, and sign the head of the chain, unless this process did so after its last
+        row. Raises PatchbayError.
+        """
+        if self._dropped:
+            self.append((), "none", None)
+        if not self._is_signed:
+            self.chain.sign()
+            self._is_signed = True
+
+
+class Drafts:
+    """Makes drafts of rows. What similar calls have in common is made once, as a template. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._templates: dict[tuple[Any, ...], tuple[str, str, tuple[Any, ...]]] = {}
+
+    def make(self, run: CallRecording, mode: str, record: list[Any] | None, record_id: str | None) -> Draft:
+        """Return the draft of a finished call; `record` is its stored record, `record_id` its id, None without one."""
+        server, descriptor, sender = run.server, run.descriptor, run.sender
+        assert sender is not None
+        is_kept = mode == "keep" and record_id is not None and run.arguments is not None
+        key = (
+            *(id(server), id(descriptor), id(run.grants), run.name, run.method, run.outcome, _code(run), run.way),
+            *(run.principal, sender.agent, sender.scopes, sender.groups, sender.is_operator, mode, is_kept),
+        )
+        known = self._templates.get(key)
+        if known is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates = {}
+            template, own = make_template(common_fields(run, is_kept)), mode_of(server, run.named, mode)
+            # The objects stay in memory as long as the key has their ids.
+            known = template, own, (server, descriptor, run.grants)
+            if len(run.name) <= MAX_NAME_CHARACTERS:
+                self._templates[key] = known
+        template, own, _ = known
+        arguments, result = (record[-4], record[-2]) if record is not None else (None, None)
+        return (
+            template,
+            _contents(arguments, run.arguments, run.arguments_digest, own),
+            int(run.at * 1000),
+            "null" if record_id is None else f'"{record_id}"',
+            _contents(result, run.answer, run.answer_digest, own),
+            int((run.ended - run.begun) * 1e6),
+        )
+
+
+def common_fields(run: CallRecording, is_kept: bool) -> Row:
+    """Return the fields of a row that similar calls have in common."""
+    server, descriptor, sender = run.server, run.named, run.sender or LOCAL
+    name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
+    rights = rights_of(sender, run.grants)
+    decision = decision_about(run, rights, name)
+    row: Row = {
+        "agent": sender.agent,
+        "approval": None,
+        "code": _code(run),
+        "configuration": server.config_cid,
+        "decision": {"allowed": decision.allowed, "because": decision.because, "document": rights.document},
+        "definition": server.definition,
+        "kept": is_kept,
+        "kind": CALL,
+        "method": run.method,
+        "name": name,
+        "outcome": run.outcome,
+        "principal": run.principal,
+        "server": server.name,
+        "tool": descriptor.digest if descriptor is not None else None,
+        "version": server.version,
+        "way": run.way,
+    }
+    for key, value in row.items():
+        if type(value) is str and not value.isascii():
+            row[key] = encodable(value)
+    return row
+
+
+def _code(run: CallRecording) -> int | None:
+    """Return the error code of a call; None for one that is no exact integer, which a mounted server may send."""
+    is_exact = type(run.code) is int and abs(run.code) <= MAX_EXACT_CODE
+    return run.code if is_exact else None
+
+
+def decision_about(run: CallRecording, rights: Rights, name: str) -> Decision:
+    """Return the decision that let a call begin, or that hid what it asked for."""
+    server = run.server
+    action = MAY_CALL if run.method == "tools/call" else READ
+    entries = [name]
+    if run.descriptor is not None and run.descriptor.name != name:  # the template of a resource
+        entries.append(run.descriptor.name)
+    if name in server.skill_files:
+        entries += [skill.uri for skill in server.skills.values() if name in skill.files]
+    decisions = [rights.decide(action, Object(server.name, entry)) for entry in entries]
+    return next((decision for decision in decisions if decision.allowed), decisions[0])
+
+
+def _contents(digest: str | None, data: bytes | None, large: bytes | None, mode: str) -> str:
+    """Return the CID of a call's arguments or result as JSON; null where the settings record no contents at all.
+
+    `digest` is known from the record of the call, `large` is the digest of contents that are too large for a record.
+    """
+    if mode == "none":
+        return "null"
+    if digest is None:
+        if data is not None:
+            digest = sha256(data).hexdigest()
+        elif large is not None:
+            digest = large.hex()
+        else:
+            return "null"
+    return f'"{CID_PREFIX}{digest}"'

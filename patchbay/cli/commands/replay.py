@@ -1,0 +1,70 @@
+"""The command `patchbay replay`: repeat recorded calls and compare their results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from patchbay import exit_codes
+from patchbay.access.audit.chain import first_row
+from patchbay.activity.replaying import Replayed, find_record
+from patchbay.activity.replaying import replay as replay_call
+from patchbay.assembly import assemble
+from patchbay.cli.local_hub import close_hub
+from patchbay.cli.messages import fail
+from patchbay.cli.options import load_settings, with_settings
+from patchbay.errors import PatchbayError
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.settings import Settings
+from patchbay.store import store_exists
+from patchbay.stores import open_store
+
+
+@click.command("replay", epilog=exit_codes.with_examples("patchbay replay 120-3", "patchbay replay 57 58 59"))
+@click.argument("records", metavar="RECORD...", nargs=-1, required=True)
+@with_settings
+@click.pass_context
+def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any) -> None:
+    """Make the call of each RECORD again and compare the CIDs of both results.
+
+    RECORD is the id of a record (/activity shows it, such as 120-3) or the number of a row of the audit chain. The call
+    runs in this process, with the recorded version of the server and the recorded arguments, as the operator. The hub
+    must have stored the contents (--activity-contents keep). Exit code 6 if a result is another one.
+    """
+    try:
+        settings = _audited(load_settings(context))
+        hub = assemble(settings, lambda: float("inf"))
+        try:
+            replayed = [_replay(hub, id) for id in records]
+        finally:
+            close_hub(hub)
+    except PatchbayError as problem:
+        fail(problem.message, exit_codes.USAGE)
+    different = sum(not each.is_equal for each in replayed)
+    click.echo(f"{len(replayed) - different} of {len(replayed)} results are equal")
+    if different:
+        raise SystemExit(exit_codes.CHANGED)
+
+
+def _audited(settings: Settings) -> Settings:
+    """Return the settings with the audit chain on if the hub has one, so that these calls get rows too."""
+    if not store_exists(settings.store, settings.data):
+        fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
+    store = open_store(settings.store, settings.data)
+    try:
+        return replace(settings, audit="on") if first_row(store.journal) is not None else settings
+    finally:
+        store.close()
+
+
+def _replay(hub: Dispatcher, id: str) -> Replayed:
+    """Repeat one call and print the outcome."""
+    found = replay_call(hub, find_record(hub, id))
+    name = f"{found.record.server} {found.record.name}"
+    if found.is_equal:
+        click.echo(f"{id}  {name}  equal  {found.now}")
+    else:
+        click.echo(f"{id}  {name}  different  recorded {found.was}, now {found.now}")
+    return found
