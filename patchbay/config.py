@@ -24,7 +24,11 @@ from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.kind import configured_kind, known_kinds
+from patchbay.settings import whole_environment
 from patchbay.store import Blobs
+
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+"""A reference to a variable of the environment, with or without a default."""
 
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "mcps.schema.json").read_bytes())
 TRANSFORMS = ("tools", "resources", "prompts")
@@ -350,3 +354,26 @@ def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 _FAST_VALIDATORS, _EXPLAINING_VALIDATORS = _validators()
+
+
+def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables for a child process from a configuration; `where` is the name of its server.
+
+    `${NAME}` stands for a variable of the hub, `${NAME:-text}` for `text` if that variable is not set or empty. The
+    result leaves empty values out. Raises ConfigError with the name of a variable that is not set.
+    """
+    environ = whole_environment() if environ is None else environ
+    values = {key: _expanded(text, f"environment.{key}", where, environ) for key, text in given.items()}
+    return {key: value for key, value in values.items() if value}
+
+
+def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        name, instead = found.groups()
+        if instead is not None:
+            return environ.get(name) or str(instead)
+        if name not in environ:
+            raise ConfigError(where, path, f"expected the variable {name} in the hub's environment; it is not set")
+        return environ[name]
+
+    return REFERENCE.sub(value, text)

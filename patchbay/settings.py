@@ -23,9 +23,6 @@ PREFIX = "PATCHBAY_"
 PERSONAL, SHARED, OPEN = "personal", "shared", "open"
 """The modes of access: callers on this machine, callers that sign in, everybody who can reach the hub."""
 
-REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
-
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
 
 Authority = tuple[str, int | None]
@@ -373,29 +370,6 @@ def environment(allowed: tuple[str, ...]) -> dict[str, str]:
 def whole_environment() -> dict[str, str]:
     """Return a copy of the environment, for the variables in an operator's configuration and for mounted programs."""
     return dict(os.environ)
-
-
-def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables for a child process from a configuration; `where` is the name of its server.
-
-    `${NAME}` stands for a variable of the hub, `${NAME:-text}` for `text` if that variable is not set or empty. The
-    result leaves empty values out. Raises ConfigError with the name of a variable that is not set.
-    """
-    environ = os.environ if environ is None else environ
-    values = {key: _expanded(text, f"environment.{key}", where, environ) for key, text in given.items()}
-    return {key: value for key, value in values.items() if value}
-
-
-def _expanded(text: str, path: str, where: str, environ: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        name, instead = found.groups()
-        if instead is not None:
-            return environ.get(name) or str(instead)
-        if name not in environ:
-            raise ConfigError(where, path, f"expected the variable {name} in the hub's environment; it is not set")
-        return environ[name]
-
-    return REFERENCE.sub(value, text)
 
 
 def adopt(variables: Mapping[str, str]) -> None:

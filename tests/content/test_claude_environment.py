@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.settings import resolved
+from patchbay.config import resolved
 from tests.content.test_claudecode import CONFIG
 
 

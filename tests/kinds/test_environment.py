@@ -9,11 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.config import parse_config
+from patchbay.config import parse_config, resolved
 from patchbay.errors import ConfigError
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
-from patchbay.settings import resolved
 from tests.hubs import Hub
 from tests.kinds.calls import call_of, events
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from patchbay.config import REFERENCE, resolved
 from patchbay.errors import ConfigError
-from patchbay.settings import REFERENCE, Settings, resolved
+from patchbay.settings import Settings
 
 TOKEN_TYPES = ("at+jwt", "JWT")
 """The values of the header `typ` that the setting `token_types` may allow."""

@@ -32,6 +32,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
+from patchbay.config import resolved
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
@@ -40,7 +41,7 @@ from patchbay.processes.confinement.threads import Confiner
 from patchbay.processes.limits import Limits, count_user_tasks, limit_command
 from patchbay.processes.program import Channel, Command, run
 from patchbay.processes.sandbox import sandbox_command
-from patchbay.settings import environment, resolved
+from patchbay.settings import environment
 
 ONE_LINER = "@bash_command"
 ALLOWED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE, Call, pauses
+from patchbay.config import resolved
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
@@ -27,7 +28,6 @@ from patchbay.kinds.python.workers.waiting_calls import Pace, WaitingCall, Waiti
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
-from patchbay.settings import resolved
 
 log = logging.getLogger(__name__)
 
