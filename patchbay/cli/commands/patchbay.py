@@ -57,7 +57,7 @@ HUB = {
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
-        "Personal keys: who sends `Authorization: Bearer KEY` is the principal `key:NAME` of the hub.",
+        "Personal keys: a request with `Authorization: Bearer KEY` is of the principal `key:NAME`.",
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",

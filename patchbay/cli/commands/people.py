@@ -40,7 +40,7 @@ def invite_command(context: click.Context, /, name: str, at: str, **_: Any) -> N
         click.echo((at.rstrip("/") or hub_url(settings)) + accounts.invitations.make(name))
 
 
-@click.group("people")
+@click.group("people", epilog=exit_codes.with_examples("patchbay people list", "patchbay people remove ann"))
 def people() -> None:
     """List or remove the accounts of people."""
 

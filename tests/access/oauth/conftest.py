@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -42,11 +43,13 @@ def hub(tmp_path_factory: pytest.TempPathFactory, documents: DocumentServer) -> 
     (folder / "servers").mkdir()
     (folder / "servers" / "echo.py").write_text(ECHO)
     settings = ["--access", "shared", "--client-hosts", HOST, "--token-minutes", "0.05"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_FILE", str(documents.certificate))
-        with running(folder, *settings) as hub:
-            yield hub
-            assert hub.end() == 0
+    with ExitStack() as stack:
+        # For this hub alone: other tests of this process need the certificates of the machine.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SSL_CERT_FILE", str(documents.certificate))
+            hub = stack.enter_context(running(folder, *settings))
+        yield hub
+        assert hub.end() == 0
 
 
 @pytest.fixture
