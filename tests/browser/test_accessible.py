@@ -20,6 +20,7 @@ PAGES = ("/", "/mcp", "/search?q=tree", "/search", "/mcp/meta/everything", "/mcp
 
 def violations(tab: Tab) -> list[str]:
     """What axe-core finds, as a line for each element."""
+    tab.page.wait_for_load_state("load")  # a page that a form led to may lack its styles yet
     tab.page.evaluate(AXE.read_text())
     options: dict[str, Any] = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
     found = tab.page.evaluate("(options) => axe.run(document, options)", options)
