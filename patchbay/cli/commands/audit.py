@@ -18,12 +18,12 @@ from patchbay.access.audit.chain import AuditChain, first_row, read_lines, texts
 from patchbay.access.audit.verification import load_public_key, split_lines, verify
 from patchbay.access.hub_key import has_key, load_key
 from patchbay.cli.commands.client import CONTEXT
+from patchbay.cli.data_store import check_has_data, errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
-from patchbay.store import Store, store_exists
-from patchbay.stores import open_store
+from patchbay.store import Store
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -103,21 +103,13 @@ def prune_command(context: click.Context, /, before: str, **_: Any) -> None:
 @contextmanager
 def _open_chain(context: click.Context) -> Iterator[tuple[Store, AuditChain]]:
     """Open the audit chain in the data folder; print an error as one sentence and end the process."""
-    try:
+    with errors_as_sentence():
         settings = load_settings(context)
-        if not store_exists(settings.store, settings.data) or not has_key(settings.data):
-            fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
-        store = open_store(settings.store, settings.data)
-        try:
+        check_has_data(settings, has_key(settings.data))
+        with opened_store(settings) as store:
             if first_row(store.journal) is None:
                 fail("the audit chain is empty: a hub writes it in shared mode, or with --audit on", exit_codes.USAGE)
             yield store, AuditChain(store.journal, Signer(load_key(settings.data)))
-        finally:
-            store.close()
-    except PatchbayError as problem:
-        fail(problem.message, exit_codes.USAGE)
-    except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)
 
 
 def _parse_time(option: str, text: str) -> float:

@@ -10,12 +10,11 @@ import click
 from patchbay import exit_codes
 from patchbay.access.audit.chain import reached_cids
 from patchbay.catalogue.contents.collection import Collector
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
-from patchbay.store import store_exists
-from patchbay.stores import open_store
 
 
 @click.command("gc", epilog=exit_codes.with_examples("patchbay gc --dry-run", "patchbay gc --blob-hours 1"))
@@ -36,10 +35,7 @@ def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
 
 
 def _collect(settings: Settings, dry_run: bool) -> str:
-    if not store_exists(settings.store, settings.data):
-        fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
-    store = open_store(settings.store, settings.data)
-    try:
+    with opened_store(settings, needs_data=True) as store:
         collector = Collector(store, settings.blob_hours * 3600, partial(reached_cids, store.journal))
         if dry_run:
             found = collector.preview()
@@ -49,5 +45,3 @@ def _collect(settings: Settings, dry_run: bool) -> str:
             f"{done.count} contents with {done.size} bytes are deleted;"
             f" {store.collection.give_back(whole=True)} bytes are given back to the file system"
         )
-    finally:
-        store.close()

@@ -13,10 +13,10 @@ import click
 from patchbay import exit_codes
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.cli.commands.client import CONTEXT
-from patchbay.cli.messages import fail
+from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import PatchbayError
-from patchbay.stores import open_store
+
+WITHOUT_FOLDER = "make its keys on its page /access/keys"
 
 
 @click.group(
@@ -78,19 +78,8 @@ def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
 @contextmanager
 def _open_keys(context: click.Context) -> Iterator[PersonalKeys]:
     """Open the keys of the hub in the data folder; print an error as one sentence and end the process."""
-    try:
-        settings = load_settings(context)
-        if settings.store == "memory":
-            fail("a hub in memory has no data folder: make its keys on its page /access/keys", exit_codes.USAGE)
-        store = open_store(settings.store, settings.data)
-        try:
-            yield PersonalKeys(store)
-        finally:
-            store.close()
-    except PatchbayError as problem:
-        fail(problem.message, exit_codes.USAGE)
-    except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)
+    with errors_as_sentence(), opened_store(load_settings(context), WITHOUT_FOLDER) as store:
+        yield PersonalKeys(store)
 
 
 def _row(key: Key) -> tuple[str, ...]:

@@ -11,14 +11,11 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.accounts import Accounts
+from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import PatchbayError
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
-from patchbay.stores import open_store
-
-NO_PEOPLE_IN_MEMORY = "a hub in memory has no data folder: use its page /people"
 
 
 @click.command(
@@ -74,16 +71,7 @@ def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
 @contextmanager
 def _accounts(context: click.Context) -> Iterator[tuple[Accounts, Settings]]:
     """Open the accounts of the data folder. An error ends the process with an exit code and one sentence."""
-    try:
+    with errors_as_sentence():
         settings = load_settings(context)
-        if settings.store == "memory":
-            fail(NO_PEOPLE_IN_MEMORY, exit_codes.USAGE)
-        store = open_store(settings.store, settings.data)
-        try:
+        with opened_store(settings, "use its page /people") as store:
             yield Accounts(settings, store.journal), settings
-        finally:
-            store.close()
-    except PatchbayError as problem:
-        fail(problem.message, exit_codes.USAGE)
-    except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)

@@ -14,17 +14,17 @@ from typing import Any
 import click
 import orjson
 
-from patchbay import boot, exit_codes
+from patchbay import exit_codes
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, make_printable, quote_word
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import PatchbayError, ReadOnly
+from patchbay.errors import PatchbayError
 from patchbay.pins.approval import approve, format_item, load_pinned_server, parse_item
 from patchbay.pins.documents import PinDocument, describe_key
 from patchbay.pins.explanation import Explanation, explain
 from patchbay.pins.records import load_pins, pinned_servers
 from patchbay.pins.transfer import MAX_DOCUMENT_BYTES, export_approvals, import_approvals
-from patchbay.store import Store, store_exists
-from patchbay.stores import open_store
+from patchbay.store import Store
 from patchbay.views.hidden_characters import show_hidden_characters
 
 CHANGED_BY = "command line"
@@ -137,17 +137,8 @@ def _opened_store(context: click.Context, is_change: bool = False) -> Iterator[S
     """Open the store of the hub; end the process with a sentence when the block raises."""
     try:
         settings = load_settings(context)
-        if settings.store == "memory":
-            fail("a hub in memory has no data folder: use its page /pins", exit_codes.USAGE)
-        if not store_exists(settings.store, settings.data):
-            fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
-        store = open_store(settings.store, settings.data)
-        try:
-            if is_change and boot.is_readonly(store):
-                raise ReadOnly("this hub was booted read-only: you cannot change anything")
+        with opened_store(settings, "use its page /pins", needs_data=True, is_change=is_change) as store:
             yield store
-        finally:
-            store.close()
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
 

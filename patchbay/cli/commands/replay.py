@@ -12,14 +12,13 @@ from patchbay.access.audit.chain import first_row
 from patchbay.activity.replaying import Replayed, find_record
 from patchbay.activity.replaying import replay as replay_call
 from patchbay.assembly import assemble
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
-from patchbay.store import store_exists
-from patchbay.stores import open_store
 
 
 @click.command("replay", epilog=exit_codes.with_examples("patchbay replay 120-3", "patchbay replay 57 58 59"))
@@ -50,13 +49,8 @@ def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any
 
 def _audited(settings: Settings) -> Settings:
     """Return the settings with the audit chain on if the hub has one, so that these calls get rows too."""
-    if not store_exists(settings.store, settings.data):
-        fail(f"there is no data of a hub in {settings.data}; --data names its folder", exit_codes.USAGE)
-    store = open_store(settings.store, settings.data)
-    try:
+    with opened_store(settings, needs_data=True) as store:
         return replace(settings, audit="on") if first_row(store.journal) is not None else settings
-    finally:
-        store.close()
 
 
 def _replay(hub: Dispatcher, id: str) -> Replayed:

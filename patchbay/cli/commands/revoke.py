@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from patchbay import boot, exit_codes
+from patchbay import exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import PatchbayError, ReadOnly
+from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
-from patchbay.stores import open_store
 
 CHANGED_BY = "command line"
 """The author in the history of revocations from the command line."""
@@ -36,21 +36,14 @@ def revoke_command(context: click.Context, /, target: str, why: str, lift: bool,
     """
     try:
         settings = load_settings(context)
-        if settings.store == "memory":
-            fail("a hub in memory has no data folder: use its page /history/revoke", exit_codes.USAGE)
         click.echo(_change_revocation(settings, target, " ".join(why.split()), lift))
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
 
 
 def _change_revocation(settings: Settings, target: str, why: str, lift: bool) -> str:
-    store = open_store(settings.store, settings.data)
-    try:
-        if boot.is_readonly(store):
-            raise ReadOnly("this hub was booted read-only: you cannot change anything")
+    with opened_store(settings, "use its page /history/revoke", is_change=True) as store:
         revocations = Revocations(store)
         if lift:
             return f"{revocations.lift(target, CHANGED_BY, why)} is no longer revoked"
         return revocations.revoke(target, CHANGED_BY, why).sentence
-    finally:
-        store.close()
