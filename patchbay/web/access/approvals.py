@@ -10,7 +10,6 @@ from flask import Blueprint, Response
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.errors import InvalidParams
 from patchbay.views.hidden_characters import escape_hidden_characters
-from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
@@ -34,7 +33,6 @@ class _Views:
             "access",
             {"approvals": [_values(one, now) for one in self._approvals.all()]},
             csrf=self._site.operators.csrf(),
-            refusal=None if self._site.operators.lenient_proof().is_operator else explain_refusal(self._site),
         )
         response.headers["Cache-Control"] = "no-store"
         return response

@@ -9,7 +9,6 @@ from flask import Blueprint, Response
 
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
@@ -72,7 +71,6 @@ class _Views:
             fields=fields or {},
             mode=self._site.settings.mode,
             csrf=self._site.operators.csrf(),
-            refusal=None if self._site.operators.lenient_proof().is_operator else explain_refusal(self._site),
         )
         response.status_code = problem.status if problem else 200
         response.headers["Cache-Control"] = "no-store"

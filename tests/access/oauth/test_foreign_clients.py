@@ -20,9 +20,10 @@ import pytest
 from fastmcp.client.auth import OAuth
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
+from tests.access.empty_home import EmptyHome
 from tests.access.oauth.document_server import DocumentServer
 from tests.checkout import ROOT
 from tests.interaction.peers import INSPECTOR, NODE, PACKAGES, texts
@@ -34,26 +35,6 @@ from tests.waiting import until
 pytestmark = [pytest.mark.process]
 
 CALLBACK = "http://127.0.0.1:9/callback"
-
-
-class EmptyHome:
-    """Where the client keeps its registration and its tokens: nothing at first."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 @asynccontextmanager

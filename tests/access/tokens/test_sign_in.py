@@ -18,7 +18,7 @@ import mcp
 import pytest
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from patchbay.access.authentication import Credentials, Unauthorized
@@ -29,6 +29,7 @@ from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.connection.connection import Connection
 from patchbay.store import Store
+from tests.access.empty_home import EmptyHome
 from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import DpopClient, Issuer
 from tests.checkout import ROOT
@@ -38,26 +39,6 @@ from tests.interaction.programs import Hub, plain_environment, running_hub
 pytestmark = [pytest.mark.node, pytest.mark.process]
 
 CALLBACK = "http://127.0.0.1:9/callback"
-
-
-class EmptyHome:
-    """Where the client keeps its registration and its tokens: nothing at first."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 class Person:
