@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from patchbay.access.call_rates import CallRates
 from patchbay.access.decisions import is_member
 from patchbay.access.principals import Principal
 from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
 from patchbay.errors import OverQuota
 from patchbay.settings import SHARED, Settings
-
-if TYPE_CHECKING:
-    from patchbay.access.call_rates import CallRates
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
@@ -35,6 +33,9 @@ SHARE_OF_STREAMS = 10
 
 RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5}
 """Seconds after which a caller may try again, where the hub cannot compute them."""
+
+PACE_RETRY_SECONDS = 3
+"""A caller that may try again so soon may have calls left in its minute: it began too many at once."""
 
 WORDS = {
     CALLS_IN_FLIGHT: "calls at the same time",
@@ -55,11 +56,15 @@ class Account(NamedTuple):
 
 
 class Place:
-    """A call or a stream that is counted until `release`, which every thread may call, and more than once."""
+    """A call or a stream that is counted until `release`, which every thread may call, and more than once.
 
-    __slots__ = ("_accounts", "_counts", "_lock")
+    A call may begin `delay` seconds after it was counted.
+    """
+
+    __slots__ = ("_accounts", "_counts", "_lock", "delay")
 
     def __init__(self, accounts: list[str], counts: dict[str, int], lock: threading.Lock) -> None:
+        self.delay = 0.0
         self._accounts = accounts
         self._counts = counts
         self._lock = lock
@@ -95,7 +100,7 @@ class Quotas:
         self._cached_for: Grants | None = None
         self._cached: dict[tuple[Principal, str], tuple[Account, ...]] = {}
         self._seen: dict[str, Principal] = {}
-        self._rates: CallRates | None = None
+        self._rates = CallRates()
 
     def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.
@@ -112,7 +117,7 @@ class Quotas:
             return None
         place = self._take(CALLS_IN_FLIGHT, limited)
         try:
-            self._count_rates(rated)
+            place.delay = self._count_rates(rated) if rated else 0.0
         except OverQuota:
             place.release()
             raise
@@ -137,8 +142,8 @@ class Quotas:
             if flying is not None and self._counts.get(f"{CALLS_IN_FLIGHT} {account.key}", 0) >= flying:
                 return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
             rate = account.limits.get(CALLS_PER_MINUTE)
-            if rate is not None and not self._call_rates().has_room(account.key, rate):
-                return _over(account, CALLS_PER_MINUTE, self._call_rates().seconds_until_room(account.key, rate))
+            if rate is not None and not self._rates.has_room(account.key, rate):
+                return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
     def _take(self, what: str, accounts: list[Account]) -> Place:
@@ -151,23 +156,15 @@ class Quotas:
                 self._counts[key] = self._counts.get(key, 0) + 1
         return Place(keys, self._counts, self._lock)
 
-    def _count_rates(self, accounts: list[Account]) -> None:
-        """Count the begin of a call; a refused call is not counted where another account refuses it."""
-        for step in ("look", "count"):
-            for account in accounts:
-                rates, limit = self._call_rates(), account.limits[CALLS_PER_MINUTE]
-                has_room = rates.has_room if step == "look" else rates.count
-                if not has_room(account.key, limit):
-                    raise _over(account, CALLS_PER_MINUTE, rates.seconds_until_room(account.key, limit))
-
-    def _call_rates(self) -> CallRates:
-        if self._rates is None:
-            from patchbay.access.call_rates import CallRates
-
-            with self._lock:
-                if self._rates is None:
-                    self._rates = CallRates()
-        return self._rates
+    def _count_rates(self, accounts: list[Account]) -> float:
+        """Count the begin of a call; return the seconds after which it may begin. A refused call counts nowhere."""
+        found = self._rates.count([(account.key, account.limits[CALLS_PER_MINUTE]) for account in accounts])
+        if isinstance(found, float):
+            return found
+        account = next(account for account in accounts if account.key == found)
+        raise _over(
+            account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, account.limits[CALLS_PER_MINUTE])
+        )
 
     def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:
         """Return the accounts of a principal on a server (empty: on no server alone)."""
@@ -224,8 +221,8 @@ def _largest(rows: list[Quota]) -> dict[str, int]:
 
 def _over(account: Account, what: str, seconds: int) -> OverQuota:
     unit = "second" if seconds == 1 else "seconds"
-    burst = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds == 1 else ""
-    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{burst}"
+    pace = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds <= PACE_RETRY_SECONDS else ""
+    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{pace}"
     if what == STREAMS:
         return OverQuota(f"too many streams: {limit}; close one first", seconds)
     return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)

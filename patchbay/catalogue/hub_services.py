@@ -48,7 +48,10 @@ VisibleTo = Callable[[Any], CatalogueForReading]
 
 
 class CallPlace(Protocol):
-    """A call that is counted until `release`."""
+    """A call that is counted until `release`. It begins after `delay` seconds."""
+
+    @property
+    def delay(self) -> float: ...
 
     def release(self) -> None: ...
 

@@ -195,6 +195,8 @@ def counted(hub: CatalogueHub, call: Call, server: str, events: Events) -> Event
 
 def _held(place: CallPlace, events: Events) -> Events:
     try:
+        if place.delay:
+            time.sleep(place.delay)
         yield from events
     finally:
         place.release()
