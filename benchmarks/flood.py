@@ -1,12 +1,20 @@
 """Floods a shared hub as one principal, and measures how long the calls of another one take.
 
     .venv/bin/python -m benchmarks.flood
+    .venv/bin/python -m benchmarks.flood --workers 2
     .venv/bin/python -m benchmarks.flood --seconds 5 --connections 16      a first look
 
-`ann` calls without a pause on many connections (`wrk`), `ben` 45 times a second on one. Each line of JSON is one
-condition: the delays of ben's calls in milliseconds without the flood and beside it, and how many requests of ann were
-answered in a second. `quotas` says whether the quotas of shared mode are in force, or rows that allow everything.
-The exit code is 0 when ann's flood changes ben's p99 by less than MAX_RATIO under the quotas of shared mode.
+`ann` calls without a pause on many connections (`wrk`), `ben` 45 times a second on one. The hub, `wrk` and ben's client
+share the processors of the machine; `--pinned` keeps the hub on the first and `wrk` on the last. Each round measures
+the delays of ben's calls without the flood and beside it.
+
+Each line of JSON is one condition: p50 of ben's delays in milliseconds, p99 for each round, `ratios` of p99 with the
+flood to p99 without it, and how many requests of ann were answered in a second. `quotas` says whether the quotas of
+shared mode are in force, or rows that allow everything. `list` is a flood that no quota counts. The exit code is 0 when
+ann's flood changes ben's p99 by less than MAX_RATIO in every round under the quotas of shared mode.
+
+A delay of some milliseconds shows every other program of the machine. On a machine with other work, give all processes
+of the benchmark precedence: `setsid chrt --rr 5 .venv/bin/python -m benchmarks.flood`.
 """
 
 from __future__ import annotations
@@ -164,7 +172,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1, help="workers of the hub")
     parser.add_argument("--pinned", action="store_true", help="the hub on the first processor, the flood on the last")
     parser.add_argument("--isolation", choices=["inline", "process"], default="process")
-    parser.add_argument("--floods", nargs="+", choices=list(FLOODS), default=list(FLOODS), help="what ann calls")
+    parser.add_argument("--floods", nargs="+", choices=list(FLOODS), default=["echo", "moment"], help="what ann sends")
     parser.add_argument("--unlimited", action="store_true", help="measure also without quotas")
     return parser.parse_args()
 

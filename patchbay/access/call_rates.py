@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 WINDOW_SECONDS = 60.0
 
@@ -27,6 +27,9 @@ PACE_SECONDS = 60.0
 
 MAX_DELAY_SECONDS = 1.0
 """Limit on the wait of a call for its turn; a call that would wait longer is refused."""
+
+MAX_EXACT_LIMIT = 10_000
+"""Limits above this one have a pace only, and no times of calls in memory: a minute may have `CALLS_AT_ONCE` more."""
 
 SWEEP_CALLS = 10_000
 """Number of counted calls after which keys without a call in the last minute are removed."""
@@ -41,6 +44,23 @@ class _Calls:
         self.begun: deque[float] = deque()
         self.due = 0.0
 
+    def seconds_until_turn(self, limit: int, now: float) -> float:
+        """Return the seconds until the next call may begin: 0 or more."""
+        begun = self.begun
+        while begun and begun[0] <= now - WINDOW_SECONDS:
+            begun.popleft()
+        pace = self.due - now - (CALLS_AT_ONCE - 1) * PACE_SECONDS / limit
+        minute = begun[-limit] + WINDOW_SECONDS - now if len(begun) >= limit else 0.0
+        if pace > minute:
+            return pace
+        return minute if minute > 0.0 else 0.0
+
+    def count(self, limit: int, now: float, delay: float) -> None:
+        """Count a call that begins after a delay."""
+        if limit <= MAX_EXACT_LIMIT:
+            self.begun.append(now + delay)
+        self.due = (self.due if self.due > now else now) + PACE_SECONDS / limit
+
 
 class CallRates:
     """The calls of the last minute. Safe to use from many threads. `clock` returns monotonic seconds."""
@@ -51,7 +71,7 @@ class CallRates:
         self._lock = threading.Lock()
         self._counted = 0
 
-    def count(self, limits: list[tuple[str, int]]) -> float | str:
+    def count(self, limits: Sequence[tuple[str, int]]) -> float | str:
         """Count a call of some keys, each with its limit for a minute.
 
         Return the seconds after which the call may begin (0: at once); or the key that refuses it, and then no key
@@ -61,13 +81,16 @@ class CallRates:
         with self._lock:
             delay = 0.0
             for key, limit in limits:
-                delay = max(delay, self._seconds_until_turn(key, limit, now))
-                if delay > MAX_DELAY_SECONDS:
-                    return key
+                calls = self._calls.get(key)
+                if calls is None:
+                    calls = self._calls[key] = _Calls()
+                wait = calls.seconds_until_turn(limit, now)
+                if wait > delay:
+                    if wait > MAX_DELAY_SECONDS:
+                        return key
+                    delay = wait
             for key, limit in limits:
-                calls = self._calls.setdefault(key, _Calls())
-                calls.begun.append(now + delay)
-                calls.due = max(calls.due, now) + PACE_SECONDS / limit
+                self._calls[key].count(limit, now, delay)
             self._counted += 1
             if self._counted >= SWEEP_CALLS:
                 self._sweep(now)
@@ -86,16 +109,9 @@ class CallRates:
     def _seconds_until_turn(self, key: str, limit: int, now: float) -> float:
         """Return the seconds until the next call of a key may begin. The caller holds the lock."""
         calls = self._calls.get(key)
-        if calls is None:
-            return 0.0
-        begun = calls.begun
-        while begun and begun[0] <= now - WINDOW_SECONDS:
-            begun.popleft()
-        minute = begun[-limit] + WINDOW_SECONDS - now if len(begun) >= limit else 0.0
-        pace = calls.due - now - (CALLS_AT_ONCE - 1) * PACE_SECONDS / limit
-        return max(0.0, minute, pace)
+        return calls.seconds_until_turn(limit, now) if calls is not None else 0.0
 
     def _sweep(self, now: float) -> None:
         self._counted = 0
         oldest = now - WINDOW_SECONDS
-        self._calls = {key: calls for key, calls in self._calls.items() if calls.begun and calls.begun[-1] > oldest}
+        self._calls = {key: calls for key, calls in self._calls.items() if calls.due > oldest}

@@ -55,6 +55,25 @@ class Account(NamedTuple):
     limits: Mapping[str, int]
 
 
+class Counted:
+    """The accounts of a principal on a server, prepared for a call: their keys in the counters with their limits."""
+
+    def __init__(self, accounts: tuple[Account, ...]) -> None:
+        self.accounts = accounts
+        self.flying = self._limited(CALLS_IN_FLIGHT)
+        self.streams = self._limited(STREAMS)
+        self.rates = tuple(
+            (one.key, one.limits[CALLS_PER_MINUTE]) for one in accounts if CALLS_PER_MINUTE in one.limits
+        )
+
+    def _limited(self, what: str) -> tuple[tuple[str, int, Account], ...]:
+        return tuple((f"{what} {one.key}", one.limits[what], one) for one in self.accounts if what in one.limits)
+
+
+UNCOUNTED = Counted(())
+"""Of a sender without quotas."""
+
+
 class Place:
     """A call or a stream that is counted until `release`, which every thread may call, and more than once.
 
@@ -98,7 +117,7 @@ class Quotas:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._cached_for: Grants | None = None
-        self._cached: dict[tuple[Principal, str], tuple[Account, ...]] = {}
+        self._cached: dict[tuple[Principal, str], Counted] = {}
         self._seen: dict[str, Principal] = {}
         self._rates = CallRates()
 
@@ -108,36 +127,36 @@ class Quotas:
         `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
         counts for the server alone.
         """
-        accounts = self._accounts(sender, server)
+        counted = self._counted(sender, server)
         if is_nested:
-            accounts = tuple(account for account in accounts if account.key.startswith("server "))
-        limited = [account for account in accounts if CALLS_IN_FLIGHT in account.limits]
-        rated = [account for account in accounts if CALLS_PER_MINUTE in account.limits]
-        if not limited and not rated:
+            own = (account for account in counted.accounts if account.key.startswith("server "))
+            counted = Counted(tuple(own))
+        if not counted.flying and not counted.rates:
             return None
-        place = self._take(CALLS_IN_FLIGHT, limited)
-        try:
-            place.delay = self._count_rates(rated) if rated else 0.0
-        except OverQuota:
-            place.release()
-            raise
+        place = self._take(CALLS_IN_FLIGHT, counted.flying)
+        if counted.rates:
+            delay = self._rates.count(counted.rates)
+            if isinstance(delay, str):
+                place.release()
+                raise self._over_rate(delay, counted)
+            place.delay = delay
         return place
 
     def open_stream(self, sender: Principal, server: str = "") -> Place | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
-        limited = [account for account in self._accounts(sender, server) if STREAMS in account.limits]
-        return self._take(STREAMS, limited) if limited else None
+        streams = self._counted(sender, server).streams
+        return self._take(STREAMS, streams) if streams else None
 
     def bytes_stored(self, id: str) -> int | None:
         """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
-        for account in self._accounts(self._seen.get(id) or Principal(id), ""):
+        for account in self._counted(self._seen.get(id) or Principal(id), "").accounts:
             if BYTES_STORED in account.limits:
                 return account.limits[BYTES_STORED]
         return None
 
     def refusal(self, sender: Principal, server: str) -> OverQuota | None:
         """Return the error that a call would get now, without counting one; None for a call that may begin."""
-        for account in self._accounts(sender, server):
+        for account in self._counted(sender, server).accounts:
             flying = account.limits.get(CALLS_IN_FLIGHT)
             if flying is not None and self._counts.get(f"{CALLS_IN_FLIGHT} {account.key}", 0) >= flying:
                 return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
@@ -146,37 +165,35 @@ class Quotas:
                 return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
-    def _take(self, what: str, accounts: list[Account]) -> Place:
+    def _take(self, what: str, counted: tuple[tuple[str, int, Account], ...]) -> Place:
+        counts = self._counts
+        taken = []
         with self._lock:
-            for account in accounts:
-                if self._counts.get(f"{what} {account.key}", 0) >= account.limits[what]:
+            for key, limit, account in counted:
+                if counts.get(key, 0) >= limit:
                     raise _over(account, what, RETRY_SECONDS[what])
-            keys = [f"{what} {account.key}" for account in accounts]
-            for key in keys:
-                self._counts[key] = self._counts.get(key, 0) + 1
-        return Place(keys, self._counts, self._lock)
+                taken.append(key)
+            for key in taken:
+                counts[key] = counts.get(key, 0) + 1
+        return Place(taken, counts, self._lock)
 
-    def _count_rates(self, accounts: list[Account]) -> float:
-        """Count the begin of a call; return the seconds after which it may begin. A refused call counts nowhere."""
-        found = self._rates.count([(account.key, account.limits[CALLS_PER_MINUTE]) for account in accounts])
-        if isinstance(found, float):
-            return found
-        account = next(account for account in accounts if account.key == found)
-        raise _over(
-            account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, account.limits[CALLS_PER_MINUTE])
-        )
+    def _over_rate(self, key: str, counted: Counted) -> OverQuota:
+        """Return the error of a call that the rate of an account refuses."""
+        account = next(account for account in counted.accounts if account.key == key)
+        seconds = self._rates.seconds_until_room(key, account.limits[CALLS_PER_MINUTE])
+        return _over(account, CALLS_PER_MINUTE, seconds)
 
-    def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:
-        """Return the accounts of a principal on a server (empty: on no server alone)."""
+    def _counted(self, sender: Principal | None, server: str) -> Counted:
+        """Return what is counted for a principal on a server (empty: on no server alone)."""
         grants = self._grants()
         if sender is None or sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
-            return ()
+            return UNCOUNTED
         if self._cached_for is not grants or len(self._cached) >= MAX_CACHED_ACCOUNTS:
             self._cached, self._cached_for, self._seen = {}, grants, {}
         known = self._cached.get((sender, server))
         if known is None:
             self._seen[sender.id] = sender
-            known = self._cached[sender, server] = self._find_accounts(sender, server, grants)
+            known = self._cached[sender, server] = Counted(self._find_accounts(sender, server, grants))
         return known
 
     def _find_accounts(self, sender: Principal, server: str, grants: Grants | None) -> tuple[Account, ...]:

@@ -134,4 +134,11 @@ def with_sdk(hub: Hub, server: str, work: Callable[[mcp.Client], Awaitable[Any]]
             async with mcp.Client(transport, read_timeout_seconds=BOUND) as client:
                 return await work(client)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except BaseExceptionGroup as group:
+        # The SDK works in task groups; the check failed in one of them.
+        problem: BaseException = group
+        while isinstance(problem, BaseExceptionGroup):
+            problem = problem.exceptions[0]
+        raise problem from group

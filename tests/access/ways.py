@@ -46,6 +46,10 @@ class Tally:
         assert found is expected, (self.way, *about, "expected", expected)
         self.counts[self.way, expected] += 1
 
+    def equal(self, found: set[str], expected: set[str]) -> None:
+        """Assert that a list has exactly the allowed names."""
+        assert found == expected, (self.way, "listed", sorted(found), "expected", sorted(expected))
+
     def sets(self, found: set[str], expected: set[str], known: Mapping[str, Any] | tuple[str, ...]) -> None:
         """Assert that of the known names exactly the allowed ones are found."""
         for name in known:
@@ -60,7 +64,7 @@ def check_tools(member: Member, tally: Tally, server: str) -> None:
         tally.same("result" in answer, False, server)
         assert answer["error"]["message"].startswith(f"there is no server {server!r}")
         return
-    assert member.listed(server, "tools/list", "tools", "name") == calls
+    tally.equal(member.listed(server, "tools/list", "tools", "name"), calls)
     for name in CALLS[server]:
         if name not in BUSY:
             result = member.call(server, name, **({"id": "1"} if name == "note" else {}))
@@ -74,7 +78,7 @@ def check_resources(member: Member, tally: Tally, server: str) -> None:
     if not member.sees(server):
         return
     reads = {uri for uri in READS[server] if member.may("read", server, uri)}
-    assert member.listed(server, "resources/list", "resources", "uri") == reads
+    tally.equal(member.listed(server, "resources/list", "resources", "uri"), reads)
     for uri in READS[server]:
         tally.same("result" in member.ask(server, "resources/read", uri=uri), uri in reads, uri)
     templates = {uri for uri in TEMPLATES[server] if member.may("read", server, uri)}
@@ -87,7 +91,7 @@ def check_prompts(member: Member, tally: Tally, server: str) -> None:
     if not member.sees(server):
         return
     prompts = {name for name in PROMPTS[server] if member.may("read", server, name)}
-    assert member.listed(server, "prompts/list", "prompts", "name") == prompts
+    tally.equal(member.listed(server, "prompts/list", "prompts", "name"), prompts)
     for name in PROMPTS[server]:
         tally.same("result" in member.ask(server, "prompts/get", name=name), name in prompts, name)
 
@@ -256,8 +260,8 @@ async def _check_with_client(client: mcp.Client, member: Member, tally: Tally, s
     resources = {str(one.uri) for one in (await client.list_resources()).resources}
     prompts = {one.name for one in (await client.list_prompts()).prompts}
     tally.sets(tools, {name for name in CALLS[server] if member.may("call", server, name)}, CALLS[server])
-    assert resources == {uri for uri in READS[server] if member.may("read", server, uri)}
-    assert prompts == {name for name in PROMPTS[server] if member.may("read", server, name)}
+    tally.equal(resources, {uri for uri in READS[server] if member.may("read", server, uri)})
+    tally.equal(prompts, {name for name in PROMPTS[server] if member.may("read", server, name)})
     name = tally.chance.choice([name for name in CALLS[server] if name not in BUSY])
     called = await client.call_tool(name, {"id": "1"} if name == "note" else {})
     tally.same(not called.is_error, member.may("call", server, name), name)

@@ -79,15 +79,19 @@ class FairQueue:
 
     def run(self, name: str, work: Work) -> None:
         """Run the work of a sender's request on the threads: now, or when the sender has a turn."""
-        now, turn = time.monotonic(), object()
+        now = time.monotonic()
+        if name != self._latest:
+            self._latest, self._other_at = name, self._latest_at
+        self._latest_at = now
+        if now - self._other_at >= OTHERS_SECONDS:
+            self._threads.run(work)
+            return
+        turn = object()
         with self._lock:
-            if name != self._latest:
-                self._latest, self._other_at = name, self._latest_at
-            self._latest_at = now
             sender = self._senders.get(name)
             if sender is None:
                 sender = self._senders[name] = _Sender()
-            if self._is_shared(name, now) and (sender.queue or len(sender.turns) >= MAX_TURNS):
+            if sender.queue or len(sender.turns) >= MAX_TURNS:
                 sender.queue.append(work)
                 self._tick_soon()
                 return
