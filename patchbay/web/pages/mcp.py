@@ -11,16 +11,14 @@ from urllib.parse import urlsplit
 from flask import Blueprint, Response, request
 
 from patchbay.catalogue.servers import Server
+from patchbay.client.applications.own_entry import AGGREGATE, stdio_command
 from patchbay.errors import UnknownServer
 from patchbay.settings import PERSONAL, is_loopback
 from patchbay.web.pages.answers import check_number, content_answer
 from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, server_status
-from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
+from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.web.site import Site, base_url
 from patchbay.wire.authentication import is_local_request
-
-AGGREGATE = "patchbay"
-"""The name of the endpoint of all servers in snippets."""
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
