@@ -185,7 +185,12 @@ ROWS = (
         "Codex",
         "mcp_servers",
         TomlText(),
-        CodexFamily(seconds=("tool_timeout_sec", 1.0), include="enabled_tools", exclude="disabled_tools"),
+        CodexFamily(
+            seconds=("tool_timeout_sec", 1.0),
+            include="enabled_tools",
+            exclude="disabled_tools",
+            beyond={"http_headers_helper": "a program makes its headers (http_headers_helper), which only Codex runs"},
+        ),
         lambda machine: machine.from_variable("CODEX_HOME", machine.home / ".codex") / "config.toml",
         "~/.codex/config.toml",
         "https://developers.openai.com/codex/mcp",

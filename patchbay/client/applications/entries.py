@@ -62,9 +62,7 @@ class Family:
 
     def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
         """Read an entry of a JSON object with `command` or a URL."""
-        for key, sentence in self.beyond.items():
-            if value.get(key):
-                raise Inexpressible(sentence)
+        self.check_keys(value)
         kind = value.get("type", value.get("transport", ""))
         url = next((value[key] for key in self.url_keys if value.get(key)), None)
         if url is not None:
@@ -75,6 +73,12 @@ class Family:
             target = make_stdio(value.get("command"), value.get("args"), value.get("env"), value.get("cwd"), references)
         enabled = value.get("disabled") is not True and value.get("enabled") is not False
         return self.finish(Entry(name, target, enabled), value)
+
+    def check_keys(self, value: Mapping[str, Any]) -> None:
+        """Raise Inexpressible for an entry with a key that the hub cannot follow."""
+        for key, sentence in self.beyond.items():
+            if value.get(key):
+                raise Inexpressible(sentence)
 
     def finish(self, entry: Entry, value: Mapping[str, Any]) -> Entry:
         """Add the time limit and the choice of tools."""
@@ -122,6 +126,7 @@ class CodexFamily(Family):
 
     def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
         """Read an entry."""
+        self.check_keys(value)
         if value.get("url"):
             named = texts(value.get("env_http_headers"), "env_http_headers")
             headers = dict(make_http(value["url"], value.get("http_headers"), "auto", references).headers)

@@ -84,7 +84,6 @@ def _editors(name: str, url: str) -> list[Snippet]:
     cursor = _link("cursor://anysphere.cursor-deeplink/mcp/install", name=name, config=_base64({"url": url}))
     entry = {"name": name, "type": "http", "url": url}
     code = f"code --add-mcp {shlex.quote(_line(entry))}"
-    kiro = _link("kiro://kiro.mcp/add", name=name, config=_line({"url": url}))
     return [
         _installed("cursor", name, url, BROWSER, cursor, cursor),
         _installed("vscode", name, url, TERMINAL, code, _vscode("vscode", entry)),
@@ -95,9 +94,6 @@ def _editors(name: str, url: str) -> list[Snippet]:
             BROWSER,
             _vscode("vscode-insiders", entry),
             _vscode("vscode-insiders", entry),
-        ),
-        Snippet(
-            "Kiro", "~/.kiro/settings/mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, kiro, kiro
         ),
         _file("windsurf", name, url),
         _file("zed", name, url),

@@ -121,7 +121,9 @@ def uninstall_command(
             hint = f"; entries of a hub: {', '.join(own)}" if own else ""
             raise ConfigError(str(file.path), file.application.section, f"expected an entry {name!r}, found none{hint}")
         if not is_own(entry.target) and not force:
-            raise ConfigError(str(file.path), name, "this entry is no hub of this machine; --force removes it all the same")
+            raise ConfigError(
+                str(file.path), name, "this entry is no hub of this machine; --force removes it all the same"
+            )
         change = file.place.plan_removal(name)
         if not _is_agreed(change, dry_run, yes):
             return
