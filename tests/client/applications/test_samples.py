@@ -20,20 +20,20 @@ from patchbay.client.applications.references import Inexpressible
 from patchbay.errors import ConfigError
 from tests.client.applications.places import NAMES, machine, place_sample, sample
 
-HOME = "/home/ada"
+HOME = "/home/me"
 ENTRY_URL = "http://127.0.0.1:8000/mcp"
 
 EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
     "claude-desktop": {
         "filesystem": {
             "address": "mcp+npx://@modelcontextprotocol/server-filesystem"
-            "?launch.arg=/Users/ada/Desktop&launch.arg=/Users/ada/My%20Documents"
+            "?launch.arg=/opt/ada/Desktop&launch.arg=/opt/ada/My%20Documents"
         },
         "brave-search": {
             "address": "mcp+npx://@modelcontextprotocol/server-brave-search",
             "environment": {"BRAVE_API_KEY": "${BRAVE_API_KEY}"},
         },
-        "weather": {"address": "mcp+stdio:uv --directory /Users/ada/weather run weather.py"},
+        "weather": {"address": "mcp+stdio:uv --directory /opt/ada/weather run weather.py"},
     },
     "claude-code": {
         "notion": {"address": "https://mcp.notion.example/mcp"},
@@ -48,7 +48,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
         },
         "signed": "a program makes its headers (headersHelper), which only Claude Code runs",
         "db": {
-            "address": "mcp+stdio:./bin/db-server --dsn postgres://localhost/shop?launch.cwd=/home/ada/shop",
+            "address": "mcp+stdio:./bin/db-server --dsn postgres://localhost/shop?launch.cwd=/home/me/shop",
             "enabled": False,
         },
     },
@@ -103,7 +103,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
     },
     "gemini": {
         "pythonTools": {
-            "address": "mcp+stdio:python -m my_mcp_server --port 8080?launch.cwd=/home/ada/mcp-servers/python",
+            "address": "mcp+stdio:python -m my_mcp_server --port 8080?launch.cwd=/home/me/mcp-servers/python",
             "environment": {"DATABASE_URL": "${DB_CONNECTION_STRING}", "API_KEY": "${EXTERNAL_API_KEY}"},
             "timeout": 15.0,
         },
