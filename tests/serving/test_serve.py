@@ -72,7 +72,7 @@ def test_a_port_in_use_is_a_sentence_and_exit_code_3(tmp_path: Path) -> None:
         done = refused(tmp_path, "--port", port)
     assert done.returncode == 3
     assert done.stderr == (
-        f"patchbay: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port\n"
+        f"patchbay: cannot listen on 127.0.0.1 port {port}: Address already in use; --port 0 chooses a free port\n"
     )
 
 
