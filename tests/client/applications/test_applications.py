@@ -12,7 +12,7 @@ from patchbay.client.applications.own_entry import make_entry
 from patchbay.client.applications.reading import list_files
 from patchbay.errors import ConfigError
 
-HOME = Path("/home/me")
+HOME = Path("/srv/ada")
 FILES = {
     "claude-desktop": (
         ".config/Claude/claude_desktop_config.json",
@@ -69,7 +69,7 @@ def test_the_file_of_a_project_is_listed_once() -> None:
     machine = Machine("linux", HOME, {})
     cursor = APPLICATIONS["cursor"]
     assert [str(one.path) for one in list_files(cursor, machine, Path("/work"))] == [
-        "/home/me/.cursor/mcp.json",
+        "/srv/ada/.cursor/mcp.json",
         "/work/.cursor/mcp.json",
     ]
     assert len(list_files(cursor, machine, HOME)) == 1

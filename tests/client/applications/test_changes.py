@@ -21,7 +21,7 @@ from patchbay.errors import ConfigError
 from tests.client.applications.places import NAMES, machine, place_sample, sample
 
 URL = "http://127.0.0.1:8000/mcp"
-COMMAND = ("/opt/bin/patchbay", "stdio")
+COMMAND = ("/srv/bin/patchbay", "stdio")
 
 
 def entry_for(name: str) -> dict[str, Any]:

@@ -20,20 +20,20 @@ from patchbay.client.applications.references import Inexpressible
 from patchbay.errors import ConfigError
 from tests.client.applications.places import NAMES, machine, place_sample, sample
 
-HOME = "/home/me"
+HOME = "/srv/ada"
 ENTRY_URL = "http://127.0.0.1:8000/mcp"
 
 EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
     "claude-desktop": {
         "filesystem": {
             "address": "mcp+npx://@modelcontextprotocol/server-filesystem"
-            "?launch.arg=/opt/ada/Desktop&launch.arg=/opt/ada/My%20Documents"
+            "?launch.arg=/srv/ada/Desktop&launch.arg=/srv/ada/My%20Documents"
         },
         "brave-search": {
             "address": "mcp+npx://@modelcontextprotocol/server-brave-search",
             "environment": {"BRAVE_API_KEY": "${BRAVE_API_KEY}"},
         },
-        "weather": {"address": "mcp+stdio:uv --directory /opt/ada/weather run weather.py"},
+        "weather": {"address": "mcp+stdio:uv --directory /srv/ada/weather run weather.py"},
     },
     "claude-code": {
         "notion": {"address": "https://mcp.notion.example/mcp"},
@@ -48,7 +48,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
         },
         "signed": "a program makes its headers (headersHelper), which only Claude Code runs",
         "db": {
-            "address": "mcp+stdio:./bin/db-server --dsn postgres://localhost/shop?launch.cwd=/home/me/shop",
+            "address": "mcp+stdio:./bin/db-server --dsn postgres://localhost/shop?launch.cwd=/srv/ada/shop",
             "enabled": False,
         },
     },
@@ -103,7 +103,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
     },
     "gemini": {
         "pythonTools": {
-            "address": "mcp+stdio:python -m my_mcp_server --port 8080?launch.cwd=/home/me/mcp-servers/python",
+            "address": "mcp+stdio:python -m my_mcp_server --port 8080?launch.cwd=/srv/ada/mcp-servers/python",
             "environment": {"DATABASE_URL": "${DB_CONNECTION_STRING}", "API_KEY": "${EXTERNAL_API_KEY}"},
             "timeout": 15.0,
         },
@@ -125,7 +125,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
             "address": "https://remote.example/mcp",
             "headers": {"Authorization": "Bearer ${REMOTE_MCP_SERVER_AUTHORIZATION}"},
         },
-        "older": {"address": "mcp+stdio:/opt/older run", "environment": {"MODE": "${MODE}"}, "enabled": False},
+        "older": {"address": "mcp+stdio:/srv/older run", "environment": {"MODE": "${MODE}"}, "enabled": False},
         "mcp-server-github": "it is an extension of Zed, which only Zed can start",
     },
     "goose": {
@@ -283,7 +283,7 @@ def test_an_entry_of_this_hub_is_recognized(tmp_path: Path) -> None:
         ({"url": "http://localhost:8000/mcp/echo"}, True),
         ({"url": "http://localhost:8001/mcp"}, False),
         ({"url": "http://localhost:8000/other"}, False),
-        ({"command": "/opt/bin/patchbay", "args": ["stdio", "echo"]}, True),
+        ({"command": "/srv/bin/patchbay", "args": ["stdio", "echo"]}, True),
         ({"command": "python", "args": ["-m", "patchbay", "stdio"]}, True),
         ({"command": "patchbay", "args": ["serve"]}, False),
     ):

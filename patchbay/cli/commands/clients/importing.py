@@ -21,6 +21,7 @@ from patchbay.catalogue.watching.mount_files import is_mount, write_mount
 from patchbay.cli.commands.clients.choices import complete_source, machine
 from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.mounts import Variables, mount_fields, mount_name
@@ -146,10 +147,7 @@ def _print_list(found: Sequence[Found]) -> None:
     for number, one in enumerate(found, 1):
         state = "cannot be imported" if one.reason else "on" if one.entry.enabled else "switched off"
         rows.append((str(number), one.client, one.entry.name, state, one.reason or one.address))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        click.echo(make_printable("  ".join([*cells, row[4]]).rstrip()))
+    click.echo(make_printable(format_rows(rows)))
 
 
 def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> list[Found]:

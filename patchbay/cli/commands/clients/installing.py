@@ -15,6 +15,7 @@ from patchbay.cli.commands.clients.choices import check_server, complete_client,
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
 from patchbay.client.applications.changes import Change, write_change
 from patchbay.client.applications.entries import Token
@@ -226,6 +227,4 @@ def _list_clients(settings: Settings) -> None:
                 state = f"unreadable: {problem.expected}"
             found = file.path.exists() or (folder.exists() and folder != machine().home)
             rows.append((application.name, state if found else "client not found", str(file.path)))
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, state, path in rows:
-        click.echo(f"{name:{widths[0]}}  {state:{widths[1]}}  {path}")
+    click.echo(format_rows(rows))
