@@ -4,6 +4,7 @@ import { addSuggestions } from "./completing.js";
 import { addConnectionTest } from "./connecting.js";
 import { promptResult, readResult, toolResult } from "./pieces.js";
 import { headerArguments } from "./schema.js";
+import "./master.js";
 import { expandTemplate, variableNames } from "./templates.js";
 import { Trial } from "./trial.js";
 import { headerText } from "./wire.js";

@@ -83,7 +83,7 @@ def run(line: str, folder: Path, hub: Hub) -> str:
 
 
 def is_served(hub: Hub, name: str) -> bool:
-    return status_of(f"{hub.url}/mcp/meta/{name}") == 200
+    return status_of(f"{hub.url}/servers/{name}") == 200
 
 
 def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
             if line in NOT_RUN:
                 continue
             if "curl" in line:
-                until(lambda: status_of(f"{hub.url}/mcp/meta/greeter") == 200, "the new server")
+                until(lambda: status_of(f"{hub.url}/servers/greeter") == 200, "the new server")
             said = run(line.replace(HUB, hub.url), tmp_path, hub)
             assert said.strip() == shown.strip() if shown else True, line
             ran.append(line.split()[0])
