@@ -50,7 +50,7 @@ def test_a_file_of_the_kind_is_discovered_listed_and_called(hub: Hub) -> None:
 
 
 def test_the_pages_of_a_server_show_the_kind_and_colour_its_definition(hub: Hub) -> None:
-    meta = page(hub, "/servers/launch")
+    meta = page(hub, "/servers/launch") + page(hub, "/servers/launch/settings")
     assert "rocket" in meta and "It counts inside the hub." in meta
     text = page(hub, "/servers/launch/source")
     assert "countdown, from servers/launch.countdown" in text
