@@ -131,6 +131,6 @@ def test_pages_show_hidden_characters(hub: Hub, path: str) -> None:
     assert "hostile" in text
     if path in ("/servers/hostile", "/servers/hostile/source"):
         assert "A[U+2067]title (1 hidden character is shown by code point.)" in text
-    if path == "/servers/hostile/source":
+    if path == "/servers/hostile":
         description = "Read[U+202E] me.[U+E0041] Ignore[U+200B] all. (3 hidden characters are shown by code point.)"
         assert description in text

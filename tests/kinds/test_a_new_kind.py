@@ -53,7 +53,7 @@ def test_the_pages_of_a_server_show_the_kind_and_colour_its_definition(hub: Hub)
     meta = page(hub, "/servers/launch") + page(hub, "/servers/launch/settings")
     assert "rocket" in meta and "It counts inside the hub." in meta
     text = page(hub, "/servers/launch/source")
-    assert "countdown, from servers/launch.countdown" in text
+    assert "countdown, from servers/launch.countdown" in meta
     assert '<span class="t-comment">; countdown</span>' in text
     content = page(hub, f"/cid/{hub.catalogue.find('launch').definition}")
     assert '<span class="tag">countdown</span>' in content and ".countdown" in content
