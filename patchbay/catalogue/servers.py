@@ -13,7 +13,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
-from patchbay.kind import kind_named
+from patchbay.kind import Packages, kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.pins.enforcement import PinState
 
@@ -31,7 +31,8 @@ class Server:
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `offers` are the capabilities that it
     declared, `via` are the mounts between it and this hub. `pins` are the entries that it lists without approval.
-    `replaces` is the definition that a drop-in of the same name replaces.
+    `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
+    requires.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Server:
     via: tuple[str, ...] = ()
     pins: PinState | None = None
     replaces: str | None = None
+    packages: Packages | None = None
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property

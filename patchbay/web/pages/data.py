@@ -93,7 +93,10 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
+    # A definition with requirements, in its text or its configuration, always has its own processes.
+    required = {"requirements": True} if server.packages is not None else {}
+    config = {**server.config, **required}
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.upstream)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -109,7 +112,8 @@ def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
         "templates": [describe_descriptor(each) for each in server.templates.values()],
         "prompts": [describe_descriptor(each) for each in server.prompts.values()],
         "unapproved": sorted(map(describe_key, server.pins.reported)) if server.pins is not None else [],
-        "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
+        "problems": [asdict(each) for each in server.problems],
+        "packages": server.packages.data() if server.packages is not None else None,
     }
 
 
