@@ -60,6 +60,7 @@ class _Views:
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
+            csrf=self._site.operators.csrf(),
             held=len(found.pins.held) if found.pins is not None and self._is_operator() else 0,
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -113,16 +113,21 @@ class PackageEnvironment:
         with self._news:
             if self._closed or self.state in ("ready", "making"):
                 return
-            is_early = not now or self._retry_at == math.inf
-            if self.state == "failed" and is_early and time.monotonic() < self._retry_at:
+            if self.state == "failed" and not self._may_retry(now):
                 return
             self.state, self._begun, self._step = "making", time.monotonic(), f"waiting to install {self.needs.names}"
             self._thread = threading.Thread(target=self._make, name="packages", daemon=True)
             self._thread.start()
 
+    def _may_retry(self, now: bool) -> bool:
+        """Whether a failed environment may be tried again; always when another process of the hub has made it."""
+        if read_installed(self.folder) is not None:
+            return True
+        return self._retry_at < math.inf and (now or time.monotonic() >= self._retry_at)
+
     def wait(self, call: Call) -> Generator[Event, Any, None]:
         """Wait until the environment is ready. Raises ToolFailed when it fails, or at the deadline of the call."""
-        if self.installed is None:
+        if self.installed is None or self._is_removed():
             self.start()
             for seconds in pauses(call):
                 with self._news:
@@ -136,7 +141,6 @@ class PackageEnvironment:
                         f"the packages of {call.server} are not ready: {self.sentence}; call again in a moment"
                     )
                 yield PAUSE
-        self._record_use()
 
     def close(self) -> None:
         """Stop uv, if it runs, and wait for its end."""
@@ -148,13 +152,20 @@ class PackageEnvironment:
         if thread is not None:
             thread.join(10)
 
-    def _record_use(self) -> None:
-        """Record the use in the time of the folder, for the collection of unused environments."""
+    def _is_removed(self) -> bool:
+        """Record the use in the time of the folder, for the collection; whether a collection has removed the folder."""
         now = time.monotonic()
         if now > self._used + USE_SECONDS:
             self._used = now
-            with suppress(OSError):
+            try:
                 os.utime(self.folder)
+            except FileNotFoundError:
+                with self._news:
+                    self.installed, self.state = None, "absent"
+                return True
+            except OSError as problem:
+                log.warning("the use of %s cannot be recorded: %s", self.folder, problem.strerror)
+        return False
 
     def _make(self) -> None:
         problem = ""
@@ -216,7 +227,9 @@ class PackageEnvironment:
     @contextmanager
     def _locked(self) -> Generator[int, None, None]:
         """Hold the lock of this environment, among all processes; gives its descriptor."""
-        descriptor = os.open(self._place.folder / f"{self.needs.key}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self._place.folder / f"{self.needs.key}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             while not _take(descriptor):
                 if self._closed:

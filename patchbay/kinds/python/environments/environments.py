@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from patchbay.kinds.python.environments.environment import EnvironmentPlace, PackageEnvironment
-from patchbay.kinds.python.environments.installation import disk_bytes
 from patchbay.kinds.python.environments.requirements import Requirements
 
 FOLDER = "@environments"
@@ -83,8 +82,3 @@ def remove_environments(folders: Collection[Path]) -> int:
         finally:
             os.close(descriptor)
     return removed
-
-
-def environments_bytes(data: Path) -> int:
-    """Return the bytes of all environments and of the cache, on the disk."""
-    return disk_bytes(data / FOLDER)

@@ -51,7 +51,7 @@ SIZE_CHECK_SECONDS = 2.0
 MANIFEST = "environment.json"
 
 PASSED_VARIABLES = re.compile(
-    r"(UV_|SSL_CERT_)[A-Z_]+|(?i:(https?|all|no)_proxy)|PATH|HOME|USER|LANG|LC_ALL|TMPDIR|NETRC|XDG_CONFIG_HOME"
+    r"(UV_|SSL_CERT_)[A-Z0-9_]+|(?i:(https?|all|no)_proxy)|PATH|HOME|USER|LANG|LC_ALL|TMPDIR|NETRC|XDG_CONFIG_HOME"
 )
 """The variables of the hub that uv gets: its own settings (indexes, credentials), proxies, certificates."""
 
@@ -240,6 +240,14 @@ def locked_versions(lock: str) -> Iterator[str]:
     for line in lock.splitlines():
         if line and not line.startswith((" ", "#", "-")):
             yield line.removesuffix("\\").partition(" ;")[0].strip()
+
+
+def clean_cache(folder: Path) -> None:
+    """Remove what the cache of uv can download again. `folder` is that of the environments, which stay whole."""
+    cache = folder / "cache"
+    if cache.is_dir():
+        words = (find_uv_bin(), "cache", "prune", "--ci", "--quiet", "--cache-dir", str(cache))
+        deque(run(Command(words, {}, folder)), maxlen=0)
 
 
 def check_size(folder: Path) -> None:

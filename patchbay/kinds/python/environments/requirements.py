@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import sysconfig
 import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,15 +45,17 @@ _OPENING = re.compile(rb"(?m)^#\s*///[ \t]*script\b")
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The packages that a definition requires, each as a dependency specifier, sorted; and the version of Python."""
+    """The packages that a definition requires, each as a dependency specifier, sorted; for a Python and a platform."""
 
     packages: tuple[str, ...]
     python: str = PYTHON
+    platform: str = sysconfig.get_platform()
 
     @property
     def document(self) -> bytes:
         """The requirements as canonical JSON."""
-        return orjson.dumps({"packages": self.packages, "python": self.python}, option=orjson.OPT_SORT_KEYS)
+        fields = {"packages": self.packages, "python": self.python, "platform": self.platform}
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
     @property
     def key(self) -> str:
@@ -116,7 +119,7 @@ def _parse_block(content: str, name: str, first: int) -> ScriptBlock:
         fields = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as problem:
         place = re.search(r"at line (\d+)", str(problem))
-        line = first + (int(place[1]) if place else 1)
+        line = first + (int(place[1]) if place else len(toml.splitlines()))
         sentence = re.sub(r" \(at .*\)$", "", str(problem))
         raise ConfigError(name, f"line {line}", f"the block # /// script is not valid TOML: {sentence}") from problem
     listed, python = fields.get("dependencies", []), fields.get("requires-python", "")
