@@ -142,6 +142,7 @@ def _make_catalogue(settings: Settings, store: Store, hosts: WorkerPool, key: by
         rooms=RoomServers(rooms),
         examine=handlers.examine,
     )
+    catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
     environments.listeners.append(partial(_rebuild_servers, catalogue))
     catalogue.hub.kept(PACKAGES, lambda: environments)
     return catalogue
@@ -153,6 +154,14 @@ def _rebuild_servers(catalogue: Catalogue, packages: Packages) -> None:
     for server in catalogue.all():
         if server.packages is packages:
             catalogue.rebuild(server.name)
+
+
+def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: StandingConnections, name: str) -> None:
+    """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
+    hosts.restart(name)
+    server = catalogue.named(name)
+    if server is not None and server.upstream is not None:
+        connections.end(server.upstream.mount)
 
 
 def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:

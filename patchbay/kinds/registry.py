@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import DEFAULT_MEMORY_MIB, Limits
 from patchbay.processes.sandbox import is_sandboxed
+
+log = logging.getLogger(__name__)
 
 INLINE = "inline"
 ISOLATIONS = (INLINE, "process")
@@ -106,8 +109,11 @@ class Handlers:
         return self.folder_of(name, configured) if self.folder_of is not None else None
 
     def examine(self, kind: str, source: bytes, name: str, config: Mapping[str, Any], found: Discovery) -> Examination:
-        """Say what a definition needs on this machine, like `examine_definition`."""
-        return examine_definition(kind, source, name, config, found, self)
+        """Say what a definition needs on this machine, like `examine_definition`; log what it lacks."""
+        needs = examine_definition(kind, source, name, config, found, self)
+        for problem in (each for each in needs.problems if each.fix):
+            log.warning("%s, line %s: %s\n%s", name, problem.line, problem.reason, problem.fix)
+        return needs
 
     def __call__(
         self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None

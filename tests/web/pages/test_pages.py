@@ -54,8 +54,8 @@ def test_the_meta_page_and_its_json_say_how_a_server_runs(client: FlaskClient, h
 
 def test_the_meta_page_says_why_something_is_not_listed(client: FlaskClient) -> None:
     text = Reader(read(client, "/mcp/meta/town")).text
-    assert "Problems" in text
-    assert "many" in text.split("Problems")[1]
+    assert "Not listed" in text
+    assert "many" in text.split("Not listed")[1]
 
 
 def test_the_page_of_one_version_connects_to_that_version(client: FlaskClient, hub: Hub) -> None:
