@@ -70,7 +70,8 @@ def _examine(source: bytes, name: str, config: Fields, found: Discovery, using: 
     packages = _packages(needs, using)
     problems: tuple[Problem, ...] = ()
     if packages is not None and packages.state == "failed":
-        problems = (Problem("packages", packages.sentence, block.line if block is not None else None),)
+        line = block.line if block is not None else None
+        problems = (Problem("packages", f"its packages are {packages.sentence}", line, is_fault=True),)
     elif packages is not None and packages.site is not None:
         problems = missing_imports(found.imports, block, configured, packages.site)
     return Examination(problems, packages)

@@ -14,7 +14,7 @@ from patchbay.web.site import Site
 
 
 def packages_blueprint(site: Site) -> Blueprint:
-    """The route for operators. It returns to the page of the server, which shows the progress."""
+    """The route for operators. It returns to the settings of the server, which shows the progress."""
     blueprint = Blueprint("packages", __name__)
 
     @blueprint.post("/servers/<name>/packages")
@@ -25,6 +25,6 @@ def packages_blueprint(site: Site) -> Blueprint:
         if server.packages is None:
             raise InvalidParams(f"{server.name} requires no packages: its definition has no block # /// script")
         server.packages.start(now=True)
-        return redirect_to(f"/servers/{quote(server.name, safe='')}")
+        return redirect_to(f"/servers/{quote(server.name, safe='')}/settings")
 
     return blueprint

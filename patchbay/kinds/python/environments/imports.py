@@ -144,12 +144,12 @@ def _problem(
     known = {canonicalize_name(Requirement(one).name) for one in written}
     if canonicalize_name(package) in known:
         reason = f"the package {package} is installed and has no module {name}; expected a module of your requirements"
-        return Problem(f"import {name}", reason, line)
+        return Problem(f"import {name}", reason, line, is_fault=True)
     guess = "" if name in DISTRIBUTIONS else "; that the package has the name of the module is a guess, so check it"
     verb = "change the block # /// script to this" if block is not None else "add these lines at the top of the file"
     reason = f"no module {name} is installed: {verb}{guess}"
     packages = [DISTRIBUTIONS.get(each, each) for each in missing]
-    return Problem(f"import {name}", reason, line, fix=script_block(packages, block))
+    return Problem(f"import {name}", reason, line, fix=script_block(packages, block), is_fault=True)
 
 
 def script_block(packages: Iterable[str], block: ScriptBlock | None = None) -> str:

@@ -118,7 +118,7 @@ def test_a_definition_gets_the_packages_of_its_block_in_a_confined_worker(hub: H
     page = shown(hub, "newest")
     assert page["packages"]["state"] == "ready" and page["problems"] == []
     assert page["packages"]["locked"] == ["pk-one==2.0", "pk-two==1.0"]
-    assert "pk-one==2.0" in hub.client.get("/servers/newest", headers={"Accept": "text/html"}).text
+    assert "pk-one==2.0" in hub.client.get("/servers/newest/settings", headers={"Accept": "text/html"}).text
 
 
 def test_two_servers_use_two_versions_of_one_package_at_once(hub: Hub) -> None:
@@ -133,7 +133,7 @@ def test_a_missing_import_is_a_problem_with_its_line_and_the_lines_to_add(hub: H
     [problem] = shown(hub, "lacking")["problems"]
     assert (problem["where"], problem["line"]) == ("import pk_one", 1)
     assert problem["fix"] == '# /// script\n# dependencies = ["pk_one"]\n# ///'
-    assert "# dependencies" in hub.client.get("/servers/lacking", headers={"Accept": "text/html"}).text
+    assert "# dependencies" in hub.client.get("/servers/lacking/source", headers={"Accept": "text/html"}).text
 
 
 def test_a_failure_names_its_reason_and_the_next_step_and_the_operator_repeats_it(hub: Hub, wheels: Path) -> None:
