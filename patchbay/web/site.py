@@ -6,6 +6,7 @@ Each app has one Site, which every blueprint with pages receives. There is no st
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,12 +26,12 @@ from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import PatchbayError, UnknownServer
-from patchbay.kinds.confinement_description import confinement, protections
+from patchbay.kinds.confinement_description import protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
-from patchbay.web.pages.data import describe_server, summarize_server
+from patchbay.web.pages.data import describe_isolation, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -61,7 +62,11 @@ class UnknownVariable(PatchbayError):
 
 
 class Site:
-    """The pages of one hub."""
+    """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
+    request, or an empty text.
+    """
+
+    find_person: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(
         self,
@@ -121,17 +126,22 @@ class Site:
         return replace(wanted, for_strangers=not is_operator, may_see=may_see)
 
     def detail(self, server: Server) -> dict[str, Any]:
-        """All values of a server for its pages, with `protections`: the isolation of its code from the hub.
+        """All values of a server for its pages.
+
+        `protections` is the isolation of its code from the hub; `held` is the number of entries that wait for the
+        approval of the operator, 0 for other readers.
 
         A reader who may not see the source gets no configuration, because it may name hidden tools.
         """
         values = describe_server(server, self.settings)
         if not self.visible.shows_source(server.name):
-            values |= {"config": {}, "config_cid": None, "definition": None, "problems": []}
-        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
+            values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
+        runs = describe_isolation(server, self.settings)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
-        return values | {"protections": rows}
+        is_operator = self.operators.lenient_proof().is_operator
+        held = len(server.pins.held) if server.pins is not None and is_operator else 0
+        return values | {"protections": rows, "held": held}
 
     def frame(self, here: str) -> dict[str, Any]:
         """The values of every page: `site`, and in `here` the name of the current link of the navigation bar."""
@@ -145,6 +155,8 @@ class Site:
                 "url": base_url(),
                 "access": self.settings.mode,
                 "is_operator": self.operators.lenient_proof().is_operator,
+                "has_operator_session": self.operators.lenient_proof().is_own_session,
+                "person": self.find_person(),
             },
         }
 

@@ -37,6 +37,7 @@ _SUMMARY = {
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
     "broken": nullable(TEXT),
+    "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),
     "upstream": nullable(_OBJECT),
     "problems": INTEGER,
@@ -71,6 +72,13 @@ _TOOL: Schema = {
     "properties": {"name": TEXT, "wire": _OBJECT, "plain": TEXT, "read_only": FLAG, "hints": array_of(TEXT)},
     "required": [*_LISTED, "annotations", "hints", "input", "output", "plain", "read_only"],
 }
+_PROBLEM = object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER), fix=nullable(TEXT))
+_PACKAGES = object_of(
+    state=one_of("absent", "making", "ready", "failed"),
+    sentence=TEXT,
+    requirements=array_of(TEXT),
+    locked=array_of(TEXT),
+)
 _DETAIL = {
     "type": "object",
     "properties": {
@@ -79,7 +87,8 @@ _DETAIL = {
         "resources": array_of(_DESCRIPTOR),
         "templates": array_of(_DESCRIPTOR),
         "prompts": array_of(_DESCRIPTOR),
-        "problems": array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+        "problems": array_of(_PROBLEM),
+        "packages": nullable(_PACKAGES),
         "unapproved": array_of(TEXT),
         "instructions": nullable(TEXT),
         "definition": nullable(TEXT),
@@ -102,7 +111,7 @@ _OFFERED = object_of(
     resources=array_of(_DESCRIPTOR),
     templates=array_of(_DESCRIPTOR),
     prompts=array_of(_DESCRIPTOR),
-    problems=array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+    problems=array_of(_PROBLEM),
 )
 
 _CALL = {
@@ -249,6 +258,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Pins": object_of(operator=FLAG, servers=array_of(_PINS)),
     "PinnedServer": object_of(operator=FLAG, server=_PINS, changes=array_of(_PINNED_CHANGE), past=array_of(_MOVE)),
+    "ImportedPins": object_of(approved=INTEGER, ready=INTEGER, known=INTEGER),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
