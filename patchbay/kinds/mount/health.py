@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-State = Literal["connecting", "up", "down", "circle"]
-"""`circle`: its own lists lead back to this hub, so it is not served."""
+State = Literal["connecting", "up", "down", "circle", "sign-in"]
+"""`circle`: its own lists lead back to this hub, so it is not served. `sign-in`: no caller has connected an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Health:
             return f"it answers, in revision {self.revision}"
         if self.state == "connecting":
             return "it is being reached for the first time"
+        if self.state == "sign-in":
+            return "its lists are read as soon as the first caller has connected an account there"
         if self.state == "circle":
             return f"it is not served: {self.reason}"
         return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"

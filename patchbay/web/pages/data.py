@@ -15,6 +15,7 @@ from urllib.parse import quote
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.kind import Confinement
+from patchbay.kinds.caller_credentials import PAGE
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
@@ -78,7 +79,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "status": server_status(server),
         "broken": server.broken,
         "replaces": server.replaces,
-        "upstream": server.upstream.health.data() if server.upstream is not None else None,
+        "upstream": _describe_upstream(server),
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
@@ -89,6 +90,14 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
         "page": f"/servers/{quote(server.name, safe='')}",
     }
+
+
+def _describe_upstream(server: Server) -> dict[str, Any] | None:
+    """The health of a mounted server, and where a caller connects an account; None for another server."""
+    if server.upstream is None:
+        return None
+    page = "" if server.upstream.accounts is None else f"{PAGE}/{quote(server.name, safe='')}"
+    return server.upstream.health.data() | {"connect": page}
 
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
