@@ -27,7 +27,7 @@ from tests.signing_in import BASE, HTML, Browser, OAuthClient, hidden_fields
 TOKEN_SECONDS = 25
 """Seconds of an access token: the hub refreshes it before each request, and it is valid meanwhile."""
 
-URL_CLIENT = {"elicitation": {"form": {}, "url": {}}}
+URL_CLIENT: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 """The capabilities of a client that shows URLs."""
 
 

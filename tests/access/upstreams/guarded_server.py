@@ -2,8 +2,8 @@
 
     python guarded_server.py PORT ISSUER KEYS LOG
 
-`KEYS` is the JWK set of the issuer; each request that arrives adds a line of JSON to `LOG`: its `Authorization`, and
-the other headers.
+`KEYS` is the JWK set of the issuer; each request that arrives adds a line of JSON to `LOG`: its path, its
+`Authorization`, and the other headers.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Logged:
         if scope["type"] == "http":
             headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
             with Path(LOG).open("a", encoding="utf-8") as log:
-                log.write(json.dumps({"authorization": headers.pop("authorization", ""), "headers": headers}) + "\n")
+                row = {"path": scope["path"], "authorization": headers.pop("authorization", ""), "headers": headers}
+                log.write(json.dumps(row) + "\n")
         await self._app(scope, receive, send)
 
 
