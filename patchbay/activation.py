@@ -160,8 +160,9 @@ class Call:
     time; `principal` is the id of the caller, and `sender` the caller itself, whose rights count for everything that
     the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
     ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
-    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers. `find_origin`
-    returns scheme, host and port by which the caller reached the hub, "" if unknown.
+    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
+    the id of the approval that the call used; `find_origin` returns scheme, host and port by which the caller reached
+    the hub, "" if unknown.
     """
 
     server: str
@@ -178,6 +179,7 @@ class Call:
     chain: tuple[str, ...] = ()
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     is_repeated: bool = False
+    approval: str = ""
     find_origin: Callable[[], str] = str
 
     def left(self) -> float:

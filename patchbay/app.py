@@ -138,6 +138,8 @@ def _add_sign_in(app: Flask, site: Site, services: HubServices) -> None:
     accounts = Accounts(site.settings, site.catalogue.store.journal)
     browsers = Browsers(accounts, site.settings)
     app.extensions["accounts"] = accounts
+    if has_sign_in(site.settings):
+        site.find_person = browsers.find_name
     applicants = Applicants(site, browsers, app.extensions["keys"])
     tokens = services.upstream_tokens
     app.register_blueprint(upstreams_blueprint(site, applicants, tokens, services.upstream_sign_ins))

@@ -92,7 +92,7 @@ def test_the_tokens_of_one_principal_are_not_used_for_another(
     assert victim.call("far", "whoami").text == "victim-there"
 
 
-def test_a_forwarded_sign_in_at_the_authorization_server_connects_nobody(
+def test_a_forwarded_sign_in_at_the_authorization_server_connects_no_account(
     hub: Hub, victim: Caller, attacker: Caller
 ) -> None:
     """The attacker begins, and gets the victim to sign in: the attacker must not act with the victim's account."""
@@ -182,7 +182,7 @@ def test_a_person_of_the_name_of_a_removed_one_gets_none_of_its_accounts(hub: Hu
 
 
 def test_the_tokens_of_a_revoked_key_are_gone_for_the_next_key_of_its_name(hub: Hub, guarded: Guarded) -> None:
-    """An administrator connects an account for a key; nobody else can."""
+    """Only an administrator connects an account for a key."""
     keys: PersonalKeys = hub.app.extensions["keys"]
     robot = Caller(hub, Browser(hub), keys.make("robot"))
     link = re.search(r"/upstreams/far(\S*)$", robot.call("far", "whoami").text)

@@ -59,7 +59,7 @@ server = MCPServer(
 def whoami() -> str:
     """Name the subject of the token."""
     token = get_access_token()
-    return "nobody" if token is None else str(token.subject)
+    return "no subject" if token is None else str(token.subject)
 
 
 @server.resource("guarded://diary", name="Diary")
