@@ -16,6 +16,7 @@ from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import ConfigError
+from patchbay.kinds.caller_credentials import CALLER, HUB
 
 
 @click.command(
@@ -37,6 +38,12 @@ from patchbay.errors import ConfigError
     type=click.Choice(["hold", "tell", "follow"]),
     help="Withdraw what the server changes until it is approved, serve and report it, or serve it.",
 )
+@click.option(
+    "--credentials",
+    type=click.Choice([HUB, CALLER]),
+    default=HUB,
+    help="Whose credentials the server gets: those of the hub, or each caller's own account.",
+)
 @click.option("--title", default="", help="The display name of the server.")
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
@@ -51,6 +58,7 @@ def mount_command(
     variables: tuple[str, ...],
     era: str,
     changes: str | None,
+    credentials: str,
     title: str,
     call_timeout: float | None,
     replace: bool,
@@ -63,6 +71,7 @@ def mount_command(
     patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"
     patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'
     patchbay mount work @work
+    patchbay mount tracker https://tracker.example/mcp --credentials caller
     """
     fields: dict[str, Any] = {"kind": "upstream", "address": address}
     try:
@@ -71,6 +80,7 @@ def mount_command(
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"era": era} if era != "auto" else {}
         fields |= {"changes": changes} if changes else {}
+        fields |= {"credentials": credentials} if credentials != HUB else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         file = write_mount(settings.servers, name, fields, replace)
