@@ -27,7 +27,7 @@ def health(hub: Hub) -> str:
 
 def test_health_and_pins_follow_the_first_sign_in_and_survive_the_last_disconnection(hub: Hub, ann: Caller) -> None:
     until(lambda: health(hub) == "sign-in")
-    page = ann.browser.client.get("/mcp/meta/far", headers=HTML).text
+    page = ann.browser.client.get("/servers/far", headers=HTML).text
     assert '<a href="/upstreams/far">connect yours</a>' in page
     connect(ann.browser.client, "far", "ann-there")
     until(lambda: health(hub) == "up")
