@@ -22,10 +22,10 @@ from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
+from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
@@ -69,7 +69,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
+            *(store, whole_environment(), hub_id(key), __version__, publish_change),
+            changes=default_changes(settings.mode),
+            folder=settings.servers,
         )
     )
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)

@@ -128,7 +128,7 @@ class Site:
         values = describe_server(server, self.settings)
         if not self.visible.shows_source(server.name):
             values |= {"config": {}, "config_cid": None, "definition": None, "problems": []}
-        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
+        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.standing)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
         return values | {"protections": rows}

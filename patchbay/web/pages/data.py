@@ -78,7 +78,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "status": server_status(server),
         "broken": server.broken,
         "replaces": server.replaces,
-        "upstream": server.upstream.health.data() if server.upstream is not None else None,
+        "upstream": server.standing.health.data() if server.standing is not None else None,
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
@@ -93,7 +93,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
+    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.standing)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
