@@ -160,7 +160,8 @@ class Call:
     time; `principal` is the id of the caller, and `sender` the caller itself, whose rights count for everything that
     the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
     ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
-    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers.
+    `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
+    the id of the approval that the call used.
     """
 
     server: str
@@ -177,6 +178,7 @@ class Call:
     chain: tuple[str, ...] = ()
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     is_repeated: bool = False
+    approval: str = ""
 
     def left(self) -> float:
         """Return the seconds until the deadline, never negative."""

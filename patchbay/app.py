@@ -135,6 +135,8 @@ def _add_sign_in(app: Flask, site: Site) -> None:
     accounts = Accounts(site.settings, site.catalogue.store.journal)
     browsers = Browsers(accounts, site.settings)
     app.extensions["accounts"] = accounts
+    if has_sign_in(site.settings):
+        site.find_person = browsers.find_name
     app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
     app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
     app.register_blueprint(invitation_blueprint(site, accounts, browsers))

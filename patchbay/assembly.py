@@ -85,7 +85,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.visible_to = access.catalogue_for
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
     catalogue.hub.begin_call = quotas.begin_call
-    approvals = Approvals(store)
+    audit = _audit(store, settings, rooms.signer, catalogue)
+    approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
     catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
     catalogue.contents.results.quota_of = quotas.bytes_stored
     catalogue.start()
@@ -103,7 +104,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
-            activity=Activity(store, settings, audit=_audit(store, settings, rooms.signer, catalogue)),
+            activity=Activity(store, settings, audit=audit),
             hosts=hosts,
             rooms=rooms,
             access=access,

@@ -66,11 +66,12 @@ def canonical(text: str) -> str:
 
 def is_content(name: str, data: bytes) -> bool:
     """Whether some bytes are the content of a canonical CID that is a SHA-256 digest."""
-    return sha256(data).digest() == _digest_in(name)
+    return sha256(data).digest() == digest_in(name)
 
 
 @lru_cache(maxsize=MAX_CACHED_CIDS)
-def _digest_in(name: str) -> bytes | None:
+def digest_in(name: str) -> bytes | None:
+    """Return the SHA-256 digest in a CID of the hub's own form; None for any other text."""
     return b32decode(name[1:].upper() + PADDING)[len(HEAD) :] if USUAL.fullmatch(name) else None
 
 

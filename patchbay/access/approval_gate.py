@@ -77,6 +77,7 @@ class ApprovalGate:
             if approval.state != APPROVED:
                 yield from self._ask(approval, call) if _can_ask(call) else self._wait(approval, call)
             self._approvals.use(approval.id, exact)
+            call.approval = approval.id
         except ToolFailed as problem:
             yield Failed(problem.message)
             return

@@ -81,9 +81,18 @@ def canonical_arguments(arguments: Mapping[str, Any]) -> bytes:
 
 
 class Approvals:
-    """The approvals of one hub, in every process. Safe to use from many threads."""
+    """The approvals of one hub, in every process. Safe to use from many threads.
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    `on_decision` is called with each approval after its decision is stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        on_decision: Callable[[Approval], None] = lambda approval: None,
+    ) -> None:
+        self._on_decision = on_decision
         self._journal = store.journal
         self._bus = store.bus
         self._clock = clock
@@ -121,7 +130,9 @@ class Approvals:
             state = APPROVED if is_approved else REFUSED
             return replace(known, state=state, decided=now, by=by, expires=now + APPROVAL_SECONDS)
 
-        return self._change(decided)
+        approval = self._change(decided)
+        self._on_decision(approval)
+        return approval
 
     def use(self, id: str, call: CallDigest) -> None:
         """Use an approval for its call, once. Raises ToolFailed for another call, or if it is not approved."""

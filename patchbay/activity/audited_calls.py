@@ -1,18 +1,22 @@
 """Makes the rows of finished calls for the audit chain, and appends them, on the thread that writes records.
 
 While a call runs, the hub only notes its sender and the document of grants in force. The writer makes the row
-afterwards, so that a call waits neither for hashes nor for the disk. Calls without a row (a full queue, a failing
+afterwards, so that a call waits neither for hashes nor for the disk. The row of a decision about a call is written at
+once, by the thread that decides. Calls without a row (a full queue, a failing
 store) are counted, and the next batch begins with a row that has their number.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from patchbay.access.approvals import Approval
+from patchbay.access.audit.approval_rows import approval_row
 from patchbay.access.audit.chain import AuditChain, dropped_row
 from patchbay.access.audit.rows import CALL, CID_PREFIX, Draft, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
@@ -23,6 +27,9 @@ from patchbay.activity.retention import mode_of
 from patchbay.boot.grants import CALL as MAY_CALL
 from patchbay.boot.grants import READ, Grants
 from patchbay.descriptors import encodable
+from patchbay.errors import PatchbayError
+
+log = logging.getLogger(__name__)
 
 MAX_EXACT_CODE = 2**53 - 1
 """The largest error code that a row holds, as do its negative and all between."""
@@ -65,24 +72,39 @@ class AuditedCalls:
 
         Raises PatchbayError of a failing store; then these calls count as dropped.
         """
-        with self._lock:
-            dropped, self._dropped = self._dropped, {}
-        try:
-            rows: list[Row | Draft] = [dropped_row(count, reason) for reason, count in dropped.items()]
-            rows += [
+
+        def make_rows() -> list[Row | Draft]:
+            return [
                 self._drafts.make(run, mode, records[place] if records else None, f"{entry}-{place}" if entry else None)
                 for place, run in enumerate(runs)
             ]
-            self._is_signed = False
-            self.chain.append(rows)
-        except BaseException:
-            for reason, count in dropped.items():
-                self.drop(count, reason)
-            self.drop(len(runs), STORE_FAILED)
-            raise
+
+        self._append(make_rows, len(runs))
         if self._keep and time.monotonic() >= self._next_prune:
             self._next_prune = time.monotonic() + PRUNE_SECONDS
             self.chain.prune(time.time() - self._keep)
+
+    def add_decision(self, approval: Approval) -> None:
+        """Append the row of a decision about a call. A failure of the store is logged; the row counts as dropped."""
+        try:
+            self._append(lambda: [approval_row(approval)], 1)
+        except PatchbayError as problem:
+            log.warning("the audit row of an approval could not be written: %s", problem.message)
+
+    def _append(self, make_rows: Callable[[], list[Row | Draft]], count: int) -> None:
+        """Append rows after those of what was dropped before; `count` is their number, for a failure."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, {}
+        try:
+            rows: list[Row | Draft] = [dropped_row(lost, reason) for reason, lost in dropped.items()]
+            rows += make_rows()
+            self._is_signed = False
+            self.chain.append(rows)
+        except BaseException:
+            for reason, lost in dropped.items():
+                self.drop(lost, reason)
+            self.drop(count, STORE_FAILED)
+            raise
 
     def sign(self) -> None:
         """Append the rows of dropped calls, and sign the head of the chain, unless this process did so after its last
@@ -109,6 +131,7 @@ class Drafts:
         key = (
             *(id(server), id(descriptor), id(run.grants), run.name, run.method, run.outcome, _code(run), run.way),
             *(run.principal, sender.agent, sender.scopes, sender.groups, sender.is_operator, mode, is_kept),
+            run.approval,
         )
         known = self._templates.get(key)
         if known is None:
@@ -117,7 +140,7 @@ class Drafts:
             template, own = make_template(common_fields(run, is_kept)), mode_of(server, run.named, mode)
             # The objects stay in memory as long as the key has their ids.
             known = template, own, (server, descriptor, run.grants)
-            if len(run.name) <= MAX_NAME_CHARACTERS:
+            if len(run.name) <= MAX_NAME_CHARACTERS and not run.approval:  # an approval is used once
                 self._templates[key] = known
         template, own, _ = known
         arguments, result = (record[-4], record[-2]) if record is not None else (None, None)
@@ -139,7 +162,7 @@ def common_fields(run: CallRecording, is_kept: bool) -> Row:
     decision = decision_about(run, rights, name)
     row: Row = {
         "agent": sender.agent,
-        "approval": None,
+        "approval": run.approval or None,
         "code": _code(run),
         "configuration": server.config_cid,
         "decision": {"allowed": decision.allowed, "because": decision.because, "document": rights.document},

@@ -3,7 +3,7 @@
 Every entry point that runs code records its calls here. MCP does so in `dispatch.py`; any other entry point does
 
     with services.activity.begin("tools/call", name, server, wire, arguments) as run:
-        call.meta = run.calls(descriptor, call.deadline, call.meta)
+        call.meta = run.calls(descriptor, call)
         for event in server.activate(descriptor, call):
             run.saw(event)
         run.end(Result(0, fold.result()))
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from patchbay.access.principals import Principal
+from patchbay.activation import Call
 from patchbay.activity.event_summaries import MAX_EVENTS_PER_CALL, Moment, moment
 from patchbay.activity.tracing import Trace
 from patchbay.boot.grants import Grants
@@ -84,6 +85,8 @@ class CallRecording:
     outcome = ""
     code: int | None = None
     task: str | None = None
+    approval = ""
+    _call: Call | None = None
 
     def __init__(self, recorder: Recorder, method: str, name: str, server: Server, wire: TransportInfo) -> None:
         self._recorder = recorder
@@ -98,11 +101,12 @@ class CallRecording:
         self.at = time.time()
         self.begun = time.monotonic()
 
-    def calls(self, descriptor: Descriptor | None, deadline: float, meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    def calls(self, descriptor: Descriptor | None, call: Call) -> Mapping[str, Any]:
         """Note the descriptor and the deadline; return the `_meta` for the call, with the trace context of its span."""
         self.descriptor = descriptor
-        self.deadline = deadline
-        return meta if self.trace is None else self.trace.handed_on(meta)
+        self.deadline = call.deadline
+        self._call = call
+        return call.meta if self.trace is None else self.trace.handed_on(call.meta)
 
     @property
     def named(self) -> Descriptor | None:
@@ -140,6 +144,9 @@ class CallRecording:
         if self.ended:
             return
         self.ended = time.monotonic()
+        if self._call is not None:
+            # Not the call itself: thousands of finished calls may wait in the queue.
+            self.approval, self._call = self._call.approval, None
         late = self.ended >= self.deadline
         if said is None:
             self.outcome = "cancelled"

@@ -183,7 +183,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
 def _record(context: RequestContext, descriptor: Descriptor | None, call: Call) -> None:
     """Add the descriptor and the deadline to the record of this request; the call continues the record's trace."""
     if context.run is not None:
-        call.meta = context.run.calls(descriptor, call.deadline, call.meta)
+        call.meta = context.run.calls(descriptor, call)
 
 
 def _work(

@@ -121,7 +121,8 @@ class ErrorResponder:
         except Exception:
             log.exception("cannot render the error page; using the shipped page")
             site = {"version": "", "root": None, "readonly": False, "problem": None, "url": ""}
-            frame = {"here": "", "site": site | {"access": "personal", "is_operator": False}}
+            site |= {"access": "personal", "is_operator": False, "has_operator_session": False, "person": ""}
+            frame = {"here": "", "site": site}
         return self._site.pages.page("error.html", **frame, **values)
 
 

@@ -6,6 +6,7 @@ Each app has one Site, which every blueprint with pages receives. There is no st
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,7 +62,11 @@ class UnknownVariable(PatchbayError):
 
 
 class Site:
-    """The pages of one hub."""
+    """The pages of one hub. `find_person` returns the name of the person who is signed in in the browser of the current
+    request, or an empty text.
+    """
+
+    find_person: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(
         self,
@@ -145,6 +150,8 @@ class Site:
                 "url": base_url(),
                 "access": self.settings.mode,
                 "is_operator": self.operators.lenient_proof().is_operator,
+                "has_operator_session": self.operators.lenient_proof().is_own_session,
+                "person": self.find_person(),
             },
         }
 

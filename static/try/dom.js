@@ -44,26 +44,3 @@ export function uniqueId(prefix) {
 export function formatDuration(ms) {
   return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
-
-/** Whether JavaScript cannot represent the integer in this source text exactly. */
-function isInexact(source) {
-  return /^-?\d+$/.test(source) && !Number.isSafeInteger(Number(source)) && String(Number(source)) !== source;
-}
-
-/** Find the first integer in a JSON text that JavaScript cannot represent exactly; undefined when all are exact. */
-export function findInexactNumber(text) {
-  let found;
-  JSON.parse(text, (_, value, context) => {
-    if (typeof value === "number" && context && isInexact(context.source)) found ??= context.source;
-    return value;
-  });
-  return found;
-}
-
-export function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

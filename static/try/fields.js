@@ -1,7 +1,8 @@
 // Form fields for values of a JSON Schema. Each field is `{element, read(), fill(value)}`. `read` returns `undefined`
 // for an empty field, and throws InvalidValue, with its input element, for text that is not a value of the type.
 
-import { button, el, uniqueId, findInexactNumber, parseJson } from "./dom.js";
+import { button, el, uniqueId } from "./dom.js";
+import { asText, findInexactNumber, isRaw, parseJson, readNumber } from "./numbers.js";
 import { choices, resolveReference, fieldKind, withoutNull } from "./schema.js";
 
 export class InvalidValue extends Error {
@@ -11,7 +12,7 @@ export class InvalidValue extends Error {
   }
 }
 
-/** Throw InvalidValue when JavaScript would change a number of this JSON text. */
+/** Throw InvalidValue when this browser would change a number of this JSON text. */
 export function checkNumbers(text, name, input) {
   const found = findInexactNumber(text);
   if (found) throw new InvalidValue(`${name}: a browser cannot send ${found} exactly; call the tool from a program`, input);
@@ -81,13 +82,14 @@ const FORMATTERS = { "date-time": toLocalTime, time: (value) => String(value).re
 
 function number(schema, context) {
   const whole = schema.type === "integer";
-  const input = el("input", { type: "number", step: whole ? schema.multipleOf ?? "1" : "any", min: schema.minimum,
-    max: schema.maximum, inputmode: whole ? "numeric" : "decimal" });
-  const fill = (value) => { input.value = value == null ? "" : String(value); };
+  const bound = (value) => value === undefined ? null : asText(value);
+  const input = el("input", { type: "number", step: whole ? bound(schema.multipleOf) ?? "1" : "any", min: bound(schema.minimum),
+    max: bound(schema.maximum), inputmode: whole ? "numeric" : "decimal" });
+  const fill = (value) => { input.value = value == null ? "" : asText(value); };
   const read = () => {
     if (input.validity.badInput) throw new InvalidValue(`${context.name} must be a number`, input);
     if (/^-?\d+$/.test(input.value)) checkNumbers(String(input.value).replace(/^(-?)0+(?=\d)/, "$1"), context.name, input);
-    if (input.value !== "") return Number(input.value);
+    if (input.value !== "") return readNumber(input.value);
     if (context.required && !schema.nullable) throw new InvalidValue(`${context.name} is required: a number`, input);
     return context.required ? null : undefined;
   };
@@ -208,7 +210,7 @@ function variants(schema, context) {
   select.addEventListener("change", show);
   show();
   const fill = (value, whole) => {
-    const type = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+    const type = value === null ? "null" : Array.isArray(value) ? "array" : isRaw(value) ? "number" : typeof value;
     const index = all.findIndex((each) => each.type === type || (each.type === "integer" && type === "number"));
     select.value = String(Math.max(index, 0));
     show();

@@ -1,7 +1,8 @@
 // The arguments of one call: a form made from a schema, or a JSON text.
 
-import { button, el, uniqueId, parseJson } from "./dom.js";
+import { button, el, uniqueId } from "./dom.js";
 import { InvalidValue, checkNumbers, makeField } from "./fields.js";
+import { parseJson } from "./numbers.js";
 
 /** Make `{element, toggle, read(), fill(value)}` for an object schema. `read` throws InvalidValue and shows its message. */
 export function argumentsForm(schema, { lines = true } = {}) {

@@ -2,6 +2,7 @@
 
 import { addSuggestions } from "./completing.js";
 import { addConnectionTest } from "./connecting.js";
+import { asText, readJson } from "./numbers.js";
 import { promptResult, readResult, toolResult } from "./pieces.js";
 import { headerArguments } from "./schema.js";
 import { expandTemplate, variableNames } from "./templates.js";
@@ -13,7 +14,7 @@ const MAKERS = { tool, resource, template, prompt };
 /** Read the JSON of a descriptor from the page. */
 function embeddedJson(place, mark) {
   const shown = place.closest(".inside").querySelector(`[data-${mark}]`);
-  return JSON.parse(shown.textContent);
+  return readJson(shown.textContent);
 }
 
 function tool(place, name, endpoint) {
@@ -28,7 +29,7 @@ function tool(place, name, endpoint) {
 function repeatedHeaders(schema, given) {
   const pairs = headerArguments(schema).map(([header, path]) => [header, path.reduce((value, key) => value?.[key], given)]);
   return Object.fromEntries(pairs.filter(([, value]) => value !== undefined && value !== null)
-    .map(([header, value]) => [`Mcp-Param-${header}`, headerText(String(value))]));
+    .map(([header, value]) => [`Mcp-Param-${header}`, headerText(asText(value))]));
 }
 
 function resource(place, uri, endpoint) {

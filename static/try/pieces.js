@@ -1,7 +1,8 @@
 // Show the results of calls by content type. Text from servers stays text. The hub cleans Markdown and returns nodes.
 // Images and audio are `data:` URLs. Links lead to http, https and mailto only.
 
-import { button, el, parseJson } from "./dom.js";
+import { button, el } from "./dom.js";
+import { parseJson } from "./numbers.js";
 import { tree } from "./tree.js";
 
 const IMAGE = /^image\/[\w.+-]+$/;

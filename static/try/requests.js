@@ -1,5 +1,6 @@
 // The request as an example for a terminal or a program: curl, Python, `patchbay call`.
 
+import { asText, isRaw } from "./numbers.js";
 import { MODERN, buildRequest } from "./wire.js";
 
 /** Make `[[label, text]]` for one request. `url` is absolute; with `elsewhere` it is the address of an inspected server. */
@@ -40,7 +41,7 @@ export function pythonLiteral(value) {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (Array.isArray(value)) return `[${value.map(pythonLiteral).join(", ")}]`;
-  if (typeof value === "object") {
+  if (typeof value === "object" && !isRaw(value)) {
     return `{${Object.entries(value).map(([key, each]) => `${pythonLiteral(key)}: ${pythonLiteral(each)}`).join(", ")}}`;
   }
   return JSON.stringify(value);
@@ -48,7 +49,7 @@ export function pythonLiteral(value) {
 
 function patchbay(url, method, params) {
   const given = params.arguments && Object.keys(params.arguments).length ? ` --args ${quoteShell(JSON.stringify(params.arguments))}` : "";
-  const pairs = Object.entries(params.arguments || {}).map(([name, value]) => `${name}=${value}`);
+  const pairs = Object.entries(params.arguments || {}).map(([name, value]) => `${name}=${asText(value)}`);
   const words = {
     "tools/call": () => `call ${quoteShell(url)} ${quoteShell(params.name)}${given}`,
     "resources/read": () => `read ${quoteShell(url)} ${quoteShell(params.uri)}`,

@@ -1,5 +1,7 @@
 // Read a JSON Schema (2020-12) for a form: resolve references and find choices. The server checks the values.
 
+import { asText } from "./numbers.js";
+
 const MAX_REFERENCE_DEPTH = 8;
 
 /** Resolve the local `$ref` of a schema; return `{}` for a schema that is not an object. */
@@ -35,10 +37,6 @@ export function choices(schema) {
     }
   }
   return "const" in schema ? [{ value: schema.const, label: asText(schema.const) }] : null;
-}
-
-function asText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** Return the schema without its null alternative in `anyOf`, `oneOf` or `type`, marked `nullable`. */

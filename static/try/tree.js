@@ -1,6 +1,7 @@
 // Show a JSON value as a tree with entries that open and close.
 
 import { button, el } from "./dom.js";
+import { asText, isRaw } from "./numbers.js";
 
 const ENTRIES_PER_STEP = 100;
 
@@ -11,7 +12,7 @@ export function tree(value) {
 
 function entry(name, value, depth) {
   const key = name === null ? null : [el("span", { class: "key" }, name), ": "];
-  if (typeof value !== "object" || value === null) return el("li", {}, key, leaf(value));
+  if (typeof value !== "object" || value === null || isRaw(value)) return el("li", {}, key, leaf(value));
   const pairs = Array.isArray(value) ? value.map((each, index) => [String(index), each]) : Object.entries(value);
   const shape = Array.isArray(value) ? `[${pairs.length}]` : `{${pairs.length}}`;
   if (!pairs.length) return el("li", {}, key, Array.isArray(value) ? "[]" : "{}");
@@ -36,5 +37,5 @@ function addEntries(list, pairs, depth, from) {
 }
 
 function leaf(value) {
-  return typeof value === "string" ? el("span", { class: "text" }, JSON.stringify(value)) : String(value);
+  return typeof value === "string" ? el("span", { class: "text" }, JSON.stringify(value)) : asText(value);
 }

@@ -4,6 +4,7 @@ import { Calling, Cancelled } from "./calling.js";
 import { button, copyable, el, uniqueId, formatDuration } from "./dom.js";
 import { argumentsForm } from "./form.js";
 import { InvalidValue } from "./fields.js";
+import { asText } from "./numbers.js";
 import { askQuestion } from "./questions.js";
 import { requestExamples } from "./requests.js";
 import { MODERN, REVISIONS, RpcError } from "./wire.js";
@@ -149,9 +150,8 @@ class RunView {
 
   #showProgress({ progress, total, message }) {
     this.bar.hidden = false;
-    if (typeof total === "number") this.bar.max = total;
-    if (typeof total === "number") this.bar.value = progress;
-    this.#addLine("progress", [`${progress}${total === undefined ? "" : ` of ${total}`}`, message].filter(Boolean).join(": "));
+    if (typeof total === "number" && typeof progress === "number") Object.assign(this.bar, { max: total, value: progress });
+    this.#addLine("progress", [`${asText(progress)}${total === undefined ? "" : ` of ${asText(total)}`}`, message].filter(Boolean).join(": "));
   }
 
   #addLine(level, text, logger) {
@@ -173,13 +173,8 @@ class RunView {
     }
     this.#end("Failed", "bad");
     this.answer.className = "answer bad";
-    const code = problem instanceof RpcError && problem.code !== undefined ? ` (${problem.code})` : "";
+    const code = problem instanceof RpcError && problem.code !== undefined ? ` (${asText(problem.code)})` : "";
     this.answer.append(el("p", {}, `${problem.message}${code}`));
     if (problem.data !== undefined) this.answer.append(el("pre", { tabindex: "0" }, JSON.stringify(problem.data, null, 2)));
   }
 }
-
-function asText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-

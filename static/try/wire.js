@@ -2,7 +2,7 @@
 // Up to 2025-11-25: initialize, a session, questions on the open stream. From 2026-07-28: stateless requests.
 // Source: https://modelcontextprotocol.io/specification, base protocol and transports.
 
-import { findInexactNumber } from "./dom.js";
+import { findInexactNumber, readJson } from "./numbers.js";
 import { events } from "./sse.js";
 
 export const MODERN = "2026-07-28";
@@ -128,7 +128,7 @@ export class Connection {
   async #readAnswer(response, id, onNotification, signal) {
     if (!(response.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
       const text = await this.#readText(response);
-      return text.trim() ? JSON.parse(text) : null;
+      return text.trim() ? readJson(text) : null;
     }
     this.#showReceived(response, "");
     let last = null;
@@ -139,7 +139,7 @@ export class Connection {
         wait = event.retry ?? wait;
         if (!event.data) continue;
         this.onTraffic({ way: "in", head: "event", text: formatMessage(event.data) });
-        const message = JSON.parse(event.data);
+        const message = readJson(event.data);
         if (message.id === id && !message.method) return message;
         if (message.method && message.id !== undefined) this.#answerQuestion(message);
         else onNotification(message);
@@ -176,7 +176,7 @@ export class Connection {
 
 function formatMessage(text) {
   try {
-    return findInexactNumber(text) ? text : JSON.stringify(JSON.parse(text), null, 2);
+    return findInexactNumber(text) ? text : JSON.stringify(readJson(text), null, 2);
   } catch {
     return text;
   }

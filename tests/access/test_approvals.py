@@ -8,16 +8,26 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from patchbay.access.approvals import APPROVAL_SECONDS, Approvals, CallDigest, UnknownApproval
+from patchbay.access.approvals import (
+    APPROVAL_SECONDS,
+    Approvals,
+    CallDigest,
+    UnknownApproval,
+    canonical_arguments,
+)
+from patchbay.access.audit.chain import newest_rows
+from patchbay.access.audit.verification import verify
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
 from patchbay.stores.memory import MemoryStore
+from tests.access.audit.chains import exported
 from tests.access.team import FILES, new_key, set_grants
 from tests.hubs import Answer, Hub, modern_request
 from tests.waiting import BOUND, until
@@ -328,3 +338,42 @@ def test_a_principal_has_a_limit_of_waiting_calls() -> None:
     with pytest.raises(ToolFailed, match="100 of your calls"):
         approvals.request(digest(), b"{}")
     assert approvals.request(digest(principal="ben"), b"{}").state == "waiting"
+
+
+def test_the_audit_chain_has_each_decision_with_its_author_and_the_call_names_its_approval(
+    hub: Hub, ann: dict[str, str], count: Path
+) -> None:
+    """ACCESS 7: who approved what: the digest of the arguments, the digest of the tool, the decision."""
+    arguments = {"count": str(count), "code": "77"}
+    refused = accepted(call(hub, ann, arguments), "decline")
+    call(hub, ann, arguments, **refused)
+    approved = accepted(call(hub, ann, arguments))
+    assert call(hub, ann, arguments, **approved).text == "opened with 77"
+    hub.activity.flush()
+    digest = "f01551220" + sha256(canonical_arguments(arguments)).hexdigest()
+    rows = [row for row in newest_rows(hub.catalogue.store.journal, 1000) if row.get("arguments") == digest]
+    decisions = [row for row in rows if row["kind"] == "approval"]
+    [made] = [row for row in rows if row["kind"] == "call" and row["approval"] == decisions[0]["approval"]]
+    assert [row["decision"] for row in decisions] == ["approved", "refused"]
+    principal = made["principal"]
+    for row in decisions:
+        assert (row["by"], row["principal"], row["server"], row["name"]) == (principal, principal, "safe", "open_safe")
+        assert (row["tool"], row["version"]) == (made["tool"], made["version"])
+    assert made["outcome"] == "ok" and decisions[0]["seq"] < made["seq"]
+    assert verify(exported(hub.catalogue.store.journal)).rows > 3
+
+
+def test_the_audit_chain_names_the_administrator_who_decides_on_the_page(
+    hub: Hub, ann: dict[str, str], count: Path
+) -> None:
+    call(hub, ann, {"count": str(count)}, capabilities={})
+    [waits] = [
+        one for one in hub.app.extensions["dispatcher"].services.approvals.all() if str(count) in str(one.arguments)
+    ]
+    proof = {"Authorization": f"Bearer {hub.token}"}
+    form = {"id": waits.id, "do": "refuse"}
+    assert hub.app.test_client().post("/approvals", data=form, headers=proof).status_code == 303
+    [row] = [row for row in newest_rows(hub.catalogue.store.journal, 1000) if row.get("approval") == waits.id]
+    assert (row["kind"], row["by"], row["decision"]) == ("approval", "operator", "refused")
+    page = hub.app.test_client().get("/audit", headers=proof | {"Accept": "text/html"}).text
+    assert f"refused as <code>{waits.id}</code>" in page

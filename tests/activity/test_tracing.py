@@ -171,6 +171,7 @@ import sys
 sys.modules["opentelemetry"] = None
 from patchbay.activity import tracing
 from patchbay.activity.recorder import Activity
+from patchbay.activation import Call
 from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
@@ -181,7 +182,7 @@ assert not tracing.INSTALLED
 activity = Activity(MemoryStore(), Settings())
 sender = TransportInfo("s")
 run = activity.begin("tools/call", "t", Server("s", "v", "static"), sender, {}, {"traceparent": sys.argv[1]})
-assert run.calls(None, 0.0, {"a": 1}) == {"a": 1}
+assert run.calls(None, Call("s", {}, {}, 0.0, meta={"a": 1})) == {"a": 1}
 run.end(Result(1, {"content": []}))
 print(activity.recent(Filter()).records[0].trace)
 """

@@ -73,28 +73,52 @@ def test_text_that_is_no_value_is_told_at_its_field(tab: Tab) -> None:
     assert trial.call()["structuredContent"]["extra"] == 1
 
 
-BEYOND = "9007199254740993"
-"""The first whole number that JavaScript takes for another one."""
+BEYOND, LARGEST = "9007199254740993", "18446744073709551615"
+"""The first integer that JavaScript takes for another one, and the largest that the hub takes."""
 
 
-def test_a_number_that_a_browser_would_change_is_not_sent(tab: Tab) -> None:
+def test_integers_beyond_what_javascript_holds_are_sent_and_shown_as_they_are(tab: Tab) -> None:
+    """In a number field, in a JSON field, in the arguments as JSON, in the request, and in the result."""
+    trial = tab.item("atelier", "order")
+    trial.fill(who="Ada", city="Bern", weight=BEYOND, extra={"x": [1, -int(BEYOND)]})
+    given = trial.call()
+    assert given["structuredContent"]["weight"] == int(BEYOND)
+    assert given["structuredContent"]["extra"] == {"x": [1, -int(BEYOND)]}
+    expect(trial.item.locator(".answer")).to_contain_text(f"weight: {BEYOND}")
+    trial.item.get_by_role("button", name="As JSON").click()
+    raw = trial.item.get_by_label("Arguments as JSON")
+    assert json.loads(raw.input_value())["weight"] == int(BEYOND)
+    raw.fill(raw.input_value().replace(f'"weight": {BEYOND}', f'"weight": {LARGEST}'))
+    trial.start()
+    assert trial.ended()["structuredContent"]["weight"] == int(LARGEST)
+    trial.item.get_by_role("button", name="As JSON").click()
+    assert trial.item.locator('[data-name="weight"] input').input_value() == LARGEST
+
+
+WITHOUT_SOURCE = "delete JSON.rawJSON; delete JSON.isRawJSON;"
+"""Make a browser of the time before ECMAScript's access to the source text of JSON."""
+
+
+def test_an_older_browser_does_not_send_a_number_that_it_would_change(tab: Tab) -> None:
     """Bad input loses nothing: 9007199254740993 must not arrive as 9007199254740992."""
+    tab.context.add_init_script(WITHOUT_SOURCE)
+    tab.page.goto("about:blank")
     trial = tab.item("atelier", "order")
     trial.fill(who="Ada", city="Bern", weight=BEYOND)
     call, told = trial.item.get_by_role("button", name="Call", exact=True), trial.item.get_by_role("alert")
     call.click()
     expect(told).to_have_text(f"weight: a browser cannot send {BEYOND} exactly; call the tool from a program")
-    trial.fill(weight="9007199254740991", extra={"x": [1, int(BEYOND)]})
+    trial.fill(weight="9007199254740991", extra={"text": f'\\" {BEYOND}', "x": [1, int(BEYOND)]})
     call.click()
     expect(told).to_contain_text(f"extra: a browser cannot send {BEYOND}")
-    trial.fill(extra=1)
+    trial.fill(extra={"text": f'\\" {BEYOND}'})
     trial.item.get_by_role("button", name="As JSON").click()
     raw = trial.item.get_by_label("Arguments as JSON")
-    said = raw.input_value()
-    raw.fill(said.replace("9007199254740991", f"-{BEYOND}"))
+    written = raw.input_value()
+    raw.fill(written.replace("9007199254740991", f"-{BEYOND}"))
     call.click()
     expect(told).to_contain_text(f"The arguments: a browser cannot send -{BEYOND}")
-    raw.fill(said)
+    raw.fill(written)
     assert trial.call()["structuredContent"]["weight"] == 9007199254740991
 
 

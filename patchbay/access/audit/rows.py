@@ -4,6 +4,7 @@ A row is one line: JSON as RFC 8785 writes it, and a line feed. Every row has `s
 the line before it, without the line feed; null in the first row), `at` (Unix time in milliseconds) and `kind`:
 
     call     one finished call; `patchbay/activity/audited_calls.py` makes these rows
+    approval the decision about one call that needed an approval; `approval_rows.py` makes these rows
     dropped  calls without a row: their number in `count`, and why
     pruned   rows that were deleted: all below the row `first`, which is a signed head
     head     a signed head: `key` is the hub's Ed25519 public key (base64), `sig` the signature of the row without `sig`
@@ -29,8 +30,8 @@ Row = dict[str, Any]
 FORMAT = "patchbay-audit-1"
 """The value of `format` in a head: the version of the form of rows."""
 
-CALL, DROPPED, PRUNED, HEAD = "call", "dropped", "pruned", "head"
-KINDS = (CALL, DROPPED, PRUNED, HEAD)
+CALL, APPROVAL, DROPPED, PRUNED, HEAD = "call", "approval", "dropped", "pruned", "head"
+KINDS = (CALL, APPROVAL, DROPPED, PRUNED, HEAD)
 
 HEAD_MARK = b'"kind":"head"'
 """Bytes that only the line of a head has: within a text of another row, the quotes are escaped."""

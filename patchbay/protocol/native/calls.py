@@ -47,7 +47,7 @@ def events_of(
             raise unfit(server, descriptor, problem.message) from problem
     with services.activity.begin("tools/call", descriptor.name, server, wire, arguments) as record:
         run = _run(services, server, descriptor, arguments, wire, flag)
-        run.call.meta = record.calls(descriptor, run.call.deadline, run.call.meta)
+        run.call.meta = record.calls(descriptor, run.call)
         with closing(_told(services, run)) as events:
             for event in events:
                 record.saw(event)

@@ -10,6 +10,7 @@ from flask import Blueprint, Response
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.errors import InvalidParams
 from patchbay.views.hidden_characters import escape_hidden_characters
+from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
@@ -53,7 +54,7 @@ class _Views:
             raise InvalidParams(
                 "the arguments of this call are too long to be shown here: only its caller can approve it"
             )
-        self._approvals.decide(id, do == APPROVE, self._site.sender.id)
+        self._approvals.decide(id, do == APPROVE, find_author(self._site))
         return redirect_to(PAGE)
 
 

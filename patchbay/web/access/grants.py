@@ -17,7 +17,7 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
 from patchbay.errors import ConfigError, PatchbayError, Refused
 from patchbay.topics import ACCESS
-from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_draft_form
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
@@ -77,7 +77,7 @@ class _Views:
     def _save(self, wanted: dict[str, str | None], fields: dict[str, str], text: str) -> Response:
         why = format_reason(fields.get("why", ""), "changed the grants on a page")
         try:
-            self._saving.names(wanted, CHANGED_BY, why, {ACCESS: fields.get("base") or None})
+            self._saving.names(wanted, find_author(self._site), why, {ACCESS: fields.get("base") or None})
         except (PatchbayError, Refused) as problem:
             return self._page(text, None, problem.message, problem.status, fields)
         self._site.catalogue.refresh()

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import ANY, TEXT, Query, Route, Schema, array_of, schema_ref
+from patchbay.web.api.route_table import ANY, Query, Route, array_of, form_body, schema_ref
 
-FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 HTML = "text/html"
-
-
-def _form(*required: str, **more: str) -> dict[str, Schema]:
-    fields = dict.fromkeys((*required, *more), TEXT)
-    return {FORM: {"type": "object", "properties": fields, "required": list(required)}}
 
 
 _KEY = Query("key", "The key of the invitation.", required=True)
@@ -26,24 +20,30 @@ _AUTHORIZE = (
     Query("code_challenge_method", "The text `S256`."),
     Query("resource", "The URL of the MCP endpoint."),
 )
-_TOKEN = _form(
+_TOKEN = form_body(
     "grant_type", code="", redirect_uri="", code_verifier="", refresh_token="", client_id="", client_secret=""
 )
 
 PEOPLE_ROUTES = (
     Route(
-        "POST", "/login/password", "Sign in with a password.", body=_form("name", "password", next=""), status=(303,)
+        "POST",
+        "/login/password",
+        "Sign in with a password.",
+        body=form_body("name", "password", next=""),
+        status=(303,),
     ),
     Route("GET", "/login/passkey", "The options to sign in with a passkey.", _CEREMONY),
-    Route("POST", "/login/passkey", "Sign in with a passkey.", body=_form("ticket", "answer", next=""), status=(303,)),
-    Route("POST", "/logout/person", "Sign out.", body=_form(), status=(303,)),
+    Route(
+        "POST", "/login/passkey", "Sign in with a passkey.", body=form_body("ticket", "answer", next=""), status=(303,)
+    ),
+    Route("POST", "/logout/person", "Sign out.", body=form_body(), status=(303,)),
     Route("GET", "/invitation", "The page of an invitation.", schema_ref("Invitation"), query=(_KEY,), other=HTML),
     Route("GET", "/invitation/passkey", "The options to make a passkey.", _CEREMONY, query=(_KEY,)),
     Route(
         "POST",
         "/invitation",
         "Make an account, with a password or a passkey.",
-        body=_form("key", password="", again="", ticket="", answer="", label=""),
+        body=form_body("key", password="", again="", ticket="", answer="", label=""),
         status=(303,),
     ),
     Route("GET", "/account", "The own account.", schema_ref("Account"), other=HTML, status=(200, 303)),
@@ -52,7 +52,7 @@ PEOPLE_ROUTES = (
         "POST",
         "/account",
         "Change the own account: end a session or a client, set a password, add or remove a passkey.",
-        body=_form("csrf", "do", id="", password="", again="", ticket="", answer="", label=""),
+        body=form_body("csrf", "do", id="", password="", again="", ticket="", answer="", label=""),
         status=(303,),
     ),
     Route("GET", "/people", "The accounts of the hub.", array_of(schema_ref("Person")), other=HTML, operator=True),
@@ -62,7 +62,7 @@ PEOPLE_ROUTES = (
         "Invite a person, or remove an account.",
         array_of(schema_ref("Person")),
         other=HTML,
-        body=_form("csrf", "do", name=""),
+        body=form_body("csrf", "do", name=""),
         status=(200, 303),
         operator=True,
     ),
@@ -76,7 +76,11 @@ OAUTH_ROUTES = (
     Route("POST", "/oauth/register", "Register a client (RFC 7591).", ANY, body={JSON: ANY}, status=(201,)),
     Route("POST", "/oauth/token", "Exchange a code or a refresh token for tokens.", ANY, body=_TOKEN),
     Route(
-        "POST", "/oauth/revoke", "End a token (RFC 7009).", ANY, body=_form("token", token_type_hint="", client_id="")
+        "POST",
+        "/oauth/revoke",
+        "End a token (RFC 7009).",
+        ANY,
+        body=form_body("token", token_type_hint="", client_id=""),
     ),
     Route(
         "GET",
@@ -90,7 +94,7 @@ OAUTH_ROUTES = (
         "POST",
         "/oauth/authorize",
         "Approve or deny the client.",
-        body=_form("csrf", "request", "decision"),
+        body=form_body("csrf", "request", "decision"),
         status=(303,),
     ),
 )

@@ -91,7 +91,7 @@ class _Views:
 
 def _collect_events(run: ToolRun, record: CallRecording) -> list[Event]:
     """Run a tool to its end; return its text and data events, which decide the form of the response."""
-    run.call.meta = record.calls(run.descriptor, run.call.deadline, run.call.meta)
+    run.call.meta = record.calls(run.descriptor, run.call)
     found: list[Event] = []
     for event in run.events:
         record.saw(event)

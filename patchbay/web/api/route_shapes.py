@@ -249,6 +249,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Pins": object_of(operator=FLAG, servers=array_of(_PINS)),
     "PinnedServer": object_of(operator=FLAG, server=_PINS, changes=array_of(_PINNED_CHANGE), past=array_of(_MOVE)),
+    "ImportedPins": object_of(approved=INTEGER, ready=INTEGER, known=INTEGER),
     "WayBack": object_of(what=TEXT, differences=array_of(_DIFFERENCE)),
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),

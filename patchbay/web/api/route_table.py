@@ -50,6 +50,19 @@ def schema_ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+FORM = "application/x-www-form-urlencoded"
+
+
+def form_body(*required: str, **more: str) -> dict[str, Schema]:
+    """The body of a form with these fields; those in `more` are not required."""
+    return {FORM: form_fields(*required, *more) | {"required": list(required)}}
+
+
+def form_fields(*names: str) -> dict[str, Any]:
+    """An object with a text for each of these names."""
+    return {"type": "object", "properties": dict.fromkeys(names, TEXT)}
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query parameter."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
+from patchbay.web.api.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.api.account_routes import OAUTH_ROUTES, PEOPLE_ROUTES
-from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, schema_ref
+from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, form_body, schema_ref
 from patchbay.web.pages.activity import MAX_RECORDS
 
 FORM = "application/x-www-form-urlencoded"
@@ -17,11 +18,6 @@ JSON = "application/json"
 BYTES = "application/octet-stream"
 EVENTS = "text/event-stream"
 PLAIN = "text/plain"
-
-
-def _form(*required: str, **more: str) -> dict[str, dict[str, object]]:
-    fields = dict.fromkeys((*required, *more), TEXT)
-    return {FORM: {"type": "object", "properties": fields, "required": list(required)}}
 
 
 _BEFORE = Query(
@@ -110,44 +106,7 @@ PAGES = (
         page=True,
         query=_ROLLBACK,
     ),
-    Route(
-        "GET",
-        "/access",
-        "The grants, and what a principal sees.",
-        schema_ref("Access"),
-        page=True,
-        query=(Query("as", "The id of a principal to preview."), Query("groups", "Its groups, comma-separated.")),
-        operator=True,
-    ),
-    Route(
-        "GET",
-        "/audit",
-        "The state of verification of the audit chain, and its last rows.",
-        schema_ref("Audit"),
-        page=True,
-        query=(Query("limit", "Rows of the response."),),
-        operator=True,
-    ),
-    Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
-    Route(
-        "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
-    ),
-    Route(
-        "GET",
-        "/pins",
-        "The pins of mounted servers and rooms, and how much waits for approval, for the operator.",
-        schema_ref("Pins"),
-        page=True,
-        operator=True,
-    ),
-    Route(
-        "GET",
-        "/pins/<server>",
-        "What a server changed since it was approved, for the operator.",
-        schema_ref("PinnedServer"),
-        page=True,
-        operator=True,
-    ),
+    *ACCESS_PAGES,
     Route(
         "GET",
         "/search",
@@ -213,6 +172,7 @@ PAGES = (
 """Pages for people; each has a JSON form."""
 
 DATA = (
+    *ACCESS_DATA,
     Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
     Route("GET", "/activity/plots.json", "The data of the charts.", schema_ref("Plots"), query=_CALLS),
     Route("GET", "/rooms/<room>/changes", "The seq of the newest entry as server-sent events.", other=EVENTS),
@@ -272,15 +232,20 @@ CHANGES = (
         operator=True,
     ),
     Route("DELETE", "/variables/<name>", "Delete a variable.", schema_ref("Set"), operator=True),
-    Route("POST", "/servers/new", "Save a new server.", body=_form("csrf"), status=(200, 303), operator=True),
+    Route("POST", "/servers/new", "Save a new server.", body=form_body("csrf"), status=(200, 303), operator=True),
     Route(
-        "POST", "/servers/<name>/edit", "Save a changed server.", body=_form("csrf"), status=(200, 303), operator=True
+        "POST",
+        "/servers/<name>/edit",
+        "Save a changed server.",
+        body=form_body("csrf"),
+        status=(200, 303),
+        operator=True,
     ),
     Route(
         "POST",
         "/history/rollback",
         "Roll back to a root, or a name to an earlier CID.",
-        body=_form("csrf", root="", name="", cid="", why="", seen=""),
+        body=form_body("csrf", root="", name="", cid="", why="", seen=""),
         status=(303,),
         operator=True,
     ),
@@ -288,51 +253,25 @@ CHANGES = (
         "POST",
         "/history/revoke",
         "Revoke a content or a server, or undo a revocation.",
-        body=_form("csrf", "target", why="", do=""),
+        body=form_body("csrf", "target", why="", do=""),
         status=(303,),
         operator=True,
     ),
+    *ACCESS_CHANGES,
     Route(
         "POST",
-        "/access",
-        "Preview, change or remove the grants.",
-        body=_form("csrf", **{"action": "", "source": "", "base": "", "as": "", "groups": "", "why": ""}),
-        status=(200, 303),
-        operator=True,
-    ),
-    Route(
-        "POST",
-        "/approvals",
-        "Approve or refuse a call.",
-        body=_form("csrf", "id", "do"),
+        "/inspect",
+        "Inspect a server.",
+        body=form_body("csrf", address="", era=""),
         status=(303,),
         operator=True,
-    ),
-    Route(
-        "POST",
-        "/access/keys",
-        "Make or revoke a personal key.",
-        body=_form("csrf", "name", do="", expires="", grants=""),
-        status=(200, 303),
-        operator=True,
-    ),
-    Route(
-        "POST",
-        "/pins/<server>",
-        "Approve an entry with the digest that was shown, or all that was shown.",
-        body=_form("csrf", entry="", digest="", shown="", why=""),
-        status=(303,),
-        operator=True,
-    ),
-    Route(
-        "POST", "/inspect", "Inspect a server.", body=_form("csrf", address="", era=""), status=(303,), operator=True
     ),
     *(
         Route(
             "POST",
             f"/inspect/{what}",
             says,
-            body=_form("csrf", "name", address="", era="", replace=""),
+            body=form_body("csrf", "name", address="", era="", replace=""),
             status=(303,),
             operator=True,
         )
@@ -359,12 +298,12 @@ CHANGES = (
         "POST",
         "/rooms",
         "Create a room, or with do=fork one that goes on from an entry of another.",
-        body=_form("name", csrf="", do="", join="", history="", room="", seq=""),
+        body=form_body("name", csrf="", do="", join="", history="", room="", seq=""),
         status=(303,),
         operator=True,
     ),
-    Route("POST", "/login", "Log in.", body=_form("token", next=""), status=(303,)),
-    Route("POST", "/logout", "Log out.", body=_form(), status=(303,)),
+    Route("POST", "/login", "Log in.", body=form_body("token", next=""), status=(303,)),
+    Route("POST", "/logout", "Log out.", body=form_body(), status=(303,)),
 )
 """Routes that change something, or can."""
 

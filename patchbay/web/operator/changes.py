@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from flask import request
 
+from patchbay.access.principals import LOCAL_ID, OPERATOR_ID
 from patchbay.errors import Refused
 from patchbay.web.operator.login import read_form
 from patchbay.web.site import Site, wants_html
 from patchbay.wire.security import check_same_origin
 
-CHANGED_BY = "operator"
-"""The author in the history of changes that come from pages."""
-
 MAX_REASON_CHARACTERS = 500
 """Characters of a stored reason, at most."""
+
+
+def find_author(site: Site) -> str:
+    """The author of a change that a page causes: the id of the principal, `operator` in personal and open mode."""
+    sender = site.sender
+    return OPERATOR_ID if sender.id == LOCAL_ID else sender.id
 
 
 def read_change_form(site: Site) -> dict[str, str]:

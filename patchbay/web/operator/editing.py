@@ -18,7 +18,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind
-from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_draft_form
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool
@@ -120,7 +120,7 @@ class _Views:
             draft.fields.get("why", ""), f"{'edited' if draft.current else 'made'} {draft.name} on a page"
         )
         try:
-            self._saving.definition(draft.name, draft.kind, source, draft.base, CHANGED_BY, why)
+            self._saving.definition(draft.name, draft.kind, source, draft.base, find_author(self._site), why)
         except (StaleUpdate, InvalidParams, Refused) as problem:
             return self._page(draft, problem=problem.message, status=problem.status)
         self._site.catalogue.refresh()

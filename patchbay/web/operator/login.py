@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qsl
 
 from flask import Blueprint, Response, request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import MultiPartParser
+from werkzeug.http import parse_options_header
 
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyWrongTokens
@@ -21,6 +25,8 @@ from patchbay.wire.request_bodies import Unsupported, media_type, read_body
 from patchbay.wire.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
+UPLOAD = "multipart/form-data"
+MAX_UPLOAD_PARTS = 20
 MAX_FORM_BYTES = 64 * 1024
 """Bytes of the login form, at most."""
 
@@ -96,6 +102,27 @@ def read_form(limit: int) -> dict[str, str]:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100))
     except ValueError as problem:
         raise InvalidParams(f"the form is not valid UTF-8 form data: {problem}") from problem
+
+
+def read_upload(limit: int) -> dict[str, str]:
+    """Read the fields and files of an HTML form with files in the current request; each file is a text in UTF-8.
+
+    Raises Unsupported (415), TooLarge (413), InvalidParams.
+    """
+    content_type = request.environ.get("CONTENT_TYPE") or ""
+    kind, options = parse_options_header(content_type)
+    if kind != UPLOAD or not options.get("boundary"):
+        raise Unsupported(f"send this form as {UPLOAD}; the content type is {kind or 'missing'}")
+    body = read_body(request.environ, limit)
+    parser = MultiPartParser(
+        stream_factory=lambda *_, **__: BytesIO(), max_form_memory_size=limit, max_form_parts=MAX_UPLOAD_PARTS
+    )
+    try:
+        form, files = parser.parse(BytesIO(body), options["boundary"].encode("latin-1"), len(body))
+        texts = {name: file.read().decode("utf-8") for name, file in files.items()}
+    except (ValueError, RequestEntityTooLarge) as problem:
+        raise InvalidParams(f"the form is not valid {UPLOAD} in UTF-8: {problem}") from problem
+    return dict(form.items()) | texts
 
 
 def local_path(path: str) -> str:

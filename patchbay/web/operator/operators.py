@@ -53,6 +53,9 @@ MAX_TRACKED_ADDRESSES = 1024
 SESSION, TOKEN = "session", "token"
 """The kinds of proof: the cookie of a session, or the token."""
 
+_ADMINISTRATOR = "principal "
+"""How the nonce of a proof begins that another principal is an administrator; its id follows."""
+
 PROOF_KEY = "patchbay.operator_proof"
 """The key in the WSGI environ that caches the proof of a request."""
 
@@ -112,6 +115,11 @@ class OperatorProof:
     @property
     def is_operator(self) -> bool:
         return bool(self.how)
+
+    @property
+    def is_own_session(self) -> bool:
+        """Whether the proof is a session of the operator in this browser, which `/logout` ends."""
+        return self.how == SESSION and not self.nonce.startswith(_ADMINISTRATOR)
 
 
 class Operators:
@@ -189,7 +197,7 @@ class Operators:
             return OperatorProof()
         if _bearer_token(sent) is not None:
             return OperatorProof(TOKEN)
-        return OperatorProof(SESSION, self._session(sent) or f"principal {sender.id}")
+        return OperatorProof(SESSION, self._session(sent) or _ADMINISTRATOR + sender.id)
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return OPERATOR for the operator's token or session cookie, None for other credentials.

@@ -1,4 +1,5 @@
-"""`/pins` and `/pins/<server>`: what mounted servers and rooms changed, old and new side by side, and its approval.
+"""`/pins` and below: what mounted servers and rooms changed, old and new side by side, and its approval; approvals are
+exported, and imported from another hub.
 
 Only the operator sees what waits: other readers see no held entry. An approval is for the bytes that the
 page showed.
@@ -10,18 +11,20 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
-from patchbay.errors import ContentError, InvalidParams, UnknownServer
+from patchbay.errors import ContentError, InvalidParams, PatchbayError, UnknownServer
 from patchbay.pins.approval import approve, format_item, load_pinned_server, parse_item
-from patchbay.pins.documents import Changes, ItemKey, Pin, PinDocument
+from patchbay.pins.documents import Changes, ItemKey, Pin, PinDocument, PinsUnreadable
 from patchbay.pins.explanation import Explanation, Part, explain
 from patchbay.pins.records import LoadedPins, load_pins, pinned_servers
+from patchbay.pins.transfer import Imported, export_approvals, import_approvals
 from patchbay.topics import PINS
 from patchbay.views.hidden_characters import show_hidden_characters
-from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
-from patchbay.web.operator.login import redirect_to
-from patchbay.web.pages.answers import render_answer
+from patchbay.web.api.json_answers import json_answer
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
+from patchbay.web.operator.login import read_upload, redirect_to
+from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.server import list_moves
 from patchbay.web.rendering.templates import format_json
 from patchbay.web.rendering.text_comparison import Comparison, compare
@@ -41,15 +44,61 @@ class _Views:
 
     def show_all(self) -> Response:
         """GET /pins: every server with pins, and how many of its entries wait."""
+        return self._page()
+
+    def download(self) -> Response:
+        """GET /pins/approvals/export: the approvals of all servers, as `patchbay pins export` prints them.
+
+        Raises NotOperator; InvalidParams for pins that cannot be read.
+        """
+        self._site.operators.check_operator()
+        response = Response(export_approvals(self._store), mimetype="application/json")
+        response.headers["Content-Disposition"] = 'attachment; filename="approvals.json"'
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def upload(self) -> Response:
+        """POST /pins/approvals/import: take over the approvals of the `file`; a document with an error changes nothing.
+
+        `as` is the name here of the one server in the document, empty for the names in it. Raises Refused, ReadOnly.
+        """
+        fields = read_upload(self._site.settings.body_limit)
+        self._site.operators.check_change(fields)
+        is_json = wants_json(request.headers.get("Accept", ""))
+        try:
+            done = self._import(fields)
+        except PatchbayError as problem:
+            if is_json:
+                raise
+            return self._page(f"{problem.message}. Nothing was imported", status=problem.status)
+        self._site.catalogue.refresh()
+        return json_answer(asdict(done)) if is_json else self._page(imported=done)
+
+    def _import(self, fields: dict[str, str]) -> Imported:
+        data = fields.get("file", "").encode()
+        if not data:
+            raise InvalidParams("choose the file that another hub exported")
+        why, server = format_reason(fields.get("why", ""), ""), fields.get("as", "").strip()
+        try:
+            return import_approvals(self._store, data, find_author(self._site), why, server)
+        except PinsUnreadable as problem:
+            raise InvalidParams(f"the file is no document of approvals: {problem.message}") from problem
+
+    def _page(self, problem: str = "", imported: Imported | None = None, status: int = 200) -> Response:
         is_operator = self._site.operators.lenient_proof().is_operator
         rows = [self._summary(name, load_pins(self._store, name)) for name in pinned_servers(self._store)]
-        return render_answer(
+        response = render_answer(
             self._site,
             "pins.html",
             "servers",
             {"operator": is_operator, "servers": rows if is_operator else []},
             refusal=explain_refusal(self._site),
+            problem=problem,
+            imported=imported,
+            csrf=self._site.operators.csrf(),
         )
+        response.status_code = status
+        return response
 
     def show(self, server: str) -> Response:
         """GET /pins/<server>: its changes, the first MAX_SHOWN_CHANGES. Raises UnknownServer for one without pins."""
@@ -87,7 +136,7 @@ class _Views:
         document = self._load(server).document
         keys = [parse_item(entry)] if entry else self._shown_keys(document) if document is not None else []
         why = format_reason(fields.get("why", ""), "")
-        approve(self._store, server, CHANGED_BY, why, keys, digest, shown or None)
+        approve(self._store, server, find_author(self._site), why, keys, digest, shown or None)
         self._site.catalogue.refresh()
         return redirect_to(f"/pins/{quote(server, safe='')}")
 
@@ -175,6 +224,9 @@ def pins_blueprint(site: Site) -> Blueprint:
     views = _Views(site)
     pages = Blueprint("pins", __name__)
     pages.add_url_rule("/pins", "show_all", views.show_all)
+    # Two segments, because a server may have any name of one segment.
+    pages.add_url_rule("/pins/approvals/export", "download", views.download)
+    pages.add_url_rule("/pins/approvals/import", "upload", views.upload, methods=["POST"])
     pages.add_url_rule("/pins/<server>", "show", views.show)
     pages.add_url_rule("/pins/<server>", "approve", views.approve, methods=["POST"])
     return pages

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from flask import Blueprint, Response, request
 
 from patchbay.errors import InvalidParams
-from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
@@ -46,7 +46,7 @@ class _Views:
         if do not in (REVOKE, LIFT):
             raise InvalidParams(f"do must be {REVOKE} or {LIFT}; it is {do!r:.60}")
         change = self._revocations.revoke if do == REVOKE else self._revocations.lift
-        change(target, CHANGED_BY, format_reason(why, ""))
+        change(target, find_author(self._site), format_reason(why, ""))
         self._site.catalogue.refresh()
         return redirect_to(PAGE)
 

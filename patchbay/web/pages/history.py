@@ -22,7 +22,7 @@ from patchbay.cid import canonical
 from patchbay.errors import InvalidParams, MissingBlob
 from patchbay.store import NameChange, Store
 from patchbay.topics import PAGE_TEMPLATES, PINS, ROOT
-from patchbay.web.operator.changes import CHANGED_BY, explain_refusal, format_reason, read_change_form
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.past_roots import image_rows, list_root_changes
@@ -156,7 +156,7 @@ class _Views:
         if not target.wanted:
             raise InvalidParams(f"{target.what} is already current: nothing was changed")
         why = format_reason(fields.get("why", ""), f"roll back to {target.what}")
-        self._saving.names(target.wanted, CHANGED_BY, why, {"root": fields.get("seen") or None})
+        self._saving.names(target.wanted, find_author(self._site), why, {"root": fields.get("seen") or None})
         self._site.catalogue.refresh()
         return redirect_to("/history")
 

@@ -55,6 +55,11 @@ class Browsers:
         """Return the person and the session of the current request; None if it is not signed in."""
         return self._accounts.sessions.find(request.cookies)
 
+    def find_name(self) -> str:
+        """Return the name of the person of the current request; an empty text if it is not signed in."""
+        found = self.find()
+        return found[0].name if found is not None else ""
+
     def require(self) -> tuple[Person, Session]:
         """Return the person and the session of the current request. Raises SignedOut (401)."""
         found = self.find()

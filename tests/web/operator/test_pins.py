@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.pins.observation import observe
-from patchbay.pins.records import load_pins
+from patchbay.pins.records import load_pins, pin_cids
+from patchbay.pins.transfer import export_approvals
 from patchbay.topics import PINS
 from patchbay.views.hidden_characters import find_hidden_character
 from patchbay.web.operator.pins import MAX_SHOWN_CHANGES
+from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.pins.listing import look, reasons, tool, tools
 from tests.web.browsing import BROWSER, links, read, said
@@ -166,6 +171,65 @@ def test_what_a_server_says_stays_text(operator: Hub, text: str) -> None:
     observe(store, server, listed | {("introduction", ""): {"instructions": text}}, "tell", "upstream")
     page = Reader(read(operator, f"/pins/{server}"))
     assert page.faults == [] and is_shown(text, page.text)
+
+
+def exported(hub: Hub) -> bytes:
+    answer = hub.client.get("/pins/approvals/export", headers=BROWSER)
+    assert answer.status_code == 200 and "approvals.json" in answer.headers["Content-Disposition"]
+    return answer.get_data()
+
+
+def upload(hub: Hub, data: bytes, **fields: str) -> TestResponse:
+    form = {"csrf": field(read(hub, "/pins"), "csrf"), **fields, "file": (BytesIO(data), "approvals.json")}
+    return hub.client.post("/pins/approvals/import", data=form, headers=BROWSER, content_type="multipart/form-data")
+
+
+def test_approvals_are_exported_and_imported_on_the_page(operator: Hub) -> None:
+    """ACCESS 4: approvals can be exported and imported by another hub, as `patchbay pins export` and `import` do."""
+    store = operator.catalogue.store
+    look(store, tool(), server="origin")
+    assert exported(operator) == export_approvals(store)
+    look(store, tool(title="Other"), server="far")
+    look(store, tool(), server="far")
+    assert waiting(operator, "far") == ["echo"]
+    origin = orjson.loads(export_approvals(store, ["origin"]))
+    done = upload(operator, orjson.dumps(origin), **{"as": "far", "why": "from the other hub"})
+    assert done.status_code == 200 and "1 approved now, 0 ready" in done.text and waiting(operator, "far") == []
+    who, why = reasons(store, f"{PINS}far")[0]
+    assert who == "operator" and why.endswith(": from the other hub")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"format": "x", "version": 1, "approvals": []}', b"\xff"])
+def test_a_file_that_is_no_document_of_approvals_changes_nothing(operator: Hub, data: bytes) -> None:
+    before = pin_cids(operator.catalogue.store)
+    refused = upload(operator, data, **{"as": ""})
+    assert refused.status_code == 400 and pin_cids(operator.catalogue.store) == before
+    assert data == b"\xff" or "Nothing was imported" in refused.text
+
+
+def test_approvals_are_exported_and_imported_by_the_operator_only(hub: Hub, operator: Hub) -> None:
+    assert hub.client.get("/pins/approvals/export").status_code == 401
+    form = {"csrf": field(read(operator, "/pins"), "csrf"), "file": (BytesIO(exported(operator)), "approvals.json")}
+    sent = {"data": form, "content_type": "multipart/form-data"}
+    assert hub.client.post("/pins/approvals/import", headers=BROWSER, **sent).status_code == 401
+    assert operator.client.post("/pins/approvals/import", headers=BROWSER, data={"csrf": "x"}).status_code == 415
+    foreign = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+    form["file"] = (BytesIO(b"{}"), "approvals.json")
+    assert operator.client.post("/pins/approvals/import", headers=foreign, **sent).status_code == 403
+
+
+def test_an_approval_is_by_the_principal_who_gave_it(tmp_path: Path) -> None:
+    """ACCESS 4 and 7: an administrator approves under its own name, not as the operator."""
+    shared = team_hub(tmp_path)
+    key = new_key(shared, "admin")
+    set_grants(shared, {"grants": [{"to": ["key:admin"], "may": ["operate"], "on": ["*"]}]})
+    page = pinned(shared, "named")
+    html = shared.client.get(page, headers=BROWSER | key).text
+    done = shared.client.post(page, data={"shown": field(html, "shown")}, headers=BROWSER | key)
+    assert done.status_code == 303, done.text
+    assert reasons(shared.catalogue.store, f"{PINS}named")[0][0] == "key:admin"
+    assert "<code>key:admin</code>" in shared.client.get(page, headers=BROWSER | key).text
+    shared.close()
 
 
 def test_an_unknown_server_is_not_found(operator: Hub) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from patchbay.access.people.sign_in_throttle import MAX_WRONG_PASSWORDS
 from patchbay.web.people import browsers
+from tests.access.team import set_grants
 from tests.hubs import Hub
 from tests.signing_in import (
     HTML,
@@ -171,6 +172,27 @@ def test_the_list_of_people_is_the_operators(hub: Hub) -> None:
     assert person.account() is None and Browser(hub).sign_in("watched").status_code == 401
 
 
+def bar_of(page: str) -> str:
+    """The end of the bar on top of a page: who is signed in."""
+    return page.partition('<div class="who">')[2].partition("</header>")[0]
+
+
+def test_every_page_says_who_is_signed_in_and_how_to_end_it(hub: Hub) -> None:
+    """Issue 16, item 6."""
+    person, stranger, operator = signed_in(hub, "seen"), Browser(hub), hub.app.test_client()
+    for path in ("/", "/servers", "/account", "/absent"):
+        bar = bar_of(person.client.get(path, headers=HTML).text)
+        assert ">seen</a>" in bar and 'action="/logout/person"' in bar and "Sign out" in bar, path
+    assert 'href="/login">Sign in</a>' in bar_of(stranger.client.get("/invitation?key=x", headers=HTML).text)
+    operator.get(hub.app.extensions["operators"].links.make(), headers=HTML)
+    page = operator.get("/servers", headers=HTML).text
+    assert ">operator</a>" in bar_of(page) and 'action="/logout"' in bar_of(page)
+    set_grants(hub, {"grants": [{"to": ["seen"], "may": ["operate"], "on": ["*"]}]})
+    page = person.client.get("/servers", headers=HTML).text
+    set_grants(hub, None)
+    assert ">seen</a>" in bar_of(page) and "You are an administrator of this hub." in page
+
+
 @pytest.mark.parametrize(
     "then", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "/a b", ""]
 )
@@ -190,6 +212,7 @@ def test_a_personal_hub_has_no_sign_in(tmp_path_factory: pytest.TempPathFactory)
         assert personal.client.get(path).status_code == 404, path
     for path in ("/oauth/token", "/oauth/register", "/login/password", "/invitation"):
         assert personal.client.post(path, data={"name": "x"}).status_code == 404, path
+    assert 'class="who"' not in personal.client.get("/servers", headers=HTML).text
     page = personal.client.get("/login", headers=HTML)
     assert page.status_code == 200 and "Password" not in page.text
     personal.close()

@@ -1,0 +1,103 @@
+"""The rows of the table of routes for administrators: grants, keys, approvals, audit, and pins."""
+
+from __future__ import annotations
+
+from patchbay.web.api.route_table import Query, Route, form_body, form_fields, schema_ref
+
+JSON = "application/json"
+HTML = "text/html"
+UPLOAD = "multipart/form-data"
+
+ACCESS_PAGES = (
+    Route(
+        "GET",
+        "/access",
+        "The grants, and what a principal sees.",
+        schema_ref("Access"),
+        page=True,
+        query=(Query("as", "The id of a principal to preview."), Query("groups", "Its groups, comma-separated.")),
+        operator=True,
+    ),
+    Route(
+        "GET",
+        "/audit",
+        "The state of verification of the audit chain, and its last rows.",
+        schema_ref("Audit"),
+        page=True,
+        query=(Query("limit", "Rows of the response."),),
+        operator=True,
+    ),
+    Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
+    Route(
+        "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
+    ),
+    Route(
+        "GET",
+        "/pins",
+        "The pins of mounted servers and rooms, and how much waits for approval, for the operator.",
+        schema_ref("Pins"),
+        page=True,
+        operator=True,
+    ),
+    Route(
+        "GET",
+        "/pins/<server>",
+        "What a server changed since it was approved, for the operator.",
+        schema_ref("PinnedServer"),
+        page=True,
+        operator=True,
+    ),
+)
+"""Pages with their JSON."""
+
+ACCESS_DATA = (
+    Route(
+        "GET", "/pins/approvals/export", "All approvals of pins, as a file for another hub.", other=JSON, operator=True
+    ),
+)
+"""Routes for programs."""
+
+ACCESS_CHANGES = (
+    Route(
+        "POST",
+        "/access",
+        "Preview, change or remove the grants.",
+        body=form_body("csrf", **{"action": "", "source": "", "base": "", "as": "", "groups": "", "why": ""}),
+        status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/approvals",
+        "Approve or refuse a call.",
+        body=form_body("csrf", "id", "do"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/access/keys",
+        "Make or revoke a personal key.",
+        body=form_body("csrf", "name", do="", expires="", grants=""),
+        status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/pins/<server>",
+        "Approve an entry with the digest that was shown, or all that was shown.",
+        body=form_body("csrf", entry="", digest="", shown="", why=""),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/pins/approvals/import",
+        "Take over the approvals of pins that another hub exported.",
+        schema_ref("ImportedPins"),
+        other=HTML,
+        body={UPLOAD: form_fields("csrf", "file", "as", "why") | {"required": ["csrf", "file"]}},
+        operator=True,
+    ),
+)
+"""Routes that change something."""
