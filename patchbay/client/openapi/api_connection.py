@@ -9,6 +9,7 @@ Sources: RFC 9110; RFC 6265 section 5.3 (a client may ignore cookies).
 from __future__ import annotations
 
 import asyncio
+import zlib
 from concurrent.futures import Future
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from queue import SimpleQueue
@@ -18,9 +19,12 @@ import httpx2
 from patchbay.client.addresses.targets import mask_url, mask_urls
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
-from patchbay.client.openapi.http_client import MAX_REDIRECTS, Reply, RequestRules
+from patchbay.client.openapi.http_client import MAX_REDIRECTS, RedirectRefused, Reply, RequestRules
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError
+
+DECODED = ("identity", "gzip", "deflate")
+"""Content encodings that are decoded; a body in another one is bytes of an unknown type."""
 
 Piece = Reply | bytes | PatchbayError | None
 """The head of an answer (a Reply without its body), bytes of its body, the error that ends it, or None at its end."""
@@ -89,23 +93,38 @@ class ApiConnection:
         client = self._get_client()
         answer = await client.send(client.build_request(**prepared, timeout=timeout), stream=True)
         try:
-            following = self.rules.find_redirect(call, answer.status_code, answer.headers.get("location"))
+            following = self._find_redirect(call, answer)
             if following is None:
-                exchange.pieces.put(Reply(call.url, answer.status_code, answer.headers, b""))
-                await self._hand_body_over(answer, exchange, mask_url(call.url))
+                encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+                headers = answer.headers.copy()
+                if encoding not in DECODED:
+                    headers["content-type"] = "application/octet-stream"
+                exchange.pieces.put(Reply(call.url, answer.status_code, headers, b""))
+                await self._hand_body_over(answer, encoding, exchange, mask_url(call.url))
             return following
         finally:
             await answer.aclose()
 
-    async def _hand_body_over(self, answer: httpx2.Response, exchange: ApiExchange, shown: str) -> None:
-        if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise Unreachable(f"{shown} sent a compressed body, which was not asked for")
-        size = 0
+    def _find_redirect(self, call: HttpRequest, answer: httpx2.Response) -> HttpRequest | None:
+        """Return the request that follows a redirect. A redirect that is not followed is an answer like others."""
+        try:
+            return self.rules.find_redirect(call, answer.status_code, answer.headers.get("location"))
+        except RedirectRefused:
+            return None
+
+    async def _hand_body_over(self, answer: httpx2.Response, encoding: str, exchange: ApiExchange, shown: str) -> None:
+        """Hand a body over, decoded up to the limit: some servers compress what was not asked for."""
+        decoder = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32) if encoding in ("gzip", "deflate") else None
+        left = self._limit
         async for piece in answer.aiter_raw():
-            size += len(piece)
-            if size > self._limit:
+            try:
+                plain = decoder.decompress(piece, left + 1) if decoder is not None else piece
+            except zlib.error as problem:
+                raise Unreachable(f"{shown} sent a body that is not {encoding}: {problem}") from problem
+            left -= len(plain)
+            if left < 0 or (decoder is not None and decoder.unconsumed_tail):
                 raise Unreachable(f"{shown} sent more than {self._limit} bytes")
-            exchange.pieces.put(piece)
+            exchange.pieces.put(plain)
 
     def _get_client(self) -> httpx2.AsyncClient:
         if self._client is None:

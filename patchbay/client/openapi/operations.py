@@ -179,7 +179,7 @@ class Api:
 
     def _parse_operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
         place = f"{self.where}: paths.{path}.{method}"
-        rows = self._list_parameters(raw, shared, place)
+        rows = [*(rows := self._list_parameters(raw, shared, place)), *_list_missing_parameters(path, rows)]
         taken: set[str] = set()
         needed: set[str] = set()
         parameters = tuple(self._parse_parameter(row, taken, needed) for row in rows if row["in"] != "body")
@@ -338,6 +338,14 @@ _SWAGGER_TYPE_KEYWORDS = frozenset(
     {"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}
 ) | {*("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")}
 """The keywords of a Swagger 2 parameter that describe its type."""
+
+
+def _list_missing_parameters(path: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """List the parameters of a path template that the document does not describe: they are text."""
+    known = {row["name"] for row in rows if row["in"] == "path"}
+    names = dict.fromkeys(re.findall(r"\{([^{}]+)\}", path))
+    text = {"in": "path", "required": True, "type": "string", "schema": {"type": "string"}}
+    return [{"name": name, **text} for name in names if name not in known]
 
 
 def _make_operation_name(raw: dict[str, Any], method: str, path: str) -> str:

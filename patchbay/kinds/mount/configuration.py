@@ -107,7 +107,7 @@ def _checked(text: str, where: str) -> Address:
         raise ConfigError(
             where,
             "address",
-            f"expected an MCP server; an HTTP API is not served here yet, and can be called: jn call {text} OPERATION",
+            f'expected an MCP server; an HTTP API has "kind": "openapi" and "document": "{text[len(_API) :]}"',
         )
     try:
         address = parse_address(text)

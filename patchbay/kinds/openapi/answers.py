@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from patchbay.arguments import problems, validator
+from patchbay.client.addresses.targets import mask_url
 from patchbay.client.openapi.http_client import Reply
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ParseError
@@ -55,7 +56,10 @@ def list_value_events(value: Any, descriptor: Descriptor) -> Iterator[Event]:
 
 def list_body_events(reply: Reply, descriptor: Descriptor) -> Iterator[Event]:
     """List the events of an answer that is not JSON."""
-    if not reply.body:
+    location = reply.headers.get("location", "")
+    if 300 <= reply.status < 400:
+        yield Text(f"{describe_status(reply.status)}{f', to {mask_url(location)}' if location else ''}")
+    elif not reply.body:
         yield Text(describe_status(reply.status))
     elif _is_text(reply):
         yield Text(reply.body.decode(_get_charset(reply), "replace"))

@@ -99,7 +99,9 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
         raise ConfigError(where, "document", "expected the URL, the file or the CID of an OpenAPI document")
     for path in ("document", "base"):
         text = str(fields.get(path, "")).removeprefix("openapi+")
-        if text and "${" not in text and (path == "base" or re.match(r"(?i)https?:", text)):
+        if path == "base" and text and not re.match(r"(?i)https?://|\$\{", text):
+            raise ConfigError(where, path, f"expected https://HOST/PATH; this is {text[:100]!r}")
+        if text and "${" not in text and re.match(r"(?i)https?:", text):
             try:
                 check_url(text, "the URL")
             except AddressError as problem:

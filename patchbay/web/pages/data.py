@@ -38,6 +38,9 @@ LIMITS = (
     ("maxItems", "{} entries or fewer"),
 )
 
+OPERATION_META = "io.patchbay/operation"
+"""Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
+
 ITEMS_PER_PAGE = 100
 """Tools, resources and prompts on one page of a server."""
 
@@ -142,12 +145,19 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "annotations": dict(wire.get("annotations") or {}),
         "warning": describe_warning(wire.get("annotations") or {}),
         "hints": describe_hints(wire.get("annotations") or {}),
+        "operation": describe_operation(wire.get("_meta") or {}),
         "rows": schema_rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
         "read_only": descriptor.read_only,
     }
+
+
+def describe_operation(meta: Mapping[str, Any]) -> str:
+    """The method and the path of the operation behind a tool of an HTTP API; empty for other tools."""
+    found = meta.get(OPERATION_META)
+    return _show_hidden(f"{found.get('method', '')} {found.get('path', '')}") if isinstance(found, Mapping) else ""
 
 
 def describe_hints(annotations: Mapping[str, Any]) -> list[str]:
