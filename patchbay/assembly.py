@@ -67,13 +67,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     )
     key = load_key(None if settings.store == "memory" else settings.data)
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
-    connections = StandingConnections(
-        MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change),
-            changes=default_changes(settings.mode),
-            folder=settings.servers,
-        )
-    )
+    surroundings = (store, whole_environment(), hub_id(key), __version__, publish_change)
+    connections = StandingConnections(MountContext(*surroundings, default_changes(settings.mode), settings.servers))
     handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)

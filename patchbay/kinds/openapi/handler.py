@@ -127,10 +127,14 @@ class _ApiCall:
         if is_named:
             connection = ApiConnection(RequestRules((url,), {}, "token_url: "), MAX_ANSWER_BYTES)
         connection.rules.check_private(url)
-        exchange = connection.start(credentials.make_token_request(url, value), max(0.1, self.call.left()))
-        with _closing(exchange):
-            head = yield from _receive_head(exchange, self.call)
-            reply = yield from _receive_body(exchange, head, self.call)
+        try:
+            exchange = connection.start(credentials.make_token_request(url, value), max(0.1, self.call.left()))
+            with _closing(exchange):
+                head = yield from _receive_head(exchange, self.call)
+                reply = yield from _receive_body(exchange, head, self.call)
+        finally:
+            if is_named:
+                connection.close()
         _, found = decode_json(reply)
         token = found.get("access_token") if isinstance(found, Mapping) else None
         if reply.status >= 400 or not isinstance(token, str):

@@ -24,7 +24,7 @@ from tests.kinds.openapi.mounting import Json, body, document, mount, operation,
 from tests.kinds.openapi.recording_api import Recorded, RecordingApi, recording_api
 from tests.waiting import until
 
-EXAMPLES = 20
+EXAMPLES = 10
 WORD = {"type": "string", "pattern": "^[a-z]{1,6}$"}
 TEXT = {"type": "string", "pattern": "^[a-zA-Z0-9 /?&=+%#.,;:_~-]{1,12}$"}
 WORDS = {"type": "array", "items": WORD, "minItems": 1, "maxItems": 3}
