@@ -114,8 +114,8 @@ def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: Standin
     """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
     hosts.restart(name)
     server = catalogue.named(name)
-    if server is not None and server.upstream is not None:
-        connections.end(server.upstream.mount)
+    if server is not None and server.standing is not None:
+        connections.end(server.standing.mount)
 
 
 def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:

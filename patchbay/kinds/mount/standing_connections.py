@@ -69,7 +69,7 @@ class StandingConnections:
             self.of(mount).set_current(True)
             self.of(mount).start()
 
-    def end(self, mount: Mount) -> None:
+    def end(self, mount: Mount | Openable) -> None:
         """End the connection of a mount, and its program; the next `of` makes a new one."""
         with self._lock:
             standing = self._known.pop(mount, None)

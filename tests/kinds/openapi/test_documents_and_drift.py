@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from patchbay.catalogue.operating.switching import request_restart
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
 from patchbay.pins.approval import approve
@@ -161,3 +162,11 @@ def test_the_page_of_the_server_shows_the_method_and_the_path_of_each_tool(tmp_p
     with mounted(tmp_path, PATHS) as (hub, _):
         page = hub.client.get("/mcp/meta/shop", headers={"Accept": "text/html"}).text
         assert "<code>GET /orders</code>" in page
+
+
+def test_a_restart_of_the_server_reads_the_document_at_once(tmp_path: Path) -> None:
+    with mounted(tmp_path, PATHS, changes="follow", refresh=86400) as (hub, api):
+        change(api, summary="List all orders")
+        request_restart(hub.catalogue.store, "shop")
+        until(lambda: list_tools(hub).get("list_orders", {}).get("title") == "List all orders", "the new document")
+        assert not hub.call("shop", "get_ping", {}).result["isError"]
