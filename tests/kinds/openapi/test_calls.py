@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from email.message import Message
 from email.parser import BytesParser
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.hubs import Hub
+from tests.hubs import Hub, modern_request
 from tests.kinds.openapi.mounting import Json, body, mounted, operation, parameter
 from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Told
 from tests.waiting import until
@@ -218,19 +217,18 @@ def test_a_stream_is_text_as_it_arrives(shop: tuple[Hub, RecordingApi], media_ty
     assert b"one\\ntwo\\nthree" in rest, "the whole text is in the result"
 
 
-def test_cancelling_a_call_ends_its_request(shop: tuple[Hub, RecordingApi]) -> None:
+def test_the_request_ends_when_the_caller_leaves(shop: tuple[Hub, RecordingApi]) -> None:
     hub, api = shop
     api.release.clear()
     api.hung_up.clear()
     api.answer = lambda seen: Told(b"data: one\n\n|data: two\n\n", 200, {**STREAM, "Content-Type": "text/event-stream"})
-    params = {"name": "get_any", "arguments": {}, "_meta": {"progressToken": "p"}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    stream = hub.stream("shop", message, {"MCP-Protocol-Version": "2025-11-25"})
+    params = {"name": "get_any", "arguments": {}}
+    stream = hub.stream("shop", *modern_request("tools/call", params, meta={"progressToken": "p"}))
     assert b"one" in next(stream)
-    ending = threading.Thread(target=stream.close)
-    ending.start()
-    assert until(api.hung_up.is_set, "the end of the request")
-    ending.join()
+    stream.close()
+    until(api.hung_up.is_set, "the end of the request")
+    page = hub.client.get("/activity?server=shop", headers={"Accept": "application/json"}).get_json()
+    assert page["records"][0]["outcome"] == "cancelled", "the deadline did not end it"
 
 
 def test_cookies_of_answers_are_not_stored(shop: tuple[Hub, RecordingApi]) -> None:

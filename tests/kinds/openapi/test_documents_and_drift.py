@@ -160,7 +160,7 @@ def test_a_wrong_configuration_says_what_was_expected(fields: Json, expected: st
 
 def test_the_page_of_the_server_shows_the_method_and_the_path_of_each_tool(tmp_path: Path) -> None:
     with mounted(tmp_path, PATHS) as (hub, _):
-        page = hub.client.get("/mcp/meta/shop", headers={"Accept": "text/html"}).text
+        page = hub.client.get("/mcp/meta/shop", headers={"Accept": "text/html"}, follow_redirects=True).text
         assert "<code>GET /orders</code>" in page
 
 
