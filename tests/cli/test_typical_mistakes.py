@@ -191,5 +191,5 @@ def shown(one: Mistake) -> str:
 
 def test_the_page_has_each_mistake_with_its_message_and_its_next_step() -> None:
     text = PAGE.read_text("utf-8")
-    assert "\n".join(table()) in text
-    assert text.count("| `patchbay ", 0, text.index("## Without a message")) == len(MISTAKES)
+    rows = [line for line in text.partition("## Without a message")[0].splitlines() if line.startswith("| ")][2:]
+    assert rows == table()
