@@ -118,7 +118,8 @@ def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
     try:
         file = load_settings(context).servers / f"{name}.json"
         if name_problem(name) or not file.is_file():
-            raise ConfigError(str(file), "", "expected the file of a mount, but there is no such file")
+            expected = "expected the file of a mount, but there is no such file: `patchbay list` shows the servers"
+            raise ConfigError(str(file), "", expected)
         if not is_mount(file):
             raise ConfigError(str(file), "kind", "expected a mount, but this file is another kind of server")
         file.unlink()
