@@ -24,7 +24,7 @@ from patchbay.store import Bus
 from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
 
 CALLER, HUB = "caller", "hub"
-"""The values of the field `credentials`: whose credentials a mounted server gets."""
+"""The values of the field `account`: whose account a mounted server sees."""
 
 PAGE = "/upstreams"
 """The page where callers connect their accounts; below it, one page for each server."""

@@ -20,7 +20,7 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.resolution import resolve_address
-from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Stdio, Target, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target, is_secret_name
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
@@ -79,7 +79,7 @@ class Mount:
         """Return where callers sign in. Raises ConfigError for a missing profile or variable, or another address."""
         target = self.reach(environ)
         if not isinstance(target, Http):
-            raise ConfigError(self.name, "credentials", f"expected the address of a URL, not {target.label}")
+            raise ConfigError(self.name, "account", f"expected the address of a URL, not {target.label}")
         own = substitute_env_vars_recursive(dict(self.oauth), environ, self.name)
         return Upstream(self.name, target, **own)
 
@@ -114,19 +114,19 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     if environment and not _may_be(address, Stdio):
         raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
-    has_caller_credentials = fields.get("credentials") == CALLER
+    has_caller_credentials = fields.get("account") == CALLER
     reached = (name, fields["address"], headers, environment, era, public)
     return Mount(*reached, fields.get("changes"), has_caller_credentials, oauth)
 
 
 def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) -> None:
     """Check the fields for credentials of callers. Raises ConfigError."""
-    if fields.get("credentials") != CALLER:
+    if fields.get("account") != CALLER:
         if "oauth" in fields:
-            raise ConfigError(where, "oauth", f'expected only beside "credentials": "{CALLER}"')
+            raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
         return
     if not _may_be(address, Http):
-        raise ConfigError(where, "credentials", f"expected {HUB} for a program: only the server at a URL gets tokens")
+        raise ConfigError(where, "account", f"expected {HUB} for a program: only the server at a URL gets tokens")
     own = {name.lower() for name in fields.get("headers", {})}
     if isinstance(address.target, Http):
         own |= {name.lower() for name in address.target.headers}
@@ -139,7 +139,7 @@ def _checked(text: str, where: str) -> Address:
         raise ConfigError(
             where,
             "address",
-            f"expected an MCP server; an HTTP API is not served here yet, and can be called: jn call {text} OPERATION",
+            f'expected an MCP server; an HTTP API has "kind": "openapi" and "document": "{text[len(_API) :]}"',
         )
     try:
         address = parse_address(text)
@@ -179,10 +179,3 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if equals or (word.startswith("-") and after and not after.startswith("-")):
             yield name, value if equals else after
-
-
-def mask_secrets(text: str, secrets: frozenset[str]) -> str:
-    """Return a sentence with each of these secrets masked."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text

@@ -16,7 +16,7 @@ from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 from patchbay.pins.documents import INTRODUCTION
 
-OWN_FIELDS = ("address", "headers", "era", "changes", "credentials", "oauth")
+OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth")
 FIELDS = frozenset(
     [
         *OWN_FIELDS,

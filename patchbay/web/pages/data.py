@@ -39,6 +39,9 @@ LIMITS = (
     ("maxItems", "{} entries or fewer"),
 )
 
+OPERATION_META = "io.patchbay/operation"
+"""Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
+
 ITEMS_PER_PAGE = 100
 """Tools, resources and prompts on one page of a server."""
 
@@ -101,10 +104,10 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
 
 def _describe_upstream(server: Server) -> dict[str, Any] | None:
     """The health of a mounted server, and where a caller connects an account; None for another server."""
-    if server.upstream is None:
+    if server.standing is None:
         return None
-    page = "" if server.upstream.accounts is None else f"{PAGE}/{quote(server.name, safe='')}"
-    return server.upstream.health.data() | {"connect": page}
+    has_accounts = server.upstream is not None and server.upstream.accounts is not None
+    return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
 
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
@@ -112,7 +115,7 @@ def describe_isolation(server: Server, settings: Settings) -> Confinement:
     # A definition with requirements, in its text or its configuration, always has its own processes.
     required = {"requirements": True} if server.packages is not None else {}
     config = {**server.config, **required}
-    return confinement(server.kind, config, settings.isolation, settings.memory, server.upstream)
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.standing)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -167,12 +170,19 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "annotations": dict(wire.get("annotations") or {}),
         "warning": describe_warning(wire.get("annotations") or {}),
         "hints": describe_hints(wire.get("annotations") or {}),
+        "operation": describe_operation(wire.get("_meta") or {}),
         "rows": schema_rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
         "read_only": descriptor.read_only,
     }
+
+
+def describe_operation(meta: Mapping[str, Any]) -> str:
+    """The method and the path of the operation behind a tool of an HTTP API; empty for other tools."""
+    found = meta.get(OPERATION_META)
+    return _show_hidden(f"{found.get('method', '')} {found.get('path', '')}") if isinstance(found, Mapping) else ""
 
 
 def describe_hints(annotations: Mapping[str, Any]) -> list[str]:

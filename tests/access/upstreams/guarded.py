@@ -42,7 +42,7 @@ class Guarded:
     def mount(self, **fields: Any) -> str:
         """A configuration that mounts it with the credentials of each caller."""
         address = f"mcp+{self.url}?launch.issuer={self.issuer.url}"
-        return json.dumps({"kind": "upstream", "address": address, "credentials": "caller"} | fields)
+        return json.dumps({"kind": "upstream", "address": address, "account": "caller"} | fields)
 
     def seen(self) -> list[dict[str, Any]]:
         """The headers of all requests so far."""

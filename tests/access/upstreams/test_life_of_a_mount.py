@@ -103,10 +103,10 @@ def test_in_personal_mode_the_operator_connects_the_account_of_all_callers(tmp_p
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"address": "mcp+stdio:cat", "credentials": "caller"}, "only the server at a URL"),
-        ({"headers": {"Authorization": "${TOKEN}"}, "credentials": "caller"}, "no header Authorization"),
+        ({"address": "mcp+stdio:cat", "account": "caller"}, "only the server at a URL"),
+        ({"headers": {"Authorization": "${TOKEN}"}, "account": "caller"}, "no header Authorization"),
         ({"oauth": {"scope": "all"}}, "expected only beside"),
-        ({"credentials": "caller", "oauth": {"client_id": "a", "client_secret": "plain"}}, "expected a variable"),
+        ({"account": "caller", "oauth": {"client_id": "a", "client_secret": "plain"}}, "expected a variable"),
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(fields: dict[str, object], words: str) -> None:
