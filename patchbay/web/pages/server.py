@@ -20,6 +20,7 @@ from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
+from patchbay.web.documents.libraries import has_library
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.mcp import find_shown_server
@@ -60,6 +61,7 @@ class _Views:
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
+            has_documents=has_library(self._site, found.name),
             held=len(found.pins.held) if found.pins is not None and self._is_operator() else 0,
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
         )
