@@ -25,13 +25,14 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.documents.collection import Library
 from patchbay.errors import PatchbayError, UnknownServer
-from patchbay.kinds.confinement_description import confinement, protections
+from patchbay.kinds.confinement_description import protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
-from patchbay.web.pages.data import describe_server, summarize_server
+from patchbay.web.pages.data import describe_isolation, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -126,17 +127,23 @@ class Site:
         return replace(wanted, for_strangers=not is_operator, may_see=may_see)
 
     def detail(self, server: Server) -> dict[str, Any]:
-        """All values of a server for its pages, with `protections`: the isolation of its code from the hub.
+        """All values of a server for its pages.
+
+        `protections` is the isolation of its code from the hub; `held` is the number of entries that wait for the
+        approval of the operator, 0 for other readers. `has_documents` says whether the server has pages of documents.
 
         A reader who may not see the source gets no configuration, because it may name hidden tools.
         """
         values = describe_server(server, self.settings)
         if not self.visible.shows_source(server.name):
-            values |= {"config": {}, "config_cid": None, "definition": None, "problems": []}
-        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
+            values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
+        runs = describe_isolation(server, self.settings)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
-        return values | {"protections": rows}
+        is_operator = self.operators.lenient_proof().is_operator
+        held = len(server.pins.held) if server.pins is not None and is_operator else 0
+        has_documents = isinstance(self.catalogue.hub.find_kept(server.name), Library)
+        return values | {"protections": rows, "held": held, "has_documents": has_documents}
 
     def frame(self, here: str) -> dict[str, Any]:
         """The values of every page: `site`, and in `here` the name of the current link of the navigation bar."""

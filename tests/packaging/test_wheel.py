@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.checkout import ROOT
+from tests.kinds.python.environments.wheels import block, make_wheel
 from tests.serving.running import Hub
 from tests.waiting import BOUND, until
 
@@ -138,7 +141,7 @@ def test_an_installed_hub_answers_calls_and_shows_pages_and_styles(hub: Hub) -> 
     for path in (
         "/",
         "/mcp",
-        "/mcp/meta/echo",
+        "/servers/echo/source",
         "/servers/echo",
         "/static/style.css",
         "/static/try/main.js",
@@ -149,13 +152,13 @@ def test_an_installed_hub_answers_calls_and_shows_pages_and_styles(hub: Hub) -> 
 
 def test_an_installed_hub_serves_a_file_dropped_into_its_home(hub: Hub, installed: Installation) -> None:
     (installed.own_folder / "servers" / "sums.py").write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
-    until(lambda: hub.get("/mcp/meta/sums")[0] == 200, "the server sums")
+    until(lambda: hub.get("/servers/sums")[0] == 200, "the server sums")
 
 
 def test_the_commands_agree_on_the_home_from_any_folder(hub: Hub, installed: Installation) -> None:
     mounted = installed.run("mount", "again", f"http://127.0.0.1:{hub.port}/mcp/echo")
     assert str(installed.own_folder / "servers" / "again.json") in mounted
-    until(lambda: hub.get("/mcp/meta/again")[0] == 200, "the mount")
+    until(lambda: hub.get("/servers/again")[0] == 200, "the mount")
     values = {row["name"]: row["value"] for row in json.loads(installed.run("settings", "--json"))}
     assert values["data"] == str(installed.own_folder / "data")
     assert values["servers"] == str(installed.own_folder / "servers")
@@ -195,3 +198,22 @@ def test_uvx_runs_the_program_from_the_wheel(built: Path, installed: Installatio
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5 * BOUND, check=True)
     assert done.stdout.startswith("patchbay ")
+
+
+def test_an_installed_hub_installs_the_packages_that_a_definition_requires(hub: Hub, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "pk-wheel", "4.2")
+    source = (
+        block(f"pk-wheel @ {wheel.as_uri()}") + "import pk_wheel\ndef main() -> str:\n    return pk_wheel.version\n"
+    )
+    servers = hub.folder / "servers"
+    servers.mkdir(exist_ok=True)
+    (servers / "packaged.py").write_text(source)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "packaged", "arguments": {}}}
+
+    def text() -> str:
+        with suppress(urllib.error.HTTPError):  # the hub has not read the file yet
+            result = call(hub, "packaged", message).get("result")
+            return str(result["content"][0]["text"]) if isinstance(result, dict) else ""
+        return "not served yet"
+
+    until(lambda: text() == "4.2", text)

@@ -54,11 +54,6 @@ class ShownLibrary:
             raise InvalidParams(problem.message) from problem
 
 
-def has_library(site: Site, server: str) -> bool:
-    """Whether a server of the catalogue has a library; it opens when the server is used first."""
-    return isinstance(site.catalogue.hub.find_kept(server), Library)
-
-
 def find_library(site: Site, name: str) -> ShownLibrary:
     """Return the library of a server that the reader may see. Raises UnknownServer, NotFound without a library."""
     server, pinned = find_shown_server(site, name)

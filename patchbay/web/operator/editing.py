@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
+from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
@@ -22,30 +23,13 @@ from patchbay.web.operator.changes import explain_refusal, find_author, format_r
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool
-from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.server import definition_text, describe_impact
-from patchbay.web.rendering.highlighting import highlight_lines
+from patchbay.web.pages.mcp import definition_text, find_shown_server
+from patchbay.web.pages.server import describe_impact
+from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.site import Site
-
-SAMPLE_DEFINITION = '''"""Describe the server in one sentence."""
-
-
-def greet(name: str, loudly: bool = False) -> str:
-    """Greet a person.
-
-    Args:
-        name: The person to greet.
-        loudly: Write the greeting in capital letters.
-    """
-    greeting = f"Hello {name}"
-    return greeting.upper() if loudly else greeting
-'''
 
 MAX_DETAILED_TOOLS = 50
 """Tools of a preview with their arguments; the other tools are listed by name."""
-
-CONTEXT_LINES = 2
-"""Lines before and after a wrong line in an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +51,7 @@ class _Views:
         self._saving = ServerEditor(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE_DEFINITION))
+        return self._page(DefinitionDraft("", DEFAULT_KIND, PYTHON_SAMPLE))
 
     def edit(self, name: str) -> Response:
         """GET /servers/<name>/edit. Raises UnknownServer, and Refused for a definition that is not text."""
@@ -174,16 +158,6 @@ def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str,
         "problems": server.problems if server else (),
         "description": server.description if server else "",
     }
-
-
-def excerpt(text: str, language: str, line: int) -> list[dict[str, Any]]:
-    """The lines around `line`, coloured, each with its number; `wrong` marks the line itself."""
-    lines = highlight_lines(text, language)
-    first = max(1, line - CONTEXT_LINES)
-    return [
-        {"number": number, "pieces": lines[number - 1], "wrong": number == line}
-        for number in range(first, min(len(lines), line + CONTEXT_LINES) + 1)
-    ]
 
 
 def editing_blueprint(site: Site) -> Blueprint:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
@@ -55,6 +55,12 @@ def endpoint_path(name: str, version: str | None = None) -> str:
     return f"/mcp/{quote(name, safe='')}" + (f"@{version}" if version else "")
 
 
+def page_path(address: str) -> str:
+    """The path of the page of a server, or of one version (`name@cid`)."""
+    name, at, cid = address.partition("@")
+    return f"/servers/{quote(name, safe='')}{at}{quote(cid, safe='')}"
+
+
 def server_status(server: Server) -> str:
     """The status of a server: `on`, `off` or `broken`."""
     if server.broken:
@@ -77,6 +83,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "origin": server.origin,
         "status": server_status(server),
         "broken": server.broken,
+        "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
@@ -87,13 +94,16 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint_path(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
-        "page": f"/servers/{quote(server.name, safe='')}",
+        "page": page_path(server.name),
     }
 
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
+    # A definition with requirements, in its text or its configuration, always has its own processes.
+    required = {"requirements": True} if server.packages is not None else {}
+    config = {**server.config, **required}
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.upstream)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -109,8 +119,14 @@ def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
         "templates": [describe_descriptor(each) for each in server.templates.values()],
         "prompts": [describe_descriptor(each) for each in server.prompts.values()],
         "unapproved": sorted(map(describe_key, server.pins.reported)) if server.pins is not None else [],
-        "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
+        "problems": [describe_problem(each) for each in server.problems],
+        "packages": server.packages.data() if server.packages is not None else None,
     }
+
+
+def describe_problem(problem: Problem) -> dict[str, Any]:
+    """A problem as a JSON object; `fix` is text to add to the definition, or None."""
+    return {"where": problem.where, "reason": problem.reason, "line": problem.line, "fix": problem.fix}
 
 
 def describe_descriptor(descriptor: Descriptor) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -24,6 +25,8 @@ from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
 from patchbay.kinds.python.discovery.syntax import parse_source
+from patchbay.kinds.python.environments.imports import foreign_imports
+from patchbay.kinds.python.environments.requirements import read_script_block
 
 NOT_PARAMETERS = frozenset(("context", "self"))
 """Parameters that the hub fills itself."""
@@ -54,9 +57,11 @@ VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
 
 
 def discover_functions(name: str, text: str) -> Discovery:
-    """Return the tools of a Python definition. Raises ConfigError when it is not valid Python."""
+    """Return the tools of a Python definition. Raises ConfigError when it is not valid, or its block `# /// script`."""
     module = parse_module(name, text)
-    return FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
+    read_script_block(text.encode(), name)
+    found = FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
+    return replace(found, imports=foreign_imports(module))
 
 
 def parse_module(name: str, text: str) -> ast.Module:
@@ -99,10 +104,15 @@ class FunctionReader:
         self._left = MAX_DESCRIPTOR_BYTES
 
     def found(self, description: str) -> Discovery:
-        """Return every listed function as a descriptor, every other one as a problem, both in source order."""
+        """Return every listed function as a descriptor and every other one as a problem, both in source order.
+
+        A name that begins with an underscore says that its author does not want it listed; that is no problem.
+        """
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []
         for function in self._scope.functions():
+            if function.name.startswith("_"):
+                continue
             tool = self._read(function)
             if isinstance(tool, Descriptor):
                 descriptors.append(tool)
@@ -129,8 +139,6 @@ class FunctionReader:
 
     def _unlistable(self, function: FunctionNode) -> str:
         taken = function.args
-        if function.name.startswith("_"):
-            return "its name begins with an underscore, so it is private"
         if taken.posonlyargs:
             names = ", ".join(each.arg for each in taken.posonlyargs)
             return f"it takes positional-only parameters ({names}), and callers can only give arguments by name"
