@@ -140,9 +140,14 @@ class Installation:
         made = work / "environment"
         self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
         python = ("--python", str(made / "bin" / "python"))
-        if not self._lock.exists():
+        was_locked = self._lock.exists()
+        if not was_locked:
             self._resolve(work, python)
-        self._install(work, python)
+        try:
+            self._install(work, python)
+        except InstallationFailed as problem:
+            hint = f"; or delete {self._lock} to find other versions" if was_locked else ""
+            raise InstallationFailed(problem.message + hint) from problem
         site = next(made.glob("lib/python*/site-packages"))
         size = disk_bytes(made)
         locked = tuple(locked_versions(self._lock.read_text()))
