@@ -23,11 +23,11 @@ from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.kind import Packages
-from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
+from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
@@ -125,7 +125,8 @@ def _make_catalogue(settings: Settings, store: Store, hosts: WorkerPool, key: by
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     connections = StandingConnections(
         MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
+            *(store, whole_environment(), hub_id(key), __version__, publish_change),
+            *(default_changes(settings.mode), settings.servers),
         )
     )
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages)
@@ -160,8 +161,8 @@ def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: Standin
     """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
     hosts.restart(name)
     server = catalogue.named(name)
-    if server is not None and server.upstream is not None:
-        connections.end(server.upstream.mount)
+    if server is not None and server.standing is not None:
+        connections.end(server.standing.mount)
 
 
 def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:
