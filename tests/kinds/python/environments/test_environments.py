@@ -133,6 +133,7 @@ def test_a_missing_import_is_a_problem_with_its_line_and_the_lines_to_add(hub: H
     [problem] = shown(hub, "lacking")["problems"]
     assert (problem["where"], problem["line"]) == ("import pk_one", 1)
     assert problem["fix"] == '# /// script\n# dependencies = ["pk_one"]\n# ///'
+    assert "See the lines" in hub.client.get("/servers/lacking", headers={"Accept": "text/html"}).text
     assert "# dependencies" in hub.client.get("/servers/lacking/source", headers={"Accept": "text/html"}).text
 
 
