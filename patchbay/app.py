@@ -40,6 +40,7 @@ from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
@@ -110,6 +111,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(switching_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))

@@ -36,6 +36,7 @@ _SUMMARY = {
     "kind": TEXT,
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
+    "enabled": FLAG,
     "broken": nullable(TEXT),
     "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),
