@@ -20,7 +20,7 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.resolution import resolve_address
-from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Stdio, Target, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target, is_secret_name
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
@@ -107,7 +107,7 @@ def _checked(text: str, where: str) -> Address:
         raise ConfigError(
             where,
             "address",
-            f"expected an MCP server; an HTTP API is not served here yet, and can be called: jn call {text} OPERATION",
+            f'expected an MCP server; an HTTP API has "kind": "openapi" and "document": "{text[len(_API) :]}"',
         )
     try:
         address = parse_address(text)
@@ -146,10 +146,3 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if equals or (word.startswith("-") and after and not after.startswith("-")):
             yield name, value if equals else after
-
-
-def mask_secrets(text: str, secrets: frozenset[str]) -> str:
-    """Return a sentence with each of these secrets masked."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text

@@ -15,24 +15,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Target
+from patchbay.client.addresses.targets import Era, Target, mask_secrets
 from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnections, Key
-from patchbay.kinds.mount.configuration import START_SECONDS, Mount, mask_secrets
-from patchbay.kinds.mount.health import Health
+from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
+from patchbay.kinds.standing import Health, MountContext
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.observation import observe
 from patchbay.pins.records import load_approved, load_pins
-from patchbay.store import Store
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -64,21 +62,6 @@ LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
 
 class MountCycle(PatchbayError):
     """A mounted server leads back to the mount."""
-
-
-@dataclass(frozen=True)
-class MountContext:
-    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
-
-    `changes` applies to mounts without this setting; None pins nothing.
-    """
-
-    store: Store
-    environ: Mapping[str, str]
-    hub: str
-    version: str
-    announce: Callable[[], None]
-    changes: Changes | None = None
 
 
 class EventQueue:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
@@ -37,6 +37,9 @@ LIMITS = (
     ("minItems", "{} entries or more"),
     ("maxItems", "{} entries or fewer"),
 )
+
+OPERATION_META = "io.patchbay/operation"
+"""Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
 
 ITEMS_PER_PAGE = 100
 """Tools, resources and prompts on one page of a server."""
@@ -86,7 +89,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "broken": server.broken,
         "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,
-        "upstream": server.upstream.health.data() if server.upstream is not None else None,
+        "upstream": server.standing.health.data() if server.standing is not None else None,
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
@@ -101,7 +104,10 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
+    # A definition with requirements, in its text or its configuration, always has its own processes.
+    required = {"requirements": True} if server.packages is not None else {}
+    config = {**server.config, **required}
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.standing)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -117,8 +123,14 @@ def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
         "templates": [describe_descriptor(each) for each in server.templates.values()],
         "prompts": [describe_descriptor(each) for each in server.prompts.values()],
         "unapproved": sorted(map(describe_key, server.pins.reported)) if server.pins is not None else [],
-        "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
+        "problems": [describe_problem(each) for each in server.problems],
+        "packages": server.packages.data() if server.packages is not None else None,
     }
+
+
+def describe_problem(problem: Problem) -> dict[str, Any]:
+    """A problem as a JSON object; `fix` is text to add to the definition, or None."""
+    return {"where": problem.where, "reason": problem.reason, "line": problem.line, "fix": problem.fix}
 
 
 def describe_descriptor(descriptor: Descriptor) -> dict[str, Any]:
@@ -150,12 +162,19 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "annotations": dict(wire.get("annotations") or {}),
         "warning": describe_warning(wire.get("annotations") or {}),
         "hints": describe_hints(wire.get("annotations") or {}),
+        "operation": describe_operation(wire.get("_meta") or {}),
         "rows": schema_rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
         "read_only": descriptor.read_only,
     }
+
+
+def describe_operation(meta: Mapping[str, Any]) -> str:
+    """The method and the path of the operation behind a tool of an HTTP API; empty for other tools."""
+    found = meta.get(OPERATION_META)
+    return _show_hidden(f"{found.get('method', '')} {found.get('path', '')}") if isinstance(found, Mapping) else ""
 
 
 def describe_hints(annotations: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ import pytest
 
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import MAX_EVENTS, MAX_URI_CHARACTERS, MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import MAX_EVENTS, MAX_URI_CHARACTERS, StandingConnection
+from patchbay.kinds.standing import MountContext
 from patchbay.stores.memory import MemoryStore
 
 SCHEMA = {"type": "object"}
