@@ -63,7 +63,7 @@ class Found:
 @with_settings
 @click.pass_context
 def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
-    """List the servers that MCP clients have configured, and mount those that you choose.
+    """Mount servers that MCP clients have configured. Without a choice, list them.
 
     Without CLIENT or FILE, all clients of this machine are read, with the project in this folder. Values of `env` and
     of headers that sign in become references to variables; the command says which variables to set.
