@@ -32,6 +32,8 @@ from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.documents.editing import document_editing_blueprint
+from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.oauth.endpoints import OAUTH_PATHS, consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
@@ -111,6 +113,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(documents_blueprint(site))
+    app.register_blueprint(document_editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
