@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from patchbay.kinds.caller_credentials import CallerCredentials
 from patchbay.pins.documents import Changes
 from patchbay.store import Store
 
-State = Literal["connecting", "up", "down", "circle"]
-"""`circle`: its own lists lead back to this hub, so it is not served."""
+State = Literal["connecting", "up", "down", "circle", "sign-in"]
+"""`circle`: its own lists lead back to this hub, so it is not served. `sign-in`: no caller has connected an account."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class MountContext:
     """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
 
     `changes` applies to mounts without this setting; None pins nothing. `folder` is the watched folder, where relative
-    paths of definitions begin.
+    paths of definitions begin. `credentials` are the tokens of callers; None where callers have none.
     """
 
     store: Store
@@ -30,6 +31,7 @@ class MountContext:
     announce: Callable[[], None]
     changes: Changes | None = None
     folder: Path | None = None
+    credentials: CallerCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Health:
             return f"it answers, {self.speaks or f'in revision {self.revision}'}"
         if self.state == "connecting":
             return "it is being reached for the first time"
+        if self.state == "sign-in":
+            return "its lists are read as soon as the first caller has connected an account there"
         if self.state == "circle":
             return f"it is not served: {self.reason}"
         return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"

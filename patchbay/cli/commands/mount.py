@@ -20,6 +20,7 @@ from patchbay.cli.options import load_settings, with_settings
 from patchbay.client.source import get_scheme
 from patchbay.client.sources.http_targets import SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.kinds.caller_credentials import CALLER, HUB
 
 
 @click.command(
@@ -40,6 +41,12 @@ from patchbay.errors import ConfigError, InvalidParams
     "--changes",
     type=click.Choice(["hold", "tell", "follow"]),
     help="Withdraw what the server changes until it is approved, serve and report it, or serve it.",
+)
+@click.option(
+    "--account",
+    type=click.Choice([HUB, CALLER]),
+    default=HUB,
+    help="Whose account an MCP server sees: that of the hub, or each caller's own [default hub].",
 )
 @click.option("--base", default="", help="API: the URL before the paths of its document, https://HOST/PATH.")
 @click.option(
@@ -67,6 +74,7 @@ def mount_command(
     variables: tuple[str, ...],
     era: str,
     changes: str | None,
+    account: str,
     base: str,
     credentials: tuple[str, ...],
     tags: tuple[str, ...],
@@ -85,6 +93,7 @@ def mount_command(
     patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"
     patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'
     patchbay mount work @work
+    patchbay mount tracker https://tracker.example/mcp --account caller
     patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'
     """
     is_api = get_scheme(address) in SCHEMES or is_document(address)
@@ -101,6 +110,7 @@ def mount_command(
         fields |= {"headers": fields.get("headers", {}) | _parse_pairs(headers, ":", "--header")} if headers else {}
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"changes": changes} if changes else {}
+        fields |= {"account": account} if account != HUB else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         file = write_mount(settings.servers, name, fields, replace)

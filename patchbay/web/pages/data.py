@@ -15,6 +15,7 @@ from urllib.parse import quote
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
+from patchbay.kinds.caller_credentials import PAGE
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
@@ -88,7 +89,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "broken": server.broken,
         "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,
-        "upstream": server.standing.health.data() if server.standing is not None else None,
+        "upstream": _describe_upstream(server),
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
@@ -99,6 +100,14 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
         "page": page_path(server.name),
     }
+
+
+def _describe_upstream(server: Server) -> dict[str, Any] | None:
+    """The health of a mounted server, and where a caller connects an account; None for another server."""
+    if server.standing is None:
+        return None
+    has_accounts = server.upstream is not None and server.upstream.accounts is not None
+    return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
 
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
