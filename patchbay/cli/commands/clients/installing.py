@@ -13,7 +13,7 @@ from patchbay import exit_codes
 from patchbay.access.keys import PersonalKeys
 from patchbay.cli.commands.clients.choices import check_server, complete_client, machine
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail, write_note
+from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
@@ -183,7 +183,7 @@ def _plan(settings: Settings, order: Order, replace: bool, key: str) -> Change:
 
 def _is_agreed(change: Change, dry_run: bool, yes: bool) -> bool:
     """Show a change; return whether to write it."""
-    click.echo(change.diff(), nl=False)
+    click.echo(make_printable(change.diff()), nl=False)
     if dry_run:
         write_note("Nothing is written (--dry-run)")
         return False
