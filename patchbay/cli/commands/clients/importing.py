@@ -66,7 +66,7 @@ class Found:
 @with_settings
 @click.pass_context
 def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
-    """List the servers that MCP clients have configured, and mount those that you choose.
+    """Mount servers that MCP clients have configured. Without a choice, list them.
 
     Without CLIENT or FILE, the user's own files of all clients are read; --project reads those of a project, whose
     programs somebody else may have chosen. Values of `env` and

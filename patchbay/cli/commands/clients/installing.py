@@ -74,7 +74,7 @@ class Order:
 @with_settings
 @click.pass_context
 def install_command(context: click.Context, /, client: str, only_list: bool, **given: Any) -> None:
-    """Write this hub into the settings file of CLIENT: all servers, or one SERVER.
+    """Write this hub into the settings of an MCP client. It has all servers, or one SERVER.
 
     The command shows the change, asks on a terminal, and makes a backup beside the file. Everything else in the file
     stays as it is, and `patchbay uninstall` takes the entry out again.
