@@ -25,7 +25,7 @@ from tests.wire.hostile import ELEMENTS, HOSTILE
 
 pytestmark = pytest.mark.browser
 
-MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header", "br", "hr", "blockquote", "em"}
+MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header", "br", "hr", "blockquote", "em", "q"}
 """What templates and scripts may put on a page."""
 
 APPS = (

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -66,30 +64,6 @@ def sign_in(page: Page, name: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
-
-
-class _Callback(BaseHTTPRequestHandler):
-    """The address at which a client waits for its answer."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<link rel=icon href=data:,>the client has its answer")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Write no log."""
-
-
-@pytest.fixture
-def callback() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Callback)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/callback"
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def authorize_path(hub: Hub, callback: str = "http://127.0.0.1:7999/callback") -> str:
