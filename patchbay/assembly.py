@@ -77,6 +77,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key, rooms=RoomServers(rooms))
     catalogue.collector.sources.append(partial(reached_cids, store.journal))
+    catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
@@ -110,6 +111,14 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
         )
     )
+
+
+def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: StandingConnections, name: str) -> None:
+    """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
+    hosts.restart(name)
+    server = catalogue.named(name)
+    if server is not None and server.upstream is not None:
+        connections.end(server.upstream.mount)
 
 
 def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:

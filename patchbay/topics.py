@@ -79,6 +79,9 @@ NAMES_CHANGED = "names"
 RERUN = "rerun/"
 """The transforms of a server have to run again, by server."""
 
+RESTART = "restart"
+"""The message of `RERUN` after which the processes of the server end first."""
+
 CHANGED = "changed/"
 """The lists of a server changed, by server; without a server, the list of all servers' tools."""
 

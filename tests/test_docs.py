@@ -83,9 +83,16 @@ def test_relative_links_resolve(name: str) -> None:
     assert missing == []
 
 
-def test_the_readme_links_every_document() -> None:
-    linked = set(LINK.findall(text_of("README.md")))
-    assert [name for name in named(DOCUMENTS) if name != "README.md" and name not in linked] == []
+def test_the_site_has_every_document_in_its_navigation() -> None:
+    navigation = set(re.findall(r"^ +- .*: (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE))
+    names = {name.removeprefix("docs/") for name in named(DOCUMENTS)} - {"README.md"}
+    assert navigation == names
+
+
+def test_the_first_page_of_the_documents_links_every_one() -> None:
+    linked = {(ROOT / "docs" / link).resolve() for link in LINK.findall(text_of("docs/index.md"))}
+    pages = {path for path in DOCUMENTS if path.parent.name == "docs"} - {ROOT / "docs" / "index.md"}
+    assert named(sorted(pages - linked)) == []
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -43,10 +43,9 @@ from patchbay.kinds.registry import handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import NAMES_CHANGED, RERUN
+from patchbay.topics import NAMES_CHANGED, RERUN, RESTART
 
 log = logging.getLogger(__name__)
-
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
@@ -109,6 +108,7 @@ class Catalogue(VisibleToAll):
         self._runs: dict[str, int] = {}
         self._lock = threading.RLock()
         self.collector = Collector(store, settings.blob_hours * 3600)
+        self.end_processes: Callable[[str], None] = lambda name: None
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
         self._pinned = PinnedServers(store, self._build_pinned)
@@ -202,10 +202,15 @@ class Catalogue(VisibleToAll):
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
         self._spawn(self._collect_regularly, "collection of blobs")
+        self.read_folder()
         if self._folder and not self.readonly:
-            self._run_guarded(partial(self._import_from_folder, self._folder.start))
             self._spawn(partial(self._watch, self._folder), "servers folder")
         self._discoveries.release()
+
+    def read_folder(self) -> None:
+        """Import the files of the watched folder once; does nothing for a read-only hub."""
+        if self._folder and not self.readonly:
+            self._run_guarded(partial(self._import_from_folder, self._folder.start))
 
     def close(self) -> None:
         """Stop the threads and independent functions; servers can still be found."""
@@ -287,8 +292,11 @@ class Catalogue(VisibleToAll):
 
     def _handle_hint(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
-            of, _, kind = message.decode().partition(" ")
-            self._rebuild(topic.removeprefix(RERUN), kind if of == self._id else None)
+            (of, _, kind), name = message.decode().partition(" "), topic.removeprefix(RERUN)
+            if of == RESTART:
+                self.end_processes(name)
+            self._rebuild(name, kind if of == self._id else None)
+            self._connect_mounts()
         else:
             self._poll_store()
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import boot, exit_codes
+from patchbay.cli.broken_pipe import discard_output
 from patchbay.cli.messages import fail
 from patchbay.errors import PatchbayError, ReadOnly
 from patchbay.settings import Settings
 from patchbay.store import Store, store_exists
 from patchbay.stores import open_store
+
+CHANGED_BY = "command line"
+"""The author in the history of changes that commands make."""
 
 
 @contextmanager
@@ -43,10 +48,16 @@ def check_has_data(settings: Settings, has_key: bool = True) -> None:
 
 @contextmanager
 def errors_as_sentence() -> Iterator[None]:
-    """End the process with one sentence when the block raises an error of the hub or of the data folder."""
+    """End the process with one sentence when the block raises an error of the hub or of the data folder.
+
+    When the reader of the output is gone, end it without a sentence.
+    """
     try:
         yield
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
+    except BrokenPipeError:
+        discard_output()
+        sys.exit(exit_codes.UNREAD)
     except OSError as problem:
         fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)

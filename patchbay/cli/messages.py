@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 import click
+
+from patchbay.client.suggestions import describe_unknown_name
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -66,9 +68,16 @@ class LateCommand(NamedTuple):
 class LateCommandGroup(click.Group):
     """A root group that remembers the typed command line, and imports only the command that is used."""
 
-    def __init__(self, *arguments: Any, late: Mapping[str, LateCommand], **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        late: Mapping[str, LateCommand],
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
         self.late = late
+        self._sections = sections or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember the arguments, then parse them."""
@@ -88,8 +97,28 @@ class LateCommandGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first argument. Raises UsageError with similar names for an unknown one."""
+        name = args[0]
+        if name not in self.late and not name.startswith("-"):
+            raise click.UsageError(
+                f"{describe_unknown_name(name, list(self.late), 'command')} `{ctx.command_path} --help` lists all", ctx
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands of the help page."""
-        limit = formatter.width - 6 - max(len(name) for name in self.late)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, late.short(limit)) for name, late in self.late.items()])
+        """Write the list of commands of the help page, by section."""
+        width = max(len(name) for name in self.late)
+        limit = formatter.width - 6 - width
+        for title, names in self.sections().items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), self.late[name].short(limit)) for name in names])
+
+    def sections(self) -> dict[str, list[str]]:
+        """The sections of the help page with their commands; commands without a section come last."""
+        found = {title: [name for name in names if name in self.late] for title, names in self._sections.items()}
+        placed = {name for names in found.values() for name in names}
+        rest = [name for name in self.late if name not in placed]
+        return found | ({"More commands" if found else "Commands": rest} if rest else {})

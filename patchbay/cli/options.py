@@ -24,6 +24,9 @@ SETTING_FIELDS: dict[str, Field[Any]] = {row.name: row for row in fields(Setting
 FIRST_SETTINGS = ("port", "host", "data", "servers", "boot", "workers", "threads")
 """The settings at the top of the help page; the others follow in the order of the table."""
 
+HUB_SETTINGS = ("data", "servers")
+"""The settings that name the hub of a command."""
+
 SETTING_ORDER = (*FIRST_SETTINGS, *(name for name in SETTING_FIELDS if name not in FIRST_SETTINGS))
 
 
@@ -53,7 +56,14 @@ def with_settings(command: Command) -> Command:
     return command
 
 
-def _option(row: Field[Any]) -> Callable[[Command], Command]:
+def with_hub(command: Command) -> Command:
+    """Add the options of a command that works on a hub: its help page shows only those that name the hub."""
+    for name in reversed(SETTING_ORDER):
+        command = _option(SETTING_FIELDS[name], is_hidden=name not in HUB_SETTINGS)(command)
+    return command
+
+
+def _option(row: Field[Any], is_hidden: bool = False) -> Callable[[Command], Command]:
     kind = {int: "NUMBER", float: "NUMBER", tuple: "LIST"}.get(type(row.default), "TEXT")
     kind = "PATH" if isinstance(row.default, Path) else kind
     default = f"default {format_setting(row.default) or 'none'}"
@@ -63,6 +73,7 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
         envvar=variable_name(row.name),
         show_envvar=True,
         metavar=kind,
+        hidden=is_hidden,
         help=f"{row.metadata['help']} [{about}]",
     )
 

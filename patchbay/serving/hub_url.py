@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from patchbay.settings import Settings
 
 
@@ -18,3 +20,14 @@ def reachable(host: str) -> str:
 def authority(host: str) -> str:
     """Return a host in the form for a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+def host_header(settings: Settings) -> str:
+    """Return a `Host` that the hub accepts from clients on the same machine."""
+    name = settings.allowed_hosts[0] if settings.allowed_hosts else authority(reachable(settings.host))
+    return f"{name}:{settings.port}"
+
+
+def hub_note(settings: Settings) -> dict[str, Any]:
+    """Return what a running hub writes beside its lock: where it listens, and the servers folder that it watches."""
+    return {"url": hub_url(settings), "host": host_header(settings), "servers": str(settings.servers)}

@@ -34,8 +34,9 @@ from patchbay.serving import logs
 from patchbay.serving.descriptors import ensure_descriptors
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts
-from patchbay.serving.hub_url import authority, hub_url, reachable
+from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
+from patchbay.serving.next_step import describe_next_step
 from patchbay.serving.respawning import Supervisor
 from patchbay.serving.slow_clients import AtWork, SlowClientWatch
 from patchbay.serving.sockets import return_large_blocks
@@ -81,7 +82,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
     settings = ensure_descriptors(settings)
-    lock = claim_folder(settings.data) if settings.store != "memory" else None
+    lock = claim_folder(settings.data, hub_note(settings)) if settings.store != "memory" else None
     if lock is not None:
         # A worker that outlives the supervisor ends its calls; the next hub may claim the folder meanwhile.
         os.register_at_fork(after_in_child=lock.close)
@@ -258,6 +259,7 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
     say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
         say(f"The operator's token, shown only now: {operators.token.kept()}")
+    say(describe_next_step(settings))
 
 
 def free_port(host: str, port: int) -> int:
@@ -273,15 +275,14 @@ def free_port(host: str, port: int) -> int:
             return int(probe.getsockname()[1])
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        raise AddressTaken(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from problem
+        raise AddressTaken(f"cannot listen on {host} port {port}: {reason}; --port 0 chooses a free port") from problem
 
 
 def ready(settings: Settings) -> bool:
     """Whether `/readyz` answers 200."""
-    name = settings.allowed_hosts[0] if settings.allowed_hosts else authority(reachable(settings.host))
     connection = http.client.HTTPConnection(reachable(settings.host), settings.port, timeout=5)
     try:
-        connection.request("GET", "/readyz", headers={"Host": f"{name}:{settings.port}"})
+        connection.request("GET", "/readyz", headers={"Host": host_header(settings)})
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False

@@ -67,18 +67,29 @@ class FolderLock:
             self._descriptor = -1
 
 
-def claim_folder(folder: Path) -> FolderLock:
-    """Claim the data folder for one running hub. Raises FolderInUse."""
+def claim_folder(folder: Path, note: Mapping[str, Any] | None = None) -> FolderLock:
+    """Claim the data folder for one running hub; `note` tells other processes where it listens. Raises FolderInUse."""
     lock = _open_lock(folder, CLAIMED)
     if not lock.take(fcntl.LOCK_EX):
-        process = lock.note().get("process", "unknown")
+        found = lock.note()
         lock.close()
+        place = f" at {found['url']}" if isinstance(found.get("url"), str) else ""
         raise FolderInUse(
-            f"the data folder {folder} is in use by another hub (process {process}): stop that hub, or start this one"
-            " with another folder (--data)"
+            f"the data folder {folder} is in use by another hub{place} (process {found.get('process', 'unknown')}):"
+            " `patchbay open` shows that hub; stop it, or start this one with another folder (--data)"
         )
-    lock.write({})
+    lock.write(note or {})
     return lock
+
+
+def read_note(folder: Path, file: str) -> dict[str, Any]:
+    """Return the note of the last holder of a lock, also when it has ended; empty without one. Takes no lock."""
+    try:
+        data = (folder / file).read_bytes()[:MAX_NOTE_BYTES]
+        value = orjson.loads(data)
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def share_folder(folder: Path, served: Mapping[str, str]) -> FolderLock:

@@ -1,7 +1,8 @@
 """Every command that a document shows is run as printed, or is named here with the reason why not.
 
-The pages of the client have tests of their own. What is here: README.md, docs/servers.md and docs/library.md, in order,
-against a hub as users start it; port 8000 stands for the hub's own. Issue 12 part 17.
+The pages of the client have tests of their own. What is here: README.md, the tutorial, the recipes, docs/servers.md and
+docs/library.md, in order, against a hub as users start it; port 8000 stands for the hub's own. Issue 12 part 17, and
+issue 17 part 8.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ RUN_ELSEWHERE = {
 NOT_RUN = {
     "scripts/run": "starts a hub in this checkout; the fixture starts one in a folder of its own",
     "scripts/run --enable bash,everything": "the same; tests of the setting --enable run it",
-    "scripts/test": "runs this test",
     "claude mcp add jane --env JANE_DIR=$HOME/notes -- patchbay stdio jane": "needs the application Claude Code",
     "claude mcp add --transport http greeter http://127.0.0.1:8000/mcp/greeter": "needs the application Claude Code",
+    "claude mcp add --transport http prices http://127.0.0.1:8000/mcp/prices": "needs the application Claude Code",
+    "claude mcp add --transport http notes http://127.0.0.1:8000/mcp/notes": "needs the application Claude Code",
 }
 """Commands that are not run here, and why."""
 
-PAGES = ("README.md", "docs/servers.md", "docs/library.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/servers.md", "docs/library.md")
+SERVER_FILE = re.compile(r"> servers/([\w-]+)\.(?:py|sh|json) <<")
 
 
 def commands(name: str) -> list[tuple[str, str]]:
@@ -50,7 +53,7 @@ def commands(name: str) -> list[tuple[str, str]]:
         for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             lines = piece.splitlines()
             size = 1
-            if "<<'END'" in lines[0]:
+            if lines[0].endswith(("<<END", "<<'END'")):
                 size = lines.index("END") + 1
             while lines[size - 1].endswith("\\"):
                 size += 1
@@ -94,15 +97,23 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
         for line, shown in commands(page):
             if line in NOT_RUN:
                 continue
-            if "curl" in line:
-                until(lambda: status_of(f"{hub.url}/mcp/meta/greeter") == 200, "the new server")
             said = run(line.replace(HUB, hub.url), tmp_path, hub)
+            for name in SERVER_FILE.findall(line):
+                until(partial(is_served, hub, name), f"the server {name}")
             assert said.strip() == shown.strip() if shown else True, line
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)
-    for name in ("greeter", "bash", "jane"):
+    for name in ("bash", "jane"):
         until(partial(is_served, hub, name), f"the server {name}")
-    assert (hub.servers / "time.json").is_file()
+    assert (hub.servers / "clock.json").is_file()
+
+
+def test_there_are_twenty_recipes_with_commands() -> None:
+    """Issue 17 part 8."""
+    page = CONSOLE.sub("COMMANDS", (ROOT / "docs" / "recipes.md").read_text("utf-8"))
+    _, *recipes = page.split("\n## ")
+    assert len(recipes) >= 20
+    assert [recipe.partition("\n")[0] for recipe in recipes if "COMMANDS" not in recipe] == []
 
 
 def test_no_document_shows_a_command_that_nothing_runs() -> None:

@@ -15,6 +15,7 @@ from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.tables import format_rows
 
 WITHOUT_FOLDER = "make its keys on its page /access/keys"
 
@@ -59,9 +60,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
     """List the keys that are not revoked: name, grants, when they were made, end, and were used last."""
     with _open_keys(context) as keys:
         rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *map(_row, keys.all())]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        click.echo(format_rows(rows))
 
 
 @key_command.command("revoke", epilog=exit_codes.with_examples("patchbay key revoke ann-laptop"))

@@ -15,6 +15,46 @@ HUB = {
         "patchbay.cli.commands.stdio:stdio_command",
         "Serve one SERVER, or all servers as one, over standard input and output for a client that starts it.",
     ),
+    "new": LateCommand(
+        "patchbay.cli.commands.servers.new:new_command",
+        "Make the server NAME in the servers folder, and print how to call it. No file is overwritten.",
+    ),
+    "list": LateCommand(
+        "patchbay.cli.commands.servers.listing:list_command",
+        "List the servers: name, kind, state, number of tools, where each comes from, and its problem.",
+    ),
+    "show": LateCommand(
+        "patchbay.cli.commands.servers.listing:show_command",
+        "Show the server NAME: its tools with their arguments, its problems, its configuration, changes that wait.",
+    ),
+    "enable": LateCommand(
+        "patchbay.cli.commands.servers.switching:enable_command",
+        "Switch the server NAME on. `patchbay disable NAME` undoes this.",
+    ),
+    "disable": LateCommand(
+        "patchbay.cli.commands.servers.switching:disable_command",
+        "Switch the server NAME off: clients no longer see it. `patchbay enable NAME` undoes this.",
+    ),
+    "remove": LateCommand(
+        "patchbay.cli.commands.servers.removing:remove_command",
+        "Remove the server NAME. `patchbay restore NAME` undoes this.",
+    ),
+    "restore": LateCommand(
+        "patchbay.cli.commands.servers.removing:restore_command",
+        "Bring back the removed server NAME.",
+    ),
+    "restart": LateCommand(
+        "patchbay.cli.commands.servers.switching:restart_command",
+        "End the processes of the server NAME; the hub starts new ones.",
+    ),
+    "open": LateCommand(
+        "patchbay.cli.commands.servers.opening:open_command",
+        "Open the page of the hub, or of the server NAME, in the browser, logged in as the operator.",
+    ),
+    "logs": LateCommand(
+        "patchbay.cli.commands.servers.logs:logs_command",
+        "Show the recorded calls, of all servers or of the server NAME, oldest first, with what their tools logged.",
+    ),
     "mount": LateCommand(
         "patchbay.cli.commands.mount:mount_command",
         "Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.",
@@ -78,13 +118,41 @@ HUB = {
 }
 """The commands of the hub itself."""
 
+SECTIONS = {
+    "Start": ("serve", "stdio", "open", "doctor", "install", "import"),
+    "Servers": (
+        *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
+        *("mount", "unmount", "approve", "pins"),
+    ),
+    "Call": (*("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"), "mcp", "profile"),
+    "Share": ("room", "invite", "people", "key", "login", "token"),
+    "Maintain": ("settings", "audit", "replay", "gc", "revoke", "completion"),
+}
+"""The commands by purpose, for the help page."""
+
 
 @click.group(
     cls=LateCommandGroup,
     late=HUB | CLIENT,
+    sections=SECTIONS,
+    invoke_without_command=True,
     context_settings=CONTEXT,
-    epilog=exit_codes.with_examples("patchbay serve", 'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"'),
+    epilog=exit_codes.with_examples(
+        "patchbay",
+        "patchbay new hello",
+        "patchbay call /mcp/hello greet name=Ann",
+        'patchbay inspect "mcp+uvx://mcp-server-time/mcp-server-time"',
+    ),
 )
 @click.version_option(patchbay.__version__, message="patchbay %(version)s")
-def main() -> None:
-    """Patchbay: serve files, commands and folders as MCP endpoints, and use any MCP server as a client."""
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Patchbay: serve files, commands and folders as MCP endpoints, and use any MCP server as a client.
+
+    `patchbay` without a command starts the hub, like `patchbay serve`.
+    """
+    if context.invoked_subcommand is None:
+        serve = main.get_command(context, "serve")
+        assert serve is not None
+        with serve.make_context("serve", [], parent=context) as serving:
+            serve.invoke(serving)

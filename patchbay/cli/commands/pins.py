@@ -15,7 +15,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
-from patchbay.cli.data_store import opened_store
+from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail, make_printable, quote_word
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
@@ -26,9 +26,6 @@ from patchbay.pins.records import load_pins, pinned_servers
 from patchbay.pins.transfer import MAX_DOCUMENT_BYTES, export_approvals, import_approvals
 from patchbay.store import Store
 from patchbay.views.hidden_characters import show_hidden_characters
-
-CHANGED_BY = "command line"
-"""The author in the history of approvals from the command line."""
 
 
 @click.command(

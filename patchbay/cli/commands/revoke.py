@@ -8,14 +8,11 @@ import click
 
 from patchbay import exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
-from patchbay.cli.data_store import opened_store
+from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
-
-CHANGED_BY = "command line"
-"""The author in the history of revocations from the command line."""
 
 
 @click.command(

@@ -20,6 +20,7 @@ from patchbay.cli.options import (
     variable_name,
     with_settings,
 )
+from patchbay.cli.tables import format_rows
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
 
@@ -61,8 +62,4 @@ def describe_setting(context: click.Context, settings: Settings, name: str) -> d
 def format_table(rows: list[dict[str, Any]]) -> str:
     """Format rows as a table with aligned columns and titles."""
     columns = ("name", "value", "source", "default", "unit")
-    lines = [columns, *(tuple(row[column] or "-" for column in columns) for row in rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    return format_rows([columns, *(tuple(row[column] or "-" for column in columns) for row in rows)])

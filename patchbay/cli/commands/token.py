@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -11,9 +9,9 @@ import click
 from patchbay import exit_codes
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
+from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import PatchbayError
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
@@ -34,7 +32,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
     The data folder keeps the token in a file that only its owner can read; --show prints it. A running hub uses the new
     token without a restart.
     """
-    with _exit_on_error():
+    with errors_as_sentence():
         token = _operator_token(load_settings(context))
         text = token.kept() if show else token.renew()
         if text is None:
@@ -47,7 +45,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
     """Print a link that logs a browser in as the operator of the hub. The link works once, within an hour."""
-    with _exit_on_error():
+    with errors_as_sentence():
         settings = load_settings(context)
         token = _operator_token(settings)
         token.ensure()
@@ -58,14 +56,3 @@ def _operator_token(settings: Settings) -> OperatorToken:
     if settings.store == "memory":
         fail(NO_TOKEN_IN_MEMORY, exit_codes.USAGE)
     return OperatorToken(settings.data)
-
-
-@contextmanager
-def _exit_on_error() -> Iterator[None]:
-    """End the process with an exit code when the block raises; print the error as one sentence."""
-    try:
-        yield
-    except PatchbayError as problem:
-        fail(problem.message, exit_codes.USAGE)
-    except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)

@@ -58,6 +58,13 @@ class StandingConnections:
             self.of(mount).set_current(True)
             self.of(mount).start()
 
+    def end(self, mount: Mount) -> None:
+        """End the connection of a mount, and its program; the next `of` makes a new one."""
+        with self._lock:
+            standing = self._known.pop(mount, None)
+        if standing is not None:
+            standing.stop()
+
     def close(self) -> None:
         """End all of them and wait for their end."""
         with self._lock:

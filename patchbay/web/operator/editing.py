@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
+from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
@@ -26,20 +27,6 @@ from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.pages.server import definition_text, describe_impact
 from patchbay.web.rendering.highlighting import highlight_lines
 from patchbay.web.site import Site
-
-SAMPLE_DEFINITION = '''"""Describe the server in one sentence."""
-
-
-def greet(name: str, loudly: bool = False) -> str:
-    """Greet a person.
-
-    Args:
-        name: The person to greet.
-        loudly: Write the greeting in capital letters.
-    """
-    greeting = f"Hello {name}"
-    return greeting.upper() if loudly else greeting
-'''
 
 MAX_DETAILED_TOOLS = 50
 """Tools of a preview with their arguments; the other tools are listed by name."""
@@ -67,7 +54,7 @@ class _Views:
         self._saving = ServerEditor(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(DefinitionDraft("", DEFAULT_KIND, SAMPLE_DEFINITION))
+        return self._page(DefinitionDraft("", DEFAULT_KIND, PYTHON_SAMPLE))
 
     def edit(self, name: str) -> Response:
         """GET /servers/<name>/edit. Raises UnknownServer, and Refused for a definition that is not text."""

@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import orjson
 
@@ -26,6 +27,7 @@ from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.waiting_calls import Pace, WaitingCall, WaitingCalls
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
+from patchbay.kinds.python.workers.worker_counts import ENDINGS, WorkerCounts
 from patchbay.processes import sandbox
 from patchbay.processes.limits import Limits
 
@@ -42,29 +44,11 @@ IDLE_SECONDS = 60.0
 HOUSEKEEPING_SECONDS = 1.0
 """Seconds between two rounds of housekeeping."""
 
-
 FOLDER_WORD = b"folder"
 """A definition whose source contains this word may use the folder of its server (`context.folder`)."""
 
 LONGEST_SILENCE = 10.0
-"""Seconds that a fork server may leave a ping unanswered before it is replaced."""
-
-ENDINGS = ("spent", "idle", "given up", "lost")
-"""Why workers end: after many calls or with leftovers; after an idle time; with a call that was cancelled or took too
-long; on their own, during a call or between two.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerCounts:
-    """Numbers of a pool's workers: the maximum, how many are `busy`, `idle`, `blank` and `ending` now, and how many
-    were started and have ended since the pool began, the latter by reason (ENDINGS).
-    """
-
-    most: int
-    now: Mapping[str, int]
-    started: int
-    ended: Mapping[str, int]
+"""Limit on the seconds until a fork server answers a ping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +108,7 @@ class WorkerPool:
         self._queue = WaitingCalls()
         self._pace = Pace()
         self._idle: dict[str, list[WorkerConnection]] = {}
+        self._known: WeakSet[WorkerConnection] = WeakSet()
         self._live: Counter[str] = Counter()
         self._ending: list[WorkerConnection] = []
         self._spares: list[WorkerConnection] = []
@@ -142,10 +127,9 @@ class WorkerPool:
             return idle.pop()
 
     def wait_for_worker(self, order: WorkerOrder, call: Call) -> Generator[Event, Any, WorkerConnection]:
-        """Return a worker for a call; waits while all are busy. Raises ToolFailed when none is free before the
-        deadline.
+        """Return a worker for a call; waits while all are busy.
 
-        Raises ConfigError when a variable of its environment is missing.
+        Raises ToolFailed when all are busy until the deadline, ConfigError for a missing variable of its environment.
         """
         with self._free:
             worker = self._claim(order)
@@ -211,6 +195,14 @@ class WorkerPool:
                 self._warm(worker.order)
             self._queue.wake_all()
 
+    def restart(self, name: str) -> None:
+        """End the workers of a server: the idle ones now, the others after their calls."""
+        with self._free:
+            for worker in [one for one in self._known if one.order.name == name]:
+                worker.spent = True
+                if worker in self._idle.get(worker.order.key, ()):
+                    self._dismiss(worker)
+
     def close(self) -> None:
         """End all workers and wait for their end; running calls fail."""
         self._closed.set()
@@ -232,9 +224,13 @@ class WorkerPool:
     def counts(self) -> WorkerCounts:
         """Return how many workers there are of each kind, and how the others ended."""
         with self._free:
-            idle = sum(len(workers) for workers in self._idle.values())
-            busy = self._live.total() - idle
-            now = {"busy": busy, "idle": idle, "blank": len(self._spares), "ending": len(self._ending)}
+            idle = sum(map(len, self._idle.values()))
+            now = {
+                "busy": self._live.total() - idle,
+                "idle": idle,
+                "blank": len(self._spares),
+                "ending": len(self._ending),
+            }
             return WorkerCounts(self._most, now, self._started, {why: self._ended[why] for why in ENDINGS})
 
     def protections(self, seconds: float = 5.0) -> dict[str, Any]:
@@ -243,10 +239,8 @@ class WorkerPool:
         Raises ToolFailed when that is impossible.
         """
         with self._free:
-            if self._closed.is_set():
-                return {}
-            fork_server = self._fork_server_for("", ())
-        return fork_server.protections(seconds)
+            fork_server = None if self._closed.is_set() else self._fork_server_for("", ())
+        return fork_server.protections(seconds) if fork_server is not None else {}
 
     @property
     def pids(self) -> list[int]:
@@ -284,6 +278,7 @@ class WorkerPool:
         known = order.frame() + further
         worker = self._blank(order)
         worker.order = order
+        self._known.add(worker)
         self._live[order.name] += 1
         try:
             worker.backlog = worker.write(known)

@@ -1,0 +1,164 @@
+"""The commands `patchbay list` and `patchbay show`: the servers of a hub, and one of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import make_printable, quote_word, write_note
+from patchbay.cli.options import with_hub
+from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
+from patchbay.cli.server_directory import list_servers, read_server
+from patchbay.cli.tables import format_rows
+from patchbay.exit_codes import with_examples
+
+MAX_PROBLEM_CHARACTERS = 100
+"""Characters of a problem in the table; `patchbay show` has the whole sentence."""
+
+
+@click.command("list", epilog=with_examples("patchbay list", "patchbay list --json"))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array instead of a table.")
+@with_hub
+@click.pass_context
+def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
+    """List the servers: name, kind, state, number of tools, where each comes from, and its problem.
+
+    The state is on, off or broken; a mounted server can also be connecting or down. Without a running hub, the list
+    shows what a hub would serve.
+    """
+    with exit_on_error():
+        settings = load_hub_settings(context)
+        hub = find_running_hub(settings)
+        rows = [describe_row(row, hub is not None) for row in list_servers(settings, hub)]
+        if as_json:
+            click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+            return
+        cells = [(*(str(row[name]) for name in COLUMNS[:-1]), shorten(row["problem"])) for row in rows]
+        click.echo(make_printable(format_rows([tuple(name.upper() for name in COLUMNS), *cells])))
+        write_note(describe_hub(hub))
+
+
+COLUMNS = ("name", "kind", "state", "tools", "origin", "problem")
+
+
+def describe_row(summary: Mapping[str, Any], is_live: bool) -> dict[str, Any]:
+    """A server as one row: the COLUMNS and its address. `is_live`: a running hub says how a mounted server is."""
+    state, problem = describe_state(summary, is_live)
+    return {
+        **{name: summary[name] for name in ("name", "kind", "tools", "origin", "title", "description", "endpoint")},
+        "state": state,
+        "problem": problem,
+    }
+
+
+def describe_state(summary: Mapping[str, Any], is_live: bool) -> tuple[str, str]:
+    """The state of a server in a word, and its problem as a sentence; empty without one."""
+    health = summary.get("upstream")
+    name = quote_word(summary["name"])
+    if summary["status"] != "on":
+        return summary["status"], summary["broken"] or ""
+    if is_live and health is not None and health["state"] != "up":
+        return health["state"], health["sentence"]
+    if summary["changed"]:
+        return "on", f"{summary['changed']} changes wait for approval: patchbay approve {name}"
+    return "on", f"{summary['problems']} problems: patchbay show {name}" if summary["problems"] else ""
+
+
+def describe_hub(hub: RunningHub | None) -> str:
+    """A sentence about the hub and the next command."""
+    if hub is None:
+        return "No hub runs on this data folder: `patchbay serve` starts one. `patchbay show NAME` shows one server."
+    return f"The hub runs at {hub.url}. `patchbay show NAME` shows one server."
+
+
+def shorten(text: str) -> str:
+    """The first line of a problem, shortened for a table."""
+    line = text.partition("\n")[0]
+    return line if len(line) <= MAX_PROBLEM_CHARACTERS else line[: MAX_PROBLEM_CHARACTERS - 3] + "..."
+
+
+@click.command("show", epilog=with_examples("patchbay show notes", "patchbay show notes --json"))
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the schemas of all tools.")
+@with_hub
+@click.pass_context
+def show_command(context: click.Context, /, name: str, as_json: bool, **_: Any) -> None:
+    """Show the server NAME: its tools with their arguments, its problems, its configuration, changes that wait."""
+    with exit_on_error():
+        settings = load_hub_settings(context)
+        hub = find_running_hub(settings)
+        found = read_server(settings, hub, name)
+        if as_json:
+            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            return
+        for line in describe_server_lines(found, hub):
+            click.echo(make_printable(line))
+
+
+def describe_server_lines(server: Mapping[str, Any], hub: RunningHub | None) -> Iterator[str]:
+    """Yield the lines of `patchbay show`."""
+    state, problem = describe_state(server, hub is not None)
+    title = f" ({server['title']})" if server["title"] != server["name"] else ""
+    yield f"{server['name']}{title}: {first_line(server['description']) or 'no description'}"
+    yield f"  state    {state}"
+    yield f"  kind     {server['kind']}, from {server['origin']}"
+    yield f"  address  {hub.url if hub is not None else ''}{server['endpoint']}"
+    yield f"  runs     {server['runs']['sentence']}"
+    if problem:
+        yield f"  problem  {problem}"
+    for each in server["problems"]:
+        line = f" line {each['line']}" if each["line"] else ""
+        yield f"  problem  {each['where']}{line}: {each['reason']}"
+    yield from _section("Tools", [(signature(tool), tool["gist"]) for tool in server["tools"]])
+    readable = server["resources"] + server["templates"]
+    yield from _section("Resources", [(one["uri"] or one["name"], one["gist"]) for one in readable])
+    yield from _section("Prompts", [(one["name"], one["gist"]) for one in server["prompts"]])
+    if server["unapproved"]:
+        waiting = [(entry, "changed since it was approved") for entry in server["unapproved"]]
+        yield from _section(f"Waiting for approval (patchbay approve {quote_word(server['name'])})", waiting)
+    if server["config"]:
+        yield "Configuration"
+        yield from ("  " + line for line in json.dumps(server["config"], indent=2, ensure_ascii=False).splitlines())
+    yield next_step(server, state)
+
+
+def first_line(text: str) -> str:
+    """The first line of a description."""
+    return text.strip().partition("\n")[0]
+
+
+def signature(tool: Mapping[str, Any]) -> str:
+    """A tool on one line: `search(query: string, limit?: integer)`. Nested properties are left out."""
+    rows = [row for row in tool["rows"] if "." not in row["name"] and "[]" not in row["name"]]
+    return f"{tool['name']}({', '.join(_argument(row) for row in rows)})"
+
+
+def _argument(row: Mapping[str, Any]) -> str:
+    return f"{row['name']}{'' if row['required'] else '?'}: {row['type']}"
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+    if rows:
+        yield f"{title}" if "(" in title else f"{title} ({len(rows)})"
+    for name, gist in rows:
+        yield f"  {name}" + (f"  {gist}" if gist else "")
+
+
+def next_step(server: Mapping[str, Any], state: str) -> str:
+    """The next command for a server in this state."""
+    name = quote_word(server["name"])
+    if state == "off":
+        return f"Next: patchbay enable {name}"
+    if state in ("down", "connecting"):
+        return f"Next: patchbay logs {name}, or patchbay restart {name}"
+    if state == "broken":
+        return "Next: mend the line above; the hub reads the file again when you save it"
+    if not server["tools"]:
+        return f"Next: patchbay open {name}"
+    tool = server["tools"][0]
+    given = "".join(f" {quote_word(row['name'])}=..." for row in tool["rows"] if row["required"])
+    return f"Next: patchbay call {server['endpoint']} {quote_word(tool['name'])}{given}"

@@ -1,0 +1,105 @@
+"""The command `patchbay new`: a small server in the servers folder that works at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchbay.catalogue.operating.new_servers import (
+    PYTHON_SAMPLE,
+    SHELL_SAMPLE,
+    check_new,
+    write_configuration,
+    write_definition,
+)
+from patchbay.catalogue.watching.mount_files import write_mount
+from patchbay.cli.failures import exit_on_error
+from patchbay.cli.messages import quote_word
+from patchbay.cli.options import with_hub
+from patchbay.cli.progress_display import Display
+from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.errors import ConfigError
+from patchbay.exit_codes import with_examples
+from patchbay.settings import Settings
+
+
+@click.command(
+    "new",
+    epilog=with_examples(
+        "patchbay new hello",
+        "patchbay new count --shell",
+        "patchbay new notes --folder ~/notes",
+        "patchbay new far --remote https://mcp.example/mcp",
+        "patchbay new shop --api https://shop.example/openapi.json",
+    ),
+)
+@click.argument("name")
+@click.option("--python", "is_python", is_flag=True, help="A Python file; each public function is a tool [default].")
+@click.option("--shell", "is_shell", is_flag=True, help="A shell script; it is one tool.")
+@click.option("--folder", metavar="PATH", help="A folder of Markdown documents that models search and read.")
+@click.option("--remote", metavar="ADDRESS", help="Another MCP server: a URL, or an address such as mcp+uvx://...")
+@click.option("--api", metavar="URL", help="An HTTP API, by the URL or the path of its OpenAPI document.")
+@with_hub
+@click.pass_context
+def new_command(
+    context: click.Context,
+    /,
+    name: str,
+    is_python: bool,
+    is_shell: bool,
+    folder: str | None,
+    remote: str | None,
+    api: str | None,
+    **_: Any,
+) -> None:
+    """Make the server NAME in the servers folder, and print how to call it. No file is overwritten."""
+    with exit_on_error():
+        settings = load_hub_settings(context)
+        given = [option for option in (is_python, is_shell, folder, remote, api) if option]
+        if len(given) > 1:
+            raise ConfigError("patchbay new", "", "expected one of --python, --shell, --folder, --remote, --api")
+        if is_shell:
+            file, call = (
+                write_definition(settings.servers, name, ".sh", SHELL_SAMPLE),
+                f"{name} input='one two' args=-w",
+            )
+        elif folder:
+            file, call = _write_folder(settings, name, folder), "search query=..."
+        elif remote:
+            check_new(settings.servers, name)
+            file, call = write_mount(settings.servers, name, {"kind": "upstream", "address": remote}, False), ""
+        elif api:
+            file, call = _write_api(settings, name, api), ""
+        else:
+            file, call = write_definition(settings.servers, name, ".py", PYTHON_SAMPLE), "greet name=Ann"
+        _say_next(settings, name, file, call)
+
+
+def _write_folder(settings: Settings, name: str, folder: str) -> Path:
+    root = Path(folder).expanduser().absolute()
+    if not root.is_dir():
+        raise ConfigError(
+            "--folder", "", f"expected a folder; there is none at {root}: make it first (mkdir -p {root})"
+        )
+    return write_configuration(settings.servers, name, {"kind": "documents", "root": str(root)})
+
+
+def _write_api(settings: Settings, name: str, document: str) -> Path:
+    check_new(settings.servers, name)
+    return write_mount(settings.servers, name, {"kind": "upstream", "address": f"openapi+{document}"}, False)
+
+
+def _say_next(settings: Settings, name: str, file: Path, call: str) -> None:
+    """Print the file, the address, and the command that calls the server."""
+    click.echo(f"Made {file}")
+    hub = find_running_hub(settings)
+    shown = quote_word(name)
+    if hub is None:
+        click.echo(f"Address: /mcp/{name}, when a hub runs: patchbay serve")
+    else:
+        with Display().waiting(f"the hub reads {file.name}"):
+            is_served = hub.wait_for(name, lambda one: one is not None)
+        click.echo(f"Address: {hub.url}/mcp/{name}" + ("" if is_served else " (the hub has not read the file yet)"))
+    click.echo(f"Call it: patchbay call /mcp/{name} {call}" if call else f"See its tools: patchbay show {shown}")

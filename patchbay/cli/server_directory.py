@@ -1,0 +1,103 @@
+"""The servers of a data folder for commands: as its running hub sees them, otherwise as the store has them.
+
+Without a running hub, the servers folder is read as at the start of a hub. Mounted servers show their last known
+lists: no mounted program starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from patchbay import __version__, boot
+from patchbay.access.hub_key import has_key, hub_id, load_key
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.servers import Server
+from patchbay.cli.data_store import opened_store
+from patchbay.cli.local_files import read_only_settings
+from patchbay.cli.progress_display import Display
+from patchbay.cli.running_hub import RunningHub
+from patchbay.client.suggestions import describe_unknown_name
+from patchbay.errors import UnknownServer
+from patchbay.kinds.mount.standing_connection import MountContext
+from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
+from patchbay.kinds.registry import Handlers
+from patchbay.pins.records import default_changes
+from patchbay.settings import Settings, whole_environment
+from patchbay.store import Store
+from patchbay.topics import BOOT
+from patchbay.web.pages.data import describe_server, summarize_server
+
+
+def list_servers(settings: Settings, hub: RunningHub | None) -> list[dict[str, Any]]:
+    """Return the summary of each server, by name; `hub` is the running one. Raises Unreachable, ContentError."""
+    if hub is not None:
+        return [summary for _, summary in sorted(hub.servers().items())]
+    with opened_catalogue(settings) as catalogue:
+        return [summarize_server(server, settings) for server in sorted(catalogue.all(), key=lambda one: one.name)]
+
+
+def read_server(settings: Settings, hub: RunningHub | None, name: str) -> dict[str, Any]:
+    """Return all values of one server. Raises UnknownServer with similar names, and what `list_servers` raises."""
+    if hub is not None:
+        found = hub.server(name)
+        if found is None:
+            raise unknown_name(name, list(hub.servers()))
+        return found
+    with opened_catalogue(settings) as catalogue:
+        return describe_server(find_server(catalogue, name), settings)
+
+
+def find_server(catalogue: Catalogue, name: str) -> Server:
+    """Return a server, also a broken or disabled one. Raises UnknownServer with similar names."""
+    found = catalogue.named(name)
+    if found is None:
+        raise unknown_name(name, [server.name for server in catalogue.all()])
+    return found
+
+
+def check_known(hub: RunningHub, name: str) -> dict[str, Any]:
+    """Return the summary of a server of a running hub. Raises UnknownServer with similar names."""
+    servers = hub.servers()
+    if name not in servers:
+        raise unknown_name(name, list(servers))
+    return servers[name]
+
+
+def unknown_name(name: str, known: list[str]) -> UnknownServer:
+    """Return the error for a name without a server."""
+    return UnknownServer(f"{describe_unknown_name(name, known, 'server')} `patchbay list` shows all")
+
+
+@contextmanager
+def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Catalogue]:
+    """Load the servers of the store and of the servers folder, without connections to mounted servers.
+
+    A data folder that no hub has used stays as it is, unless the block changes it. Raises ReadOnly for a change of a
+    hub that was booted read-only.
+    """
+    used = settings if is_change else read_only_settings(settings)
+    with ExitStack() as stack:
+        stack.enter_context(Display().waiting("reading the servers"))
+        store = stack.enter_context(opened_store(used, is_change=is_change))
+        if store.names.get(BOOT) is None:
+            image, where = boot.load_image(used.boot, store)
+            boot.import_image(store, image, where, who="start", why=f"boot image {used.boot}")
+        hosts = WorkerPool(used.hosts)
+        stack.callback(hosts.close)
+        handlers = Handlers(hosts, used.isolation, used.memory, used.folder_of, used.writes)
+        catalogue = Catalogue(store, used, handlers=handlers, keepers=_make_connections(store, used))
+        stack.callback(catalogue.close)
+        catalogue.read_folder()
+        yield catalogue
+
+
+def _make_connections(store: Store, settings: Settings) -> StandingConnections:
+    """Return the place for connections to mounted servers; a catalogue that is not started opens none."""
+    key = load_key(settings.data if settings.store != "memory" and has_key(settings.data) else None)
+    context = MountContext(
+        store, whole_environment(), hub_id(key), __version__, lambda: None, default_changes(settings.mode)
+    )
+    return StandingConnections(context)

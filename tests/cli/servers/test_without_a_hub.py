@@ -1,0 +1,124 @@
+"""The commands about servers on the folders of a hub that does not run (issue 17 item 4)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from patchbay import exit_codes
+from patchbay.catalogue.operating.removal import DELETED
+from tests.cli.servers.commands import run_command
+
+
+def state(folder: Path, name: str) -> str | None:
+    """The state of a server in the list; None without one."""
+    listed = run_command(folder, "list", "--json")
+    assert listed.code == 0, listed.err
+    return {row["name"]: row["state"] for row in json.loads(listed.out)}.get(name)
+
+
+def test_a_list_without_a_hub_creates_nothing_and_names_the_command_that_starts_one(tmp_path: Path) -> None:
+    listed = run_command(tmp_path, "list")
+    assert "echo" in listed.out
+    assert "`patchbay serve` starts one" in listed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "words", "text"),
+    [
+        ((), "hello.py", ("greet", "name=Ann"), "Hello Ann"),
+        (("--python",), "hello.py", ("greet", "name=Ann", "loudly=true"), "HELLO ANN"),
+        (("--shell",), "hello.sh", ("hello", "input=one two", "args=-w"), "2\n"),
+    ],
+)
+def test_a_new_server_answers_the_call_that_it_prints(
+    tmp_path: Path, options: tuple[str, ...], file: str, words: tuple[str, ...], text: str
+) -> None:
+    made = run_command(tmp_path, "new", "hello", *options)
+    assert made.out.splitlines()[0] == f"Made {tmp_path / 'servers' / file}"
+    assert f"patchbay call /mcp/hello {words[0]} {words[1].partition('=')[0]}=" in made.out
+    called = run_command(tmp_path, "call", "/mcp/hello", *words)
+    assert json.loads(called.out)["text"] == text
+
+
+def test_a_new_folder_and_a_new_remote_server_are_configurations(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "tea.md").write_text("# Tea\n\nBoil water.\n")
+    assert run_command(tmp_path, "new", "notes", "--folder", str(tmp_path / "notes")).code == 0
+    found = run_command(tmp_path, "call", "/mcp/notes", "search", "query=water")
+    assert "tea" in found.out
+    assert run_command(tmp_path, "new", "far", "--remote", "https://mcp.example/mcp").code == 0
+    assert json.loads((tmp_path / "servers" / "far.json").read_text())["address"] == "https://mcp.example/mcp"
+    assert state(tmp_path, "far") == "on"
+
+
+def test_new_overwrites_nothing(tmp_path: Path) -> None:
+    run_command(tmp_path, "new", "hello")
+    file = tmp_path / "servers" / "hello.py"
+    file.write_text("# mine\n")
+    for options in ((), ("--shell",), ("--remote", "https://mcp.example/mcp"), ("--folder", str(tmp_path))):
+        again = run_command(tmp_path, "new", "hello", *options)
+        assert again.code == exit_codes.USAGE
+        assert "patchbay remove hello" in again.err
+    assert [each.name for each in (tmp_path / "servers").iterdir()] == ["hello.py"]
+    assert file.read_text() == "# mine\n"
+
+
+def test_a_server_of_a_file_and_a_shipped_one_are_switched(tmp_path: Path) -> None:
+    run_command(tmp_path, "new", "hello")
+    for name in ("hello", "echo"):
+        assert run_command(tmp_path, "disable", name).code == 0
+        assert state(tmp_path, name) == "off"
+        assert run_command(tmp_path, "enable", name).code == 0
+        assert state(tmp_path, name) == "on"
+    assert state(tmp_path, "bash") == "off"
+    assert run_command(tmp_path, "enable", "bash").code == 0
+    assert state(tmp_path, "bash") == "on"
+
+
+def test_a_server_that_its_configuration_switches_off_is_not_switched_on(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "far.json").write_text(
+        '{"kind": "upstream", "address": "https://mcp.example/mcp", "enabled": false}'
+    )
+    ended = run_command(tmp_path, "enable", "far")
+    assert ended.code == exit_codes.USAGE
+    assert "servers/far.json: at enabled: expected true; change it there" in ended.err
+
+
+def test_a_removed_server_of_a_file_and_a_shipped_one_come_back(tmp_path: Path) -> None:
+    run_command(tmp_path, "new", "hello")
+    (tmp_path / "servers" / "hello.mcp.json").write_text('{"title": "Hello"}')
+    for name in ("hello", "echo"):
+        removed = run_command(tmp_path, "remove", name, "--yes")
+        assert removed.code == 0, removed.err
+        assert state(tmp_path, name) is None
+        assert run_command(tmp_path, "restore", name).code == 0
+        assert state(tmp_path, name) == "on"
+    assert sorted(each.name for each in (tmp_path / "servers").iterdir()) == [DELETED, "hello.mcp.json", "hello.py"]
+    assert list((tmp_path / "servers" / DELETED).iterdir()) == []
+
+
+def test_nothing_is_removed_without_a_yes(tmp_path: Path) -> None:
+    run_command(tmp_path, "new", "hello")
+    ended = run_command(tmp_path, "remove", "hello")
+    assert (ended.code, "add --yes" in ended.err) == (exit_codes.USAGE, True)
+    assert (tmp_path / "servers" / "hello.py").exists()
+
+
+def test_the_servers_folder_is_that_of_the_last_hub(tmp_path: Path) -> None:
+    """A command that names only the data folder does not take the files of another folder for removed."""
+    run_command(tmp_path, "new", "hello")
+    run_command(tmp_path, "call", "/mcp/hello", "greet", "name=Ann")
+    from_elsewhere = run_command(tmp_path, "list", "--json", names_servers=False)
+    assert any(row["name"] == "hello" for row in json.loads(from_elsewhere.out))
+
+
+@pytest.mark.parametrize("words", [("restart", "echo"), ("open",)])
+def test_what_needs_a_running_hub_says_how_to_start_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ended = run_command(tmp_path, *words)
+    assert ended.code == exit_codes.UNREACHABLE
+    assert "`patchbay serve` starts one" in ended.err
