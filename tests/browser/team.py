@@ -37,10 +37,10 @@ def delete_note(id: int, why: str = "") -> str:
     return f"deleted {id}"
 '''
 CONFIG = {
+    "auto_discover": True,
     "title": "Notes",
     "tools": {"delete_note": {"approve": True}, "search": {"annotations": {"readOnlyHint": True}}},
 }
-CONFIG |= {"auto_discover": True}
 REDIRECT = "http://127.0.0.1:7777/callback"
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
