@@ -74,11 +74,14 @@ class Problem:
     """The reason why an entry is not listed or does not work, as a sentence for the meta page.
 
     `where` names the function, the transform or the place in a configuration; `line` is the line in the definition.
+    `is_fault` means that the server cannot do its work until the author or the operator changes something; other
+    problems are about single entries.
     """
 
     where: str
     reason: str
     line: int | None = None
+    is_fault: bool = False
 
 
 @dataclass(frozen=True)

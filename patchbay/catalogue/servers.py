@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.reading.skills import Skill
+from patchbay.catalogue.rows import is_room_name
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import kind_named
@@ -68,6 +69,22 @@ class Server:
     def announced_as(self) -> str:
         """The name under which changes of this server are announced."""
         return self.name
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a server that is served cannot do its whole work, as a sentence without its full stop.
+
+        None when it can, and for a server that is disabled or broken.
+        """
+        if self.broken or not self.enabled:
+            return None
+        if self.upstream is not None and self.upstream.health.state != "up":
+            return self.upstream.health.sentence
+        fault = next((problem for problem in self.problems if problem.is_fault), None)
+        if fault is not None:
+            return fault.reason
+        has_entries = self.tools or self.resources or self.templates or self.prompts
+        return None if has_entries or is_room_name(self.name) else "it offers no tools, resources or prompts"
 
     @cached_property
     def is_search_active(self) -> bool:

@@ -6,6 +6,7 @@ lists: no mounted program starts.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -81,6 +82,8 @@ def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Ca
     used = settings if is_change else read_only_settings(settings)
     with ExitStack() as stack:
         stack.enter_context(Display().waiting("reading the servers"))
+        logging.disable(logging.WARNING)  # the command itself says which servers are broken
+        stack.callback(logging.disable, logging.NOTSET)
         store = stack.enter_context(opened_store(used, is_change=is_change))
         if store.names.get(BOOT) is None:
             image, where = boot.load_image(used.boot, store)

@@ -126,7 +126,10 @@ class Site:
         return replace(wanted, for_strangers=not is_operator, may_see=may_see)
 
     def detail(self, server: Server) -> dict[str, Any]:
-        """All values of a server for its pages, with `protections`: the isolation of its code from the hub.
+        """All values of a server for its pages.
+
+        `protections` is the isolation of its code from the hub; `held` is the number of entries that wait for the
+        approval of the operator, 0 for other readers.
 
         A reader who may not see the source gets no configuration, because it may name hidden tools.
         """
@@ -136,7 +139,9 @@ class Site:
         runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
-        return values | {"protections": rows}
+        is_operator = self.operators.lenient_proof().is_operator
+        held = len(server.pins.held) if server.pins is not None and is_operator else 0
+        return values | {"protections": rows, "held": held}
 
     def frame(self, here: str) -> dict[str, Any]:
         """The values of every page: `site`, and in `here` the name of the current link of the navigation bar."""

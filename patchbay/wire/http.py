@@ -117,7 +117,7 @@ class McpOverHttp:
         if method not in ("GET", "DELETE"):
             return refusal(405, "this address takes GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
-            return Reply(303, headers=[("Location", f"{PATH}/meta/{endpoint}")])
+            return Reply(303, headers=[("Location", f"/servers/{endpoint}")])
         if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
             return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
         if method == "DELETE":

@@ -5,6 +5,7 @@ import { addConnectionTest } from "./connecting.js";
 import { asText, readJson } from "./numbers.js";
 import { promptResult, readResult, toolResult } from "./pieces.js";
 import { headerArguments } from "./schema.js";
+import "./master.js";
 import { expandTemplate, variableNames } from "./templates.js";
 import { Trial } from "./trial.js";
 import { headerText } from "./wire.js";

@@ -29,7 +29,7 @@ export class Trial {
     this.revision.addEventListener("change", () => this.#showExamples());
     const form = el("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); this.run(); } },
       this.form.element,
-      el("div", { class: "actions" }, this.send, this.stop, this.form.toggle,
+      el("div", { class: "actions run" }, this.send, this.stop, this.form.toggle,
         el("span", { class: "right" }, el("label", { for: id }, "Protocol"), this.revision)));
     form.addEventListener("input", () => this.#showExamples());
     place.replaceChildren(el("p", { class: "label" }, "Try it"), form, this.examples, this.output);

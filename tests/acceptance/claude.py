@@ -71,7 +71,7 @@ def claude_uses_the_hub(hub: Hub, folder: Path) -> str:
         (hub.servers / "claudecode.mcp.json").write_text(json.dumps(config), "utf-8")
         source = (REFERENCE / "servers/definitions/claudecode.py").read_text("utf-8")
         (hub.servers / "claudecode.py").write_text(source, "utf-8")
-        until(lambda: status_of(f"{hub.url}/mcp/meta/claudecode") == 200, "claudecode to be served")
+        until(lambda: status_of(f"{hub.url}/servers/claudecode") == 200, "claudecode to be served")
         is_error, said = asyncio.run(_chatted(hub, folder))
         results = used_tools(endpoint)
     if is_error or not any("Hello, Ada" in one for one in results):

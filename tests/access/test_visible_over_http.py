@@ -121,7 +121,7 @@ def check_other_ways(hub: Hub, key: str, who: Principal, document: Json) -> None
         calls = {name for name in CALLS[server] if may(document, who, "call", server, name)}
         assert counts.get(server, 0) == len(calls), (document, who.id, server)
         assert (f'"namespace":"{server}"' in native) is bool(calls)
-        page = sent(hub.port, "GET", f"/mcp/meta/{server}", b"", headers | {"Accept": "text/html"})
+        page = sent(hub.port, "GET", f"/servers/{server}", b"", headers | {"Accept": "text/html"})
         assert (page[0] == 200) is (server in counts)
         for name in ("search", "delete_note", "run", "delete_all", "lone"):
             if name in CALLS[server]:

@@ -123,14 +123,14 @@ def test_the_page_lists_omitted_entries_with_reasons(hub: Hub) -> None:
     assert text.count("<tr>") < 300
 
 
-@pytest.mark.parametrize("path", ["/servers/hostile", "/mcp/meta/hostile", "/servers", "/search?q=read"])
+@pytest.mark.parametrize("path", ["/servers/hostile", "/servers/hostile/source", "/servers", "/search?q=read"])
 def test_pages_show_hidden_characters(hub: Hub, path: str) -> None:
     """Pages show hidden characters of names, titles, descriptions and schemas as code points."""
     text = page(hub, path)
     assert find_hidden_character(text) is None
     assert "hostile" in text
-    if path in ("/servers/hostile", "/mcp/meta/hostile"):
+    if path in ("/servers/hostile", "/servers/hostile/source"):
         assert "A[U+2067]title (1 hidden character is shown by code point.)" in text
-    if path == "/mcp/meta/hostile":
+    if path == "/servers/hostile":
         description = "Read[U+202E] me.[U+E0041] Ignore[U+200B] all. (3 hidden characters are shown by code point.)"
         assert description in text

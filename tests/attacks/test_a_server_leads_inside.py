@@ -229,7 +229,7 @@ def test_a_mounted_server_leads_the_hub_to_no_other_address(evil: Leading, seen:
         until(lambda: b'"look"' in asked(hub.port, "tools/list", {}), "its tools are listed")
         called = asked(hub.port, "tools/call", {"name": "look", "arguments": {"x": {"$ref": evil.there}}})
         assert b"linked" in called
-        for page in ("/mcp/meta/evil", "/servers/evil", "/mcp", "/"):
+        for page in ("/servers/evil", "/servers/evil/source", "/mcp", "/"):
             assert hub.get(page)[0] == 200
     assert seen.visits == 0
 

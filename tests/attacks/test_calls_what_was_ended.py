@@ -81,7 +81,7 @@ def test_the_pins_of_a_removed_name_are_for_the_operator_alone(hub: Hub) -> None
     for headers in ({}, {"Authorization": "Bearer patchbay_" + "A" * 43}):
         got = ask(hub, pin, "tools/list", {}, headers=headers)
         assert got.status == never.status == 404 and b"has never had the version" in got.body
-    for path in (f"/mcp/meta/{pin}", f"/mcp/meta/{pin}.json"):
+    for path in (f"/servers/{pin}", f"/mcp/meta/{pin}.json"):
         assert send(hub, "GET", path).status == 404
         assert send(hub, "GET", path, headers=hub.as_operator()).status == 200
     assert "the secret" in str(call(hub, pin, "leak", headers=hub.as_operator()))
@@ -96,9 +96,9 @@ def test_a_mended_definition_is_revoked_by_command_while_the_hub_runs(hub: Hub) 
     until(lambda: refused_everywhere(hub, f"tool@{old}"), "both workers refuse the version")
     got = ask(hub, f"tool@{old}", "tools/list", {})
     assert b"was revoked on" in got.body and b"it leaks its secret" in got.body
-    page = send(hub, "GET", f"/mcp/meta/tool@{old}", headers={"Accept": "text/html"})
+    page = send(hub, "GET", f"/servers/tool@{old}", headers={"Accept": "text/html"})
     assert page.status == 404 and b"it leaks its secret" in page.body
-    assert b"it leaks its secret" in send(hub, "GET", "/servers/tool", headers={"Accept": "text/html"}).body
+    assert b"it leaks its secret" in send(hub, "GET", "/servers/tool/past", headers={"Accept": "text/html"}).body
     moves = send(hub, "GET", "/history/names.json").json["moves"]
     assert [(move["who"], move["why"]) for move in moves if move["name"] == f"revoked/{old}"] == [
         ("command line", "it leaks its secret")

@@ -39,7 +39,7 @@ def test_a_file_with_the_name_of_a_shipped_server_gets_no_right_of_it(tmp_path: 
     (tmp_path / "servers" / "health.py").write_text(WRITER)
     with running(tmp_path) as hub:
         dropped = shown(hub.get("/servers.json")[1], "health")
-        page = hub.get("/servers/health")[1].decode()
+        page = hub.get("/servers/health/source")[1].decode()
         listed = post(hub, "/mcp/health", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert hub.end() == 0
     assert dropped["origin"] == "servers/health.py"

@@ -26,7 +26,7 @@ CALL = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 
 POSTED = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
-PAGES = ("/", "/mcp", "/mcp/meta/echo")
+PAGES = ("/", "/mcp", "/servers/echo")
 """The pages with lines to copy."""
 
 

@@ -68,14 +68,16 @@ BROKEN = '"""Tides."""\n\n\ndef high_tide(harbour: str -> str:\n    return harbo
 PAGES = {
     "home": "/",
     "connect": "/mcp",
-    "server": "/mcp/meta/weather",
-    "reference": "/mcp/meta/everything",
-    "broken": "/mcp/meta/tides",
+    "server": "/servers/weather",
+    "reference": "/servers/everything",
+    "broken": "/servers/tides",
     "search": "/search?q=list",
     "nothing-found": "/search?q=zzzz",
     "servers": "/servers",
-    "source": "/servers/weather",
-    "source-broken": "/servers/tides",
+    "source": "/servers/weather/source",
+    "past": "/servers/weather/past",
+    "settings": "/servers/weather/settings",
+    "source-broken": "/servers/tides/source",
     "new": "/servers/new",
     "edit": "/servers/tides/edit",
     "variables": "/variables",
@@ -218,7 +220,7 @@ def main() -> int:
     folder: Path = given.all or IMAGES
     folder.mkdir(parents=True, exist_ok=True)
     with hub() as found, sync_playwright() as playwright:
-        pages = {**PAGES, "try": "/mcp/meta/weather", **dict(found_by_content(f"http://127.0.0.1:{found.port}"))}
+        pages = {**PAGES, "try": "/servers/weather", **dict(found_by_content(f"http://127.0.0.1:{found.port}"))}
         browser = launched(playwright, f"--host-resolver-rules=MAP {ADDRESS} 127.0.0.1:{found.port}")
         camera = Camera(browser, found, folder, given.png, () if given.all else README)
         for name, path in pages.items():

@@ -77,12 +77,13 @@ class Tab:
 
     def item(self, server: str, name: str) -> Trial:
         """The opened descriptor of a server's page; loads the page when it is another one."""
-        if not self.page.url.endswith(f"/mcp/meta/{server}"):
-            self.open(f"/mcp/meta/{server}")
+        if self.page.url.partition("#")[0] != f"{self.base}/servers/{server}":
+            self.open(f"/servers/{server}")
         heading = self.page.locator("summary h3").get_by_text(name, exact=True)
         item = self.page.locator("details.item").filter(has=heading)
         if item.get_attribute("open") is None:
-            item.locator("summary").first.click()
+            listed = self.page.locator(".master.picking .contents li a").get_by_text(name, exact=True)
+            (listed if listed.count() else item.locator("summary")).first.click()
         return Trial(item)
 
 

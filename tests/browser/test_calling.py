@@ -190,7 +190,7 @@ def test_results_are_shown_by_what_they_are(tab: Tab) -> None:
 
 def test_the_connection_test_shows_each_step(tab: Tab) -> None:
     """VWR-6: a connection test, in both eras."""
-    page = tab.open("/mcp/meta/hello")
+    page = tab.open("/servers/hello")
     page.get_by_role("button", name="Test the connection").click()
     expect(page.locator(".steps li .jack.on")).to_have_count(4, timeout=BOUND)
     expect(page.locator(".steps")).to_contain_text("2 tools: hello, add")

@@ -144,7 +144,7 @@ def test_a_server_whose_words_are_hostile_is_only_shown(browser: Browser, base: 
     tab = Tab(browser, base, viewport=PHONE)
     for index in range(group, len(HOSTILE), GROUPS):
         text = quote(HOSTILE[index], safe="")
-        for path in (f"/mcp/meta/h{index:02}", f"/servers/broken{index:02}", f"/servers/{text}"):
+        for path in (f"/servers/h{index:02}", f"/servers/broken{index:02}", f"/servers/{text}"):
             looked_at(tab, path)
         # Nearly all searches find the same hundred things, which take long to draw: one of four looks for all kinds,
         # one or two in each group.
@@ -167,7 +167,7 @@ def test_pages_full_of_hostile_words_only_show_them(browser: Browser, hub: Known
 def test_every_hostile_tool_gets_a_form_that_only_shows(browser: Browser, base: str) -> None:
     """T14.2, S24: names of arguments, titles, defaults, choices; the call is made and its error is text as well."""
     tab = Tab(browser, base, viewport=PHONE)
-    looked_at(tab, "/mcp/meta/tools")
+    looked_at(tab, "/servers/tools")
     forms = tab.page.locator("details.item .try form")
     expect(forms).to_have_count(len(HOSTILE))
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []

@@ -39,7 +39,7 @@ def test_a_tool_among_thousands_is_found_opened_and_called(tab: Tab) -> None:
     expect(found.first).to_contain_text(wanted)
     found.first.get_by_role("link").click()
     expect(page.locator("details.item[open] h3")).to_have_text(wanted)
-    assert page.url.endswith(f"/mcp/meta/{name_of(0)}?page=6#tool-510")
+    assert page.url.endswith(f"/servers/{name_of(0)}?page=6#tool-510")
     form = page.locator("details.item[open] .try form").first
     form.locator('[data-name="text"] textarea, [data-name="text"] input').fill("hello")
     form.get_by_role("button", name="Call").click()
@@ -55,7 +55,7 @@ def test_a_search_is_narrowed_by_its_kind(tab: Tab) -> None:
 
 
 def test_a_server_with_hundreds_of_tools_shows_them_in_pages(tab: Tab) -> None:
-    page = tab.open(f"/mcp/meta/{name_of(0)}")
+    page = tab.open(f"/servers/{name_of(0)}")
     assert page.locator("#tools ~ details.item").count() == 100
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="6").click()
     expect(page.locator("#tools ~ details.item")).to_have_count(LARGEST % 100)
@@ -72,7 +72,7 @@ def test_calls_are_filtered_among_hundreds_of_servers(tab: Tab) -> None:
     expect(page.locator("#calls")).to_contain_text(tool)
 
 
-@pytest.mark.parametrize("path", ["/", "/mcp", "/servers", f"/mcp/meta/{name_of(0)}", "/search?q=apple", "/history"])
+@pytest.mark.parametrize("path", ["/", "/mcp", "/servers", f"/servers/{name_of(0)}", "/search?q=apple", "/history"])
 def test_nothing_sticks_out_on_a_phone(browser: Browser, base: str, path: str) -> None:
     tab = Tab(browser, base, viewport={"width": 360, "height": 740})
     assert tab.open(path).evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -85,8 +85,16 @@ def edited(tab: Tab, name: str, text: str, anyway: bool = False) -> Page:
     if anyway:
         page.get_by_label("Save even if the definition is broken").check()
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("heading", name="Definition")).to_be_visible()
+    expect(page.get_by_role("navigation", name="This server")).to_be_visible()
     return page
+
+
+def go_to_tab(page: Page, label: str) -> None:
+    """Open a tab of the page of a server."""
+    page.get_by_role("navigation", name="This server").get_by_role("link", name=label).click()
+    expect(page.get_by_role("navigation", name="This server").get_by_role("link", name=label)).to_have_attribute(
+        "aria-current", "page"
+    )
 
 
 def test_what_would_be_listed_is_seen_while_it_is_written(tab: Tab) -> None:
@@ -112,10 +120,14 @@ def test_a_definition_is_broken_seen_mended_and_rolled_back(tab: Tab) -> None:
     page = made(tab, "vase")
     page = edited(tab, "vase", GREET.replace("(name: str)", "(name: str"), anyway=True)
     expect(page.locator(".note.fault")).to_contain_text("This server is broken and is not served")
+    expect(page.locator(".row.wrong")).to_contain_text("def greet(name: str -> str:")
+    expect(page.get_by_role("link", name="Edit line 4")).to_be_visible()
+    go_to_tab(page, "Source")
     expect(page.locator(".row.wrong")).to_contain_text("invalid syntax")
-    assert httpx2.get(f"{tab.base}/mcp/meta/vase").status_code == 200
+    assert httpx2.get(f"{tab.base}/servers/vase").status_code == 200
     page = edited(tab, "vase", GREET.replace("hello", "welcome"))
     expect(page.locator(".note.fault")).to_have_count(0)
+    go_to_tab(page, "Past")
     page.get_by_role("row").filter(has_text="made vase").get_by_role("link", name="Roll back to this").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Roll back to servers/vase")
     expect(page.locator(".diff")).to_contain_text("welcome")
@@ -140,6 +152,7 @@ def test_two_versions_are_chosen_and_compared(tab: Tab) -> None:
     """JN-45: what the change means for callers stands above the lines."""
     made(tab, "pair")
     page = edited(tab, "pair", GREET.replace("name: str", "name: str, times: int"))
+    go_to_tab(page, "Past")
     page.get_by_role("button", name="Compare old and new").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Two versions of pair")
     expect(page.locator(".changes")).to_contain_text("times")
@@ -180,13 +193,14 @@ def test_hostile_sources_run_nowhere(tab: Tab, hub: Hub) -> None:
     """T14.2: all sixty in one definition, live, saved and compared; the tab hears of a dialog or a forbidden script."""
     body = "\n".join(f"# {text}" for text in HOSTILE if "\n" not in text)
     page = made(tab, "hostile", f"{GREET}{body}\n")
+    go_to_tab(page, "Source")
     expect(page.locator(".code").first).to_contain_text("<script>alert(1)</script>")
     page = tab.open("/servers/hostile/edit")
     for text in HOSTILE[:8]:
         write(page, f"{text}\n{GREET}")
         expect(page.locator("#preview .note.fault")).to_be_visible()
     edited(tab, "hostile", GREET)
-    page = tab.open("/servers/hostile")
+    page = tab.open("/servers/hostile/past")
     page.get_by_role("button", name="Compare old and new").click()
     expect(page.locator(".diff")).to_contain_text("<script>alert(1)</script>")
     httpx2.put(
@@ -210,6 +224,9 @@ def test_no_page_of_the_past_has_a_violation(browser: Browser, hub: Hub, base: s
         *(
             "/servers",
             "/servers/filed",
+            "/servers/filed/source",
+            "/servers/filed/past",
+            "/servers/filed/settings",
             "/servers/broken",
             "/servers/new",
             "/servers/filed/edit",
@@ -234,5 +251,6 @@ def test_everything_is_readable_and_can_be_done_without_scripts(browser: Browser
     expect(page.locator("#preview")).to_contain_text("Broken at line 4")
     write(page, GREET)
     page.get_by_role("button", name="Save").click()
+    go_to_tab(page, "Source")
     expect(page.locator(".code").first).to_contain_text("def greet(name: str)")
     tab.close()

@@ -12,12 +12,12 @@ from tests.hubs import Hub
 
 def test_the_page_of_a_disabled_server_shows_how_to_enable_it(tmp_path: Path) -> None:
     hub = Hub(tmp_path / "off")
-    page = hub.client.get("/mcp/meta/everything", headers={"Host": "localhost", "Accept": "text/html"})
+    page = hub.client.get("/servers/everything", headers={"Host": "localhost", "Accept": "text/html"})
     assert "--enable everything" in page.text
     assert hub.legacy("everything", "tools/list").status == 404
     hub.close()
     hub = Hub(tmp_path / "on", enable=("everything",))
-    page = hub.client.get("/mcp/meta/everything", headers={"Host": "localhost", "Accept": "text/html"})
+    page = hub.client.get("/servers/everything", headers={"Host": "localhost", "Accept": "text/html"})
     assert "--enable everything" not in page.text
     assert hub.call("everything", "test_simple_text").text
     hub.close()

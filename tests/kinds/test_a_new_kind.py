@@ -50,10 +50,10 @@ def test_a_file_of_the_kind_is_discovered_listed_and_called(hub: Hub) -> None:
 
 
 def test_the_pages_of_a_server_show_the_kind_and_colour_its_definition(hub: Hub) -> None:
-    meta = page(hub, "/mcp/meta/launch")
+    meta = page(hub, "/servers/launch") + page(hub, "/servers/launch/settings")
     assert "rocket" in meta and "It counts inside the hub." in meta
-    text = page(hub, "/servers/launch")
-    assert "countdown, from servers/launch.countdown" in text
+    text = page(hub, "/servers/launch/source")
+    assert "countdown, from servers/launch.countdown" in meta
     assert '<span class="t-comment">; countdown</span>' in text
     content = page(hub, f"/cid/{hub.catalogue.find('launch').definition}")
     assert '<span class="tag">countdown</span>' in content and ".countdown" in content

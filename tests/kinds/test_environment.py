@@ -117,6 +117,6 @@ def test_a_page_shows_the_reference_and_not_the_value(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"notes.py": SHOW.decode(), "notes.mcp.json": orjson.dumps(config).decode()})
     shown = hub.call("notes", "notes", {"name": "NOTES_HOME"}).text
     assert shown.endswith("/notes") and "$" not in shown
-    page = hub.client.get("/mcp/meta/notes", headers={"Accept": "text/html"}).get_data(as_text=True)
+    page = hub.client.get("/servers/notes", headers={"Accept": "text/html"}).get_data(as_text=True)
     assert shown not in page
     hub.close()

@@ -138,7 +138,7 @@ def test_an_installed_hub_answers_calls_and_shows_pages_and_styles(hub: Hub) -> 
     for path in (
         "/",
         "/mcp",
-        "/mcp/meta/echo",
+        "/servers/echo/source",
         "/servers/echo",
         "/static/style.css",
         "/static/try/main.js",
@@ -149,13 +149,13 @@ def test_an_installed_hub_answers_calls_and_shows_pages_and_styles(hub: Hub) -> 
 
 def test_an_installed_hub_serves_a_file_dropped_into_its_home(hub: Hub, installed: Installation) -> None:
     (installed.own_folder / "servers" / "sums.py").write_text("def add(a: int, b: int) -> int:\n    return a + b\n")
-    until(lambda: hub.get("/mcp/meta/sums")[0] == 200, "the server sums")
+    until(lambda: hub.get("/servers/sums")[0] == 200, "the server sums")
 
 
 def test_the_commands_agree_on_the_home_from_any_folder(hub: Hub, installed: Installation) -> None:
     mounted = installed.run("mount", "again", f"http://127.0.0.1:{hub.port}/mcp/echo")
     assert str(installed.own_folder / "servers" / "again.json") in mounted
-    until(lambda: hub.get("/mcp/meta/again")[0] == 200, "the mount")
+    until(lambda: hub.get("/servers/again")[0] == 200, "the mount")
     values = {row["name"]: row["value"] for row in json.loads(installed.run("settings", "--json"))}
     assert values["data"] == str(installed.own_folder / "data")
     assert values["servers"] == str(installed.own_folder / "servers")

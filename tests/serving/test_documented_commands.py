@@ -86,7 +86,7 @@ def run(line: str, folder: Path, hub: Hub) -> str:
 
 
 def is_served(hub: Hub, name: str) -> bool:
-    return status_of(f"{hub.url}/mcp/meta/{name}") == 200
+    return status_of(f"{hub.url}/servers/{name}") == 200
 
 
 def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path) -> None:

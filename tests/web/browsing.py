@@ -68,8 +68,12 @@ def set_variable(hub: Hub, name: str, value: bytes, why: str) -> None:
 
 
 def get(browser: FlaskClient | Hub, path: str, status: int = 200) -> TestResponse:
-    """A page as a browser asks for it: through the `client` of pytest-flask, or that of a hub of the test's own."""
-    answer = (browser.client if isinstance(browser, Hub) else browser).get(path, headers=BROWSER)
+    """A page as a browser asks for it: through the `client` of pytest-flask, or that of a hub of the test's own.
+
+    Redirects are followed, except for a test that expects one.
+    """
+    client = browser.client if isinstance(browser, Hub) else browser
+    answer = client.get(path, headers=BROWSER, follow_redirects=status not in (303, 308))
     assert answer.status_code == status, answer.get_data(as_text=True)[:2000]
     return answer
 

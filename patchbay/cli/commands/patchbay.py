@@ -55,6 +55,10 @@ HUB = {
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, of all servers or of the server NAME, oldest first, with what their tools logged.",
     ),
+    "doctor": LateCommand(
+        "patchbay.cli.commands.servers.doctor:doctor_command",
+        "Check what a hub needs, and name the command that mends each problem.",
+    ),
     "mount": LateCommand(
         "patchbay.cli.commands.mount:mount_command",
         "Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.",

@@ -58,8 +58,8 @@ def _folder_problems(root: str) -> list[Problem]:
     try:
         there = folder_of(root).is_dir()
     except OSError as problem:
-        return [Problem("root", f"the folder {root} cannot be reached: {problem.strerror}")]
-    return [] if there else [Problem("root", f"there is no folder {root}")]
+        return [Problem("root", f"the folder {root} cannot be reached: {problem.strerror}", is_fault=True)]
+    return [] if there else [Problem("root", f"there is no folder {root}", is_fault=True)]
 
 
 def _resources(name: str, root: str, hub: Hub) -> dict[str, Descriptor]:

@@ -71,6 +71,11 @@ def own_errors() -> Iterator[None]:
         raise ContentError(f"the store failed: {problem}") from problem
 
 
+def describe_library() -> tuple[str, str | None]:
+    """Return the version of the SQLite library, and its known defect as a sentence."""
+    return sqlite3.sqlite_version, known_defect()
+
+
 class Database:
     """The database in one file. Raises ContentError for a file of another program."""
 

@@ -37,6 +37,7 @@ _SUMMARY = {
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
     "broken": nullable(TEXT),
+    "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),
     "upstream": nullable(_OBJECT),
     "problems": INTEGER,

@@ -49,17 +49,31 @@ PAGES = (
         "The tools, resources and prompts of a server; `address` is its name, or name@version.",
         schema_ref("Meta"),
         page=True,
+        status=(200, 308),
         query=(
             Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
+            Query("find", "Only entries that have these words."),
         ),
     ),
     Route("GET", "/servers", "All servers.", array_of(schema_ref("Summary")), page=True),
     Route(
         "GET",
         "/servers/<name>",
-        "The definition and configuration of a server, and its versions.",
+        "A page to use a server; as JSON its definition, configuration and versions.",
         schema_ref("Source"),
         page=True,
+        query=(
+            Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
+            Query("find", "Only entries that have these words."),
+        ),
+    ),
+    *(
+        Route("GET", f"/servers/<name>/{tab}", says, schema_ref("Source"), page=True)
+        for tab, says in (
+            ("source", "The definition and configuration of a server."),
+            ("past", "The versions and changes of a server."),
+            ("settings", "The addresses and the isolation of a server, and the changes that its operator can make."),
+        )
     ),
     Route(
         "GET",

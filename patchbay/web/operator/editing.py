@@ -23,16 +23,13 @@ from patchbay.web.operator.changes import explain_refusal, find_author, format_r
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool
-from patchbay.web.pages.mcp import find_shown_server
-from patchbay.web.pages.server import definition_text, describe_impact
-from patchbay.web.rendering.highlighting import highlight_lines
+from patchbay.web.pages.mcp import definition_text, find_shown_server
+from patchbay.web.pages.server import describe_impact
+from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.site import Site
 
 MAX_DETAILED_TOOLS = 50
 """Tools of a preview with their arguments; the other tools are listed by name."""
-
-CONTEXT_LINES = 2
-"""Lines before and after a wrong line in an excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +158,6 @@ def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str,
         "problems": server.problems if server else (),
         "description": server.description if server else "",
     }
-
-
-def excerpt(text: str, language: str, line: int) -> list[dict[str, Any]]:
-    """The lines around `line`, coloured, each with its number; `wrong` marks the line itself."""
-    lines = highlight_lines(text, language)
-    first = max(1, line - CONTEXT_LINES)
-    return [
-        {"number": number, "pieces": lines[number - 1], "wrong": number == line}
-        for number in range(first, min(len(lines), line + CONTEXT_LINES) + 1)
-    ]
 
 
 def editing_blueprint(site: Site) -> Blueprint:

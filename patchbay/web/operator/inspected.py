@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
@@ -24,7 +23,7 @@ from patchbay.protocol.inspection import InspectionTarget
 from patchbay.settings import Settings, whole_environment
 from patchbay.store import Blobs
 from patchbay.topics import NAMES_CHANGED
-from patchbay.web.pages.data import describe_server
+from patchbay.web.pages.data import describe_server, page_path
 
 MAX_FORM_BYTES = 64 * 1024
 """Bytes of a form of these pages, at most."""
@@ -116,7 +115,7 @@ def mount_server(catalogue: Catalogue, name: str, wanted: InspectionTarget, repl
             "",
             "the file is written, but this hub has not read it yet: reload the list of servers",
         )
-    return f"/mcp/meta/{quote(name, safe='')}"
+    return page_path(name)
 
 
 def _find_mount(catalogue: Catalogue, name: str, wanted: InspectionTarget) -> Server | None:

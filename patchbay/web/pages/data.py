@@ -55,6 +55,12 @@ def endpoint_path(name: str, version: str | None = None) -> str:
     return f"/mcp/{quote(name, safe='')}" + (f"@{version}" if version else "")
 
 
+def page_path(address: str) -> str:
+    """The path of the page of a server, or of one version (`name@cid`)."""
+    name, at, cid = address.partition("@")
+    return f"/servers/{quote(name, safe='')}{at}{quote(cid, safe='')}"
+
+
 def server_status(server: Server) -> str:
     """The status of a server: `on`, `off` or `broken`."""
     if server.broken:
@@ -77,6 +83,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "origin": server.origin,
         "status": server_status(server),
         "broken": server.broken,
+        "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,
         "upstream": server.upstream.health.data() if server.upstream is not None else None,
         "problems": len(server.problems),
@@ -87,7 +94,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "counts": [f"{many} {word}" + ("" if many == 1 else "s") for many, word in groups if many],
         "endpoint": endpoint_path(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
-        "page": f"/servers/{quote(server.name, safe='')}",
+        "page": page_path(server.name),
     }
 
 

@@ -1,26 +1,36 @@
-"""The pages below /mcp, from content-addressed templates: how to connect, and the offers of one server.
+"""The pages from content-addressed templates: how to connect (`/mcp`), and the tab "Use" of one server.
 
 `/mcp` and `/mcp/<server>` are also MCP endpoints. The code that serves these paths checks `wants_html`, then calls
-`instruction_page` or redirects to the meta page.
+`instruction_page` or redirects to the page of the server, `/servers/<server>`. `/mcp/meta/<server>` has the same
+content as JSON; a browser is redirected.
 """
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, request
 
+from patchbay.catalogue.previews import find_line
 from patchbay.catalogue.servers import Server
 from patchbay.errors import UnknownServer
+from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL, is_loopback
-from patchbay.web.pages.answers import check_number, content_answer
-from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, server_status
+from patchbay.store import Store
+from patchbay.web.pages.answers import check_number, content_answer, is_json_address, wants_json
+from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, page_path, server_status
+from patchbay.web.rendering.content_kinds import decode_text
+from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
 from patchbay.web.site import Site, base_url
 from patchbay.wire.authentication import is_local_request
 
 AGGREGATE = "patchbay"
 """The name of the endpoint of all servers in snippets."""
+
+MAX_FIND_CHARACTERS = 200
+"""Characters of a search in the entries of a server, at most."""
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
@@ -48,9 +58,25 @@ def instruction_page(site: Site) -> Response:
 
 
 def meta_page(site: Site, address: str) -> Response:
-    """The page of one server, or of one version (`name@cid`). Broken and disabled servers have a page too.
+    """GET /mcp/meta/<address>: JSON for programs; a browser is redirected to the page of the server.
 
     Raises UnknownServer for an unknown name or version, InvalidParams for an invalid page number.
+    """
+    if is_json_address() or wants_json(request.headers.get("Accept", "")):
+        return use_page(site, address)
+    find_shown_server(site, address)
+    response = Response(status=308)
+    query = request.query_string.decode("ascii", "replace")
+    response.headers["Location"] = page_path(address) + (f"?{query}" if query else "")
+    response.vary.add("Accept")
+    return response
+
+
+def use_page(site: Site, address: str) -> Response:
+    """The tab "Use" of one server, or of one version (`name@cid`). Broken and disabled servers have one too.
+
+    With `find`, only the entries whose names or descriptions contain it are listed. Raises UnknownServer for an unknown
+    name or version, InvalidParams for an invalid page number.
     """
     server, pinned = find_shown_server(site, address)
     base = base_url()
@@ -58,14 +84,16 @@ def meta_page(site: Site, address: str) -> Response:
     path = exact if pinned and exact else endpoint_path(server.name)
     shown_server = site.detail(server)
     readable = shown_server["resources"] + shown_server["templates"]
-    lists = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
+    groups = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
+    find = request.args.get("find", "").strip()[:MAX_FIND_CHARACTERS]
+    lists = {name: [each for each in rows if _has_words(each, find)] for name, rows in groups.items()}
     pages = max(1, *(-(-len(each) // ITEMS_PER_PAGE) for each in lists.values()))
     number = _page_number(pages)
     first = (number - 1) * ITEMS_PER_PAGE
     return content_answer(
         site,
         "mcp/meta.html",
-        "mcp",
+        "servers",
         {
             "server": shown_server,
             "pages": pages,
@@ -77,7 +105,36 @@ def meta_page(site: Site, address: str) -> Response:
         **{name: each[first : first + ITEMS_PER_PAGE] for name, each in lists.items()},
         first=first,
         path=path,
+        page=page_path(address),
+        find=find,
+        entries=sum(map(len, groups.values())),
+        mend=mend_values(site, server),
     )
+
+
+def _has_words(entry: dict[str, Any], find: str) -> bool:
+    """Whether the name, URI, title or description of an entry contains each word of `find`, in any case."""
+    text = " ".join(str(entry[key] or "") for key in ("name", "uri", "title", "description")).casefold()
+    return all(word in text for word in find.casefold().split())
+
+
+def mend_values(site: Site, server: Server) -> dict[str, Any] | None:
+    """The line of a broken definition with the lines around it, and the path of its editor; None without a line."""
+    line = find_line(server.broken) if server.broken else None
+    if line is None or not site.visible.shows_source(server.name):
+        return None
+    text = definition_text(site.catalogue.store, server)
+    if text is None:
+        return None
+    rows = excerpt(text, kind_named(server.kind).language, line)
+    return {"line": line, "rows": rows, "edit": f"{page_path(server.name)}/edit#L{line}"}
+
+
+def definition_text(store: Store, server: Server) -> str | None:
+    """The definition of a server as text; None when it is not in the store or is not text."""
+    if server.definition is None or store.blobs.missing([server.definition]):
+        return None
+    return decode_text(store.blobs.get(server.definition))
 
 
 def _page_number(pages: int) -> int:

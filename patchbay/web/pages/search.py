@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
@@ -16,7 +15,7 @@ from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, wit
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
-from patchbay.web.pages.data import ITEMS_PER_PAGE
+from patchbay.web.pages.data import ITEMS_PER_PAGE, page_path
 from patchbay.web.site import Site
 
 MAX_HITS = 100
@@ -83,7 +82,7 @@ def hit_row(entry: DirectoryEntry) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "snippet": entry.snippet,
-        "page": f"/mcp/meta/{quote(entry.server, safe='')}{place}",
+        "page": f"{page_path(entry.server)}{place}",
     }
 
 

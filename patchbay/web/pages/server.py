@@ -1,6 +1,6 @@
-"""`/servers/<name>`: the definition, the configuration and the versions of one server, and comparisons of versions.
+"""`/servers/<name>`: the page of one server, with its tabs Use, Source, Past and Settings, and comparisons of versions.
 
-The pages only read. They show broken versions too.
+The pages only read. They show broken versions too. As JSON, each tab but Use has all values of the three others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from patchbay.kind import kind_named
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import explain_refusal
-from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
+from patchbay.web.pages.data import page_path
+from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
 from patchbay.web.rendering.templates import format_json
@@ -40,32 +41,51 @@ class _Views:
         self._site = site
         self._store = site.catalogue.store
 
-    def server(self, name: str) -> Response:
-        """GET /servers/<name>: source, configuration and versions. Raises UnknownServer."""
+    def use(self, name: str) -> Response:
+        """GET /servers/<name>: its tools, resources and prompts, with forms; as JSON the values of the other tabs.
+
+        Raises UnknownServer.
+        """
+        if is_json_address() or wants_json(request.headers.get("Accept", "")):
+            return self._tab(name, "source")
+        return use_page(self._site, name)
+
+    def source(self, name: str) -> Response:
+        """GET /servers/<name>/source: the definition and the configuration. Raises UnknownServer."""
+        return self._tab(name, "source")
+
+    def past(self, name: str) -> Response:
+        """GET /servers/<name>/past: the versions and the changes. Raises UnknownServer."""
+        return self._tab(name, "past")
+
+    def settings(self, name: str) -> Response:
+        """GET /servers/<name>/settings: addresses, isolation, and the buttons that change it. Raises UnknownServer."""
+        return self._tab(name, "settings")
+
+    def _tab(self, name: str, tab: str) -> Response:
         found, _ = find_shown_server(self._site, name)
         shown = self._site.visible.shows_source(found.name)
         text = definition_text(self._store, found) if shown else None
         versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
+        data = {
+            "server": self._site.detail(found),
+            "source": text,
+            "versions": versions,
+            "past": list_moves(self._store, f"{SERVERS}{found.name}") if shown else [],
+        }
         return render_answer(
             self._site,
-            "server.html",
+            f"server/{tab}.html",
             "servers",
-            {
-                "server": self._site.detail(found),
-                "source": text,
-                "versions": versions,
-                "past": list_moves(self._store, f"{SERVERS}{found.name}") if shown else [],
-            },
+            data,
+            page=page_path(name),
             code=highlight_source(text, kind_named(found.kind).language) if text is not None else None,
             wrong=find_wrong_lines(found) if shown else {},
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
-            held=len(found.pins.held) if found.pins is not None and self._is_operator() else 0,
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
+            csrf=self._site.operators.csrf(),
         )
-
-    def _is_operator(self) -> bool:
-        return self._site.operators.lenient_proof().is_operator
 
     def compare(self, name: str) -> Response:
         """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.
@@ -148,13 +168,6 @@ def list_moves(store: Store, name: str) -> list[dict[str, Any]]:
     return [asdict(move) for move in store.names.past(name, MAX_MOVES)]
 
 
-def definition_text(store: Store, server: Server) -> str | None:
-    """The definition of a server as text; None when it is not in the store or is not text."""
-    if server.definition is None or store.blobs.missing([server.definition]):
-        return None
-    return decode_text(store.blobs.get(server.definition))
-
-
 def find_wrong_lines(server: Server) -> dict[int, str]:
     """The lines of a definition that have a problem, each with its message."""
     found = {each.line: f"{each.where}: {each.reason}" for each in reversed(server.problems) if each.line}
@@ -184,9 +197,12 @@ def _version_values(server: Server) -> dict[str, Any]:
 
 
 def server_pages_blueprint(site: Site) -> Blueprint:
-    """`/servers/<name>` and `/servers/<name>/compare`."""
+    """`/servers/<name>` with the paths of its tabs, and `/servers/<name>/compare`."""
     views = _Views(site)
     pages = Blueprint("server_pages", __name__)
-    pages.add_url_rule("/servers/<name>", "server", views.server)
+    pages.add_url_rule("/servers/<name>", "server", views.use)
+    pages.add_url_rule("/servers/<name>/source", "source", views.source)
+    pages.add_url_rule("/servers/<name>/past", "past", views.past)
+    pages.add_url_rule("/servers/<name>/settings", "settings", views.settings)
     pages.add_url_rule("/servers/<name>/compare", "compare", views.compare)
     return pages

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any
 
 import orjson
 from pygments.lexer import Lexer
@@ -38,6 +39,9 @@ MAX_COLOURING_SECONDS = 1.0
 
 MAX_SHOWN_CHARACTERS = 400_000
 """Characters of a text on a page, at most; a link leads to all its bytes."""
+
+CONTEXT_LINES = 2
+"""Lines before and after a wrong line in an excerpt."""
 
 _CIDS = re.compile(r"(bafkrei[a-z2-7]{52})")
 
@@ -155,3 +159,13 @@ def _link_cids(line: list[Piece]) -> Iterator[Piece]:
         for place, part in enumerate(_CIDS.split(value)):
             if part:
                 yield (LINK if place % 2 and is_cid(part) else kind), part
+
+
+def excerpt(text: str, language: str, line: int) -> list[dict[str, Any]]:
+    """The lines around `line`, coloured, each with its number; `wrong` marks the line itself."""
+    lines = highlight_lines(text, language)
+    first = max(1, line - CONTEXT_LINES)
+    return [
+        {"number": number, "pieces": lines[number - 1], "wrong": number == line}
+        for number in range(first, min(len(lines), line + CONTEXT_LINES) + 1)
+    ]

@@ -83,7 +83,7 @@ def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub
     assert tools(hub, "far") == listed
     for path, words in (
         ("/servers/far", "does not answer"),
-        ("/mcp/meta/far", "does not answer"),
+        ("/servers/far/settings", "does not answer"),
         ("/servers", "not reachable"),
     ):
         assert words in seen(hub, path)
@@ -276,7 +276,7 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         assert "***" in health.sentence
         mount(hub, "near", f"http://127.0.0.1:{free_port()}/mcp", headers=headers)
         # The page of `far` shows its definition as it was written: there the word is not a variable.
-        pages = [seen(hub, path) for path in ("/servers/near", "/mcp/meta/near", "/servers")]
+        pages = [seen(hub, path) for path in ("/servers/near", "/servers/near/source", "/servers")]
         calls = [hub.call(name, "greet").body.decode() for name in ("far", "near")]
         assert not any("s3cret-value" in text for text in (str(health.data()), *pages, *calls, caplog.text))
     finally:

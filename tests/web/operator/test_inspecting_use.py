@@ -42,7 +42,7 @@ def test_a_tool_is_called_with_its_log_and_its_record(looker: Hub, far: str) -> 
     newest = said(looker.client.get("/activity.json"))["records"][0]
     assert (newest["server"], newest["name"], newest["outcome"]) == ("inspect", "visit", "ok")
     page = looker.client.get("/activity", headers=HERE).text
-    assert 'href="/inspect"' in page and "/mcp/meta/inspect" not in page
+    assert 'href="/inspect"' in page and "/servers/inspect" not in page
 
 
 def test_a_question_of_the_other_server_is_answered_here(looker: Hub, far: str) -> None:
@@ -105,7 +105,7 @@ def test_it_is_kept_as_a_profile_with_its_contract(looker: Hub, far: str, tmp_pa
 
 def test_it_is_mounted_and_called_through_the_mount(looker: Hub, far: str) -> None:
     answer = press(looker, "/inspect/mount", address=far, era="legacy", name="town")
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/mcp/meta/town")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/servers/town")
     assert json.loads((looker.servers / "town.json").read_text("utf-8")) == {
         "kind": "upstream",
         "address": far,
@@ -113,7 +113,7 @@ def test_it_is_mounted_and_called_through_the_mount(looker: Hub, far: str) -> No
     }
     until(lambda: looker.catalogue.find("town").tools, "its tools")
     assert looker.call("town", "visit", {"place": "Ghent"}).text == "was in Ghent"
-    assert looker.client.get("/mcp/meta/town", headers=HERE).status_code == 200
+    assert looker.client.get("/servers/town", headers=HERE).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -98,13 +98,13 @@ def test_only_what_a_server_was_can_be_compared(hub: Hub, query: str) -> None:
 
 
 def test_the_page_of_a_server_marks_the_line_that_is_wrong(hub: Hub) -> None:
-    html = read(hub, "/servers/broken")
+    html = read(hub, "/servers/broken/source")
     assert re.search(r'<span class="row wrong" id="L1">.*not valid Python', html)
-    assert '<span class="row noted" id="L14">' in read(hub, "/servers/town")
+    assert '<span class="row noted" id="L18">' in read(hub, "/servers/town/source")
 
 
 def test_the_source_is_coloured_and_stays_what_it_is(hub: Hub) -> None:
-    html = read(hub, "/servers/town")
+    html = read(hub, "/servers/town/source")
     assert '<span class="t-keyword">def</span>' in html
     shown = Reader(re.sub(r'<span class="why">[^<]*</span>', "", html)).text
     assert TOWN in shown

@@ -20,14 +20,14 @@ from tests.wire.hostile import Reader
 def test_the_instruction_page_says_how_to_connect(client: FlaskClient) -> None:
     """VWR-5: overview, documentation, /variables/mcps, servers with endpoint and meta page."""
     html = read(client, "/mcp")
-    assert {"https://modelcontextprotocol.io", "/variables/mcps", "/mcp/town", "/mcp/meta/town"} <= links(html)
-    assert {"/mcp/echo", "/mcp/meta/echo", "/mcp/meta/broken"} <= links(html)
+    assert {"https://modelcontextprotocol.io", "/variables/mcps", "/mcp/town", "/servers/town"} <= links(html)
+    assert {"/mcp/echo", "/servers/echo", "/servers/broken"} <= links(html)
     assert "claude mcp add --transport http patchbay http://localhost/mcp" in html
 
 
 def test_the_meta_page_says_what_a_server_offers(client: FlaskClient, hub: Hub) -> None:
     """VWR-6: description, tools with schemas, resources, prompts, connection test, client snippets."""
-    text = Reader(html := read(client, "/mcp/meta/town")).text
+    text = Reader(html := read(client, "/servers/town")).text
     for part in ("A small town.", "Ask before you go.", "visit", "Where to go.", "required", "town://map", "plan"):
         assert part in text
     assert '"additionalProperties"' in text or '"properties"' in text
@@ -36,8 +36,9 @@ def test_the_meta_page_says_what_a_server_offers(client: FlaskClient, hub: Hub) 
     assert 'data-try="tool" data-key="visit" data-endpoint="/mcp/town"' in html
     assert "claude mcp add --transport http town http://localhost/mcp/town" in text
     server = hub.catalogue.find("town")
-    assert {f"/cid/{server.version}", f"/cid/{server.definition}"} <= links(html)
-    assert f"http://localhost/mcp/town@{server.version}" in text
+    settings = read(client, "/servers/town/settings")
+    assert {f"/cid/{server.version}", f"/cid/{server.definition}"} <= links(settings)
+    assert f"http://localhost/mcp/town@{server.version}" in Reader(settings).text
     assert server.tools["visit"].digest in html
 
 
@@ -48,32 +49,32 @@ def test_the_meta_page_and_its_json_say_how_a_server_runs(client: FlaskClient, h
         server = hub.catalogue.find(name)
         runs = confinement(server.kind, server.config, hub.settings.isolation, hub.settings.memory)
         assert rows[name] == asdict(runs)
-        assert runs.sentence[1:] in Reader(read(client, f"/mcp/meta/{name}")).text
+        assert runs.sentence[1:] in Reader(read(client, f"/servers/{name}/settings")).text
     assert rows["town"]["sentence"] == "in a process of its own, memory 512 MiB"
 
 
 def test_the_meta_page_says_why_something_is_not_listed(client: FlaskClient) -> None:
-    text = Reader(read(client, "/mcp/meta/town")).text
+    text = Reader(read(client, "/servers/town")).text
     assert "Not listed" in text
     assert "many" in text.split("Not listed")[1]
 
 
 def test_the_page_of_one_version_connects_to_that_version(client: FlaskClient, hub: Hub) -> None:
     version = hub.catalogue.find("town").version
-    text = Reader(read(client, f"/mcp/meta/town@{version}")).text
+    text = Reader(read(client, f"/servers/town@{version}")).text
     assert f"claude mcp add --transport http town http://localhost/mcp/town@{version}" in text
-    read(client, f"/mcp/meta/town@{cid_of(b'never')}", 404)
+    read(client, f"/servers/town@{cid_of(b'never')}", 404)
 
 
 def test_a_broken_server_says_why_and_offers_no_test(client: FlaskClient) -> None:
-    for path in ("/mcp/meta/broken", "/servers/broken", "/servers", "/", "/mcp"):
+    for path in ("/servers/broken", "/servers/broken/source", "/servers", "/", "/mcp"):
         html = read(client, path)
         assert "line 1" in Reader(html).text or path == "/servers"
-    assert "data-connect" not in read(client, "/mcp/meta/broken")
+    assert "data-connect" not in read(client, "/servers/broken")
 
 
 def test_a_server_that_is_off_says_so_and_offers_no_test(client: FlaskClient) -> None:
-    html = read(client, "/mcp/meta/off")
+    html = read(client, "/servers/off")
     assert "switched off" in html
     assert "data-connect" not in html
 
@@ -81,19 +82,18 @@ def test_a_server_that_is_off_says_so_and_offers_no_test(client: FlaskClient) ->
 def test_the_endpoint_sends_a_browser_to_the_meta_page(client: FlaskClient) -> None:
     """V-C8."""
     answer = get(client, "/mcp/town", 303)
-    assert answer.headers["Location"] == "/mcp/meta/town"
+    assert answer.headers["Location"] == "/servers/town"
 
 
 def test_home_shows_what_is_plugged_in_and_one_line_to_connect(client: FlaskClient) -> None:
     html = read(client, "/")
     assert html.count("claude mcp add") == 1
-    assert {"/mcp/meta/town", "/mcp/meta/jq", "/mcp"} <= links(html)
+    assert {"/servers/town", "/servers/jq", "/mcp"} <= links(html)
 
 
 def test_a_server_page_shows_its_source_and_versions(client: FlaskClient, hub: Hub) -> None:
-    html = read(client, "/servers/town")
-    assert "def visit(place: str" in Reader(html).text
-    assert f"/mcp/meta/town@{hub.catalogue.find('town').version}" in links(html)
+    assert "def visit(place: str" in Reader(read(client, "/servers/town/source")).text
+    assert f"/servers/town@{hub.catalogue.find('town').version}" in links(read(client, "/servers/town/past"))
     read(client, "/servers/nobody", 404)
 
 
@@ -177,7 +177,7 @@ def test_a_stored_template_that_cannot_be_used_is_named(
     before = store.names.get("templates/mcp/meta.html")
     cid = store.blobs.put(source)
     change_names(store, {"templates/mcp/meta.html": cid}, "test", "a broken page")
-    text = Reader(read(client, "/mcp/meta/town", 500)).text
+    text = Reader(read(client, "/servers/town", 500)).text
     assert cid in text
     assert said in text
     change_names(store, {"templates/mcp/meta.html": before}, "test", "as it was")
@@ -187,12 +187,13 @@ def test_a_broken_error_template_does_not_hide_the_error(client: FlaskClient, hu
     store = hub.catalogue.store
     before = store.names.get("templates/mcp/error.html")
     change_names(store, {"templates/mcp/error.html": store.blobs.put(b"{% if %}")}, "test", "a broken page")
-    assert "There is no server" in Reader(read(client, "/mcp/meta/nobody", 404)).text
+    assert "There is no server" in Reader(read(client, "/servers/nobody", 404)).text
     change_names(store, {"templates/mcp/error.html": before}, "test", "as it was")
 
 
 def test_every_page_is_built_for_everybody(client: FlaskClient) -> None:
-    for path in ("/", "/mcp", "/mcp/meta/town", "/servers", "/servers/town", "/variables", "/history"):
+    tabs = [f"/servers/town{tab}" for tab in ("", "/source", "/past", "/settings")]
+    for path in ("/", "/mcp", *tabs, "/servers", "/variables", "/history"):
         html = read(client, path)
         assert html.startswith("<!doctype html>")
         assert '<html lang="en">' in html
@@ -222,17 +223,17 @@ def test_many_resources_and_prompts_come_in_pages_too(tmp_path: Path) -> None:
     prompts = {f"p{n}": {"messages": [{"content": "x"}]} for n in range(120)}
     many = {"kind": "static", "resources": things, "prompts": prompts}
     hub = Hub(tmp_path, {"many.json": json.dumps(many)})
-    html = read(hub, "/mcp/meta/many")
+    html = read(hub, "/servers/many")
     assert html.count('id="resource-') == html.count('id="prompt-') == 100 and "?page=3#tools" in html
-    html = read(hub, "/mcp/meta/many?page=2")
+    html = read(hub, "/servers/many?page=2")
     assert 'id="resource-101"' in html and 'href="#resource-200"' in html and html.count('id="prompt-') == 20
-    assert read(hub, "/mcp/meta/many?page=3").count('id="resource-') == 50
+    assert read(hub, "/servers/many?page=3").count('id="resource-') == 50
     assert len((get(hub, "/mcp/meta/many.json").json or {})["server"]["resources"]) == 250
     found = hub.client.get("/search.json?q=t249").json or []
-    assert found[0]["page"] == "/mcp/meta/many?page=3#resource-250"
+    assert found[0]["page"] == "/servers/many?page=3#resource-250"
     hub.close()
 
 
 @pytest.mark.parametrize("page", ["0", "2", "000001" + "0" * 5000, "000001999", "x", "-1"])
 def test_a_page_that_is_none_is_refused_as_such(client: FlaskClient, page: str) -> None:
-    assert client.get(f"/mcp/meta/town?page={page}", headers=BROWSER).status_code == 400
+    assert client.get(f"/servers/town?page={page}", headers=BROWSER).status_code == 400

@@ -71,7 +71,7 @@ def test_nothing_a_stranger_wrote_runs_in_a_page(hostile: Hub, index: int) -> No
     """T14.2, G28, S24: the string is shown as it is, and nothing of it became an element or an attribute."""
     text = HOSTILE[index]
     name, variable = f"h{index:02}", f"v{index:02}"
-    for path in (f"/mcp/meta/{name}", f"/servers/{name}", f"/variables/{variable}"):
+    for path in (f"/servers/{name}", f"/servers/{name}/source", f"/variables/{variable}"):
         page = Reader(html := read(hostile, path))
         assert page.faults == [], path
         assert is_shown(text, page.text), path
@@ -79,7 +79,7 @@ def test_nothing_a_stranger_wrote_runs_in_a_page(hostile: Hub, index: int) -> No
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/mcp", "/servers", "/variables", "/history", "/mcp/meta/tools", "/servers/tools"]
+    "path", ["/", "/mcp", "/servers", "/variables", "/history", "/servers/tools", "/servers/tools/source"]
 )
 def test_nothing_a_stranger_wrote_runs_in_a_list(hostile: Hub, path: str) -> None:
     """T14.2: all sixty strings on one page."""
@@ -100,7 +100,7 @@ def test_what_is_searched_for_and_found_is_text(hostile: Hub, index: int) -> Non
 
 def test_every_hostile_tool_is_shown_as_it_is(hostile: Hub) -> None:
     """T14.2: in names of arguments, descriptions, defaults, enumerations and schemas."""
-    shown = " ".join(Reader(read(hostile, "/mcp/meta/tools")).text.split())
+    shown = " ".join(Reader(read(hostile, "/servers/tools")).text.split())
     for text in HOSTILE:
         assert sum(shown.count(form) for form in forms_of(text)) >= 3, text
 
@@ -108,7 +108,7 @@ def test_every_hostile_tool_is_shown_as_it_is(hostile: Hub) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_address_that_is_hostile_is_shown_as_text(hub: Hub, text: str) -> None:
     """T14.2: in the sentence of an error."""
-    for template in ("/mcp/meta/{}", "/servers/{}", "/variables/{}", "/cid/{}", "/{}"):
+    for template in ("/servers/{}", "/mcp/meta/{}", "/servers/{}/past", "/variables/{}", "/cid/{}", "/{}"):
         answer = hub.client.get(template.format(text), headers=BROWSER)
         assert 300 <= answer.status_code < 500
         if answer.mimetype == "text/html":
@@ -119,7 +119,7 @@ def test_an_address_that_is_hostile_is_shown_as_text(hub: Hub, text: str) -> Non
 def test_arithmetic_in_data_is_not_done(hostile: Hub) -> None:
     """T14.2: {{7*7}} stays unchanged."""
     index = HOSTILE.index("{{7*7}}")
-    for path in (f"/mcp/meta/h{index}", f"/variables/v{index}"):
+    for path in (f"/servers/h{index}", f"/variables/v{index}"):
         text = Reader(read(hostile, path)).text
         assert "{{7*7}}" in text
 

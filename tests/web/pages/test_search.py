@@ -15,8 +15,8 @@ def test_the_page_and_its_json_find_the_same(client: FlaskClient) -> None:
     html = read(client, "/search?q=go+somewhere")
     found = said(client.get("/search.json?q=go+somewhere"))
     first = next(each for each in found if each["server"] == "town")
-    assert (first["kind"], first["name"], first["page"]) == ("tool", "visit", "/mcp/meta/town#tool-1")
-    assert 'href="/mcp/meta/town#tool-1"' in html and 'id="tool-1"' in read(client, "/mcp/meta/town")
+    assert (first["kind"], first["name"], first["page"]) == ("tool", "visit", "/servers/town#tool-1")
+    assert 'href="/servers/town#tool-1"' in html and 'id="tool-1"' in read(client, "/servers/town")
     assert "<mark>Go</mark> <mark>somewhere</mark>" in html
     assert "\x02" not in str(found)
 
@@ -44,7 +44,7 @@ def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest
     html = read(hub, path)
     assert f'id="{anchor}"' in html and "tool201" in html
     assert html.count('data-try="tool"') <= 100
-    assert hub.client.get("/mcp/meta/large?page=4", headers=BROWSER).status_code == 400
+    assert hub.client.get("/servers/large?page=4", headers=BROWSER).status_code == 400
     hub.close()
 
 

@@ -99,10 +99,15 @@ class FunctionReader:
         self._left = MAX_DESCRIPTOR_BYTES
 
     def found(self, description: str) -> Discovery:
-        """Return every listed function as a descriptor, every other one as a problem, both in source order."""
+        """Return every listed function as a descriptor and every other one as a problem, both in source order.
+
+        A name that begins with an underscore says that its author does not want it listed; that is no problem.
+        """
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []
         for function in self._scope.functions():
+            if function.name.startswith("_"):
+                continue
             tool = self._read(function)
             if isinstance(tool, Descriptor):
                 descriptors.append(tool)
@@ -129,8 +134,6 @@ class FunctionReader:
 
     def _unlistable(self, function: FunctionNode) -> str:
         taken = function.args
-        if function.name.startswith("_"):
-            return "its name begins with an underscore, so it is private"
         if taken.posonlyargs:
             names = ", ".join(each.arg for each in taken.posonlyargs)
             return f"it takes positional-only parameters ({names}), and callers can only give arguments by name"

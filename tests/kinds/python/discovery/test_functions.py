@@ -70,8 +70,6 @@ also = bear
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        ("def _hidden(): ...", "underscore"),
-        ("def __getattr__(name): ...", "underscore"),
         ("def f(*rest): ...", "*rest"),
         ("def f(**more): ...", "**more"),
         ("def f(a, b, /, c): ...", "positional-only parameters (a, b)"),
@@ -80,10 +78,16 @@ also = bear
     ],
 )
 def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(function: str, reason: str) -> None:
-    """T11.4, V-C4b: private functions and those with parameters that JSON arguments cannot fill."""
+    """T11.4, V-C4b: functions with parameters that JSON arguments cannot fill."""
     read = found("# first line\n" + function)
     assert read.descriptors == ()
     assert [(problem.line, reason in problem.reason) for problem in read.problems] == [(2, True)]
+
+
+def test_a_private_function_is_not_listed_and_is_no_problem() -> None:
+    """T11.4: an underscore at the start of a name says that its author does not want it listed."""
+    read = found("def _hidden(): ...\ndef __getattr__(name): ...\n")
+    assert (read.descriptors, read.problems) == ((), ())
 
 
 def test_descriptions_are_first_lines_of_docstrings() -> None:

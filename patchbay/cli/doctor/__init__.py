@@ -1,0 +1,1 @@
+"""The checks of `patchbay doctor`: each gives a verdict, a sentence and the command that mends the problem."""

