@@ -38,6 +38,7 @@ from patchbay.web.operator.editing import editing_blueprint
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
+from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.page_security import add_security
@@ -114,6 +115,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
     app.register_blueprint(pins_blueprint(site))
+    app.register_blueprint(packages_blueprint(site))
     app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(content_blueprint(site))

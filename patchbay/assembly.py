@@ -22,8 +22,10 @@ from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.pins.records import default_changes
@@ -47,8 +49,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
 
-ROOMS = "/rooms"
-"""The name under which the hub holds its rooms, to close them when it stops; no server can have this name."""
+ROOMS, PACKAGES = "/rooms", "/packages"
+"""Names under which the hub holds its rooms and its environments, to close them when it stops; no server can have them.
+"""
 
 
 def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
@@ -60,24 +63,18 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store = _open_store(settings)
-    hidden = (settings.data, sign_ins(whole_environment()))
-    kept = (settings.servers, PACKAGE, Path(sys.prefix))
     hosts = hosts or WorkerPool(
-        settings.hosts, hidden=hidden, idle=settings.hosts_idle, protections=settings.protections, kept=kept
+        settings.hosts,
+        hidden=_hidden_folders(settings),
+        idle=settings.hosts_idle,
+        protections=settings.protections,
+        kept=_kept_folders(settings),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
-    publish_change = partial(store.bus.publish, NAMES_CHANGED)
-    connections = StandingConnections(
-        MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
-        )
-    )
-    handlers = Handlers(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, hidden + kept)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
-    catalogue = Catalogue(store, settings, handlers=handlers, keepers=connections, key=key, rooms=RoomServers(rooms))
+    catalogue = _make_catalogue(settings, store, hosts, key, rooms)
     catalogue.collector.sources.append(partial(reached_cids, store.journal))
-    catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
@@ -111,6 +108,52 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
         )
     )
+
+
+def _hidden_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders that no tool may read."""
+    return settings.data, sign_ins(whole_environment())
+
+
+def _kept_folders(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders that no tool may change."""
+    return settings.servers, PACKAGE, Path(sys.prefix)
+
+
+def _make_catalogue(settings: Settings, store: Store, hosts: WorkerPool, key: bytes, rooms: Rooms) -> Catalogue:
+    """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
+    publish_change = partial(store.bus.publish, NAMES_CHANGED)
+    connections = StandingConnections(
+        MountContext(
+            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
+        )
+    )
+    environments = PackageEnvironments(settings.data, whole_environment(), settings.packages)
+    taken = (*_hidden_folders(settings), *_kept_folders(settings))
+    handlers = Handlers(
+        *(hosts, settings.isolation, settings.memory, settings.folder_of, settings.writes, taken), environments
+    )
+    catalogue = Catalogue(
+        store,
+        settings,
+        handlers=handlers,
+        keepers=connections,
+        key=key,
+        rooms=RoomServers(rooms),
+        examine=handlers.examine,
+    )
+    catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
+    environments.listeners.append(partial(_rebuild_servers, catalogue))
+    catalogue.hub.kept(PACKAGES, lambda: environments)
+    return catalogue
+
+
+def _rebuild_servers(catalogue: Catalogue, packages: Packages) -> None:
+    """Build the servers again whose packages have changed their state, because their problems depend on it."""
+    catalogue.refresh()  # waits for a build that began before the change
+    for server in catalogue.all():
+        if server.packages is packages:
+            catalogue.rebuild(server.name)
 
 
 def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: StandingConnections, name: str) -> None:

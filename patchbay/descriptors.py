@@ -74,23 +74,28 @@ class Problem:
     """The reason why an entry is not listed or does not work, as a sentence for the meta page.
 
     `where` names the function, the transform or the place in a configuration; `line` is the line in the definition.
-    `is_fault` means that the server cannot do its work until the author or the operator changes something; other
-    problems are about single entries.
+    `fix` is a text that solves the problem when it is added to the definition. `is_fault` means that the server cannot
+    do its work until the author or the operator changes something; other problems are about single entries.
     """
 
     where: str
     reason: str
     line: int | None = None
+    fix: str | None = None
     is_fault: bool = False
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """The result of reading a definition: its descriptors, its problems and its description."""
+    """The result of reading a definition: its descriptors, its problems and its description.
+
+    `imports` are the modules of others that it imports in any case, each with its first line.
+    """
 
     descriptors: tuple[Descriptor, ...] = ()
     problems: tuple[Problem, ...] = ()
     description: str = ""
+    imports: Mapping[str, int] = field(default_factory=dict)
 
 
 def encodable(text: str) -> str:

@@ -50,6 +50,33 @@ class Confinement:
 NOTHING_RUNS = Confinement("none", None, False, False, "the hub runs no code of this server")
 
 
+class Packages(Protocol):
+    """The packages that a definition requires: they are absent, being made, ready or failed.
+
+    `sentence` describes the state; `data` returns it as a JSON object.
+    """
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+    def data(self) -> dict[str, Any]: ...
+
+    def start(self, now: bool = False) -> None:
+        """Begin to install the packages, unless they are there; `now` also soon after a failure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a definition needs on this machine: its problems here, and its packages (None without requirements)."""
+
+    problems: tuple[Problem, ...] = ()
+    packages: Packages | None = None
+
+
 @dataclass(frozen=True)
 class EntryContext:
     """The context that entries of a configuration refer to: the kind of server, its functions, its fields.
@@ -150,6 +177,10 @@ def _no_target(context: EntryContext, name: str, entry: Fields) -> dict[str, Any
     raise ConfigError(context.where, f"tools.{name}", "expected a server with code; this server has nothing to run")
 
 
+def _needs_nothing(source: bytes, name: str, config: Fields, found: Discovery, using: Any) -> Examination:
+    return Examination()
+
+
 def _runs_nothing(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
     return Confinement("none", None, bool(config.get("sandbox", False)), False, NOTHING_RUNS.sentence)
 
@@ -165,6 +196,8 @@ class Kind:
     * `discover` reads a definition (the server's name, the text) and raises ConfigError for an invalid definition.
       `functions` returns the functions that entries of a configuration may name. `tool_target` returns the target of a
       tool that a configuration or a transform describes.
+    * `examine` says what a definition needs on this machine, from its bytes, the server's name, its fields, its
+      discovery and the runner of the hub. Raises ConfigError.
     * `make_handler` takes the definition's bytes, their CID, the server's name, its fields, and the runner of the hub
       (`patchbay.kinds.registry.Handlers`); None for a kind without code.
     * `confine` returns where the code runs, from the fields, the hub's isolation and memory (MiB), and the connection
@@ -182,6 +215,7 @@ class Kind:
     functions: Callable[[bytes], Mapping[str, tuple[str, ...]]] = _no_functions
     tool_target: Callable[[EntryContext, str, Fields], dict[str, Any]] = _no_target
     make_handler: Callable[[bytes, str, str, Fields, Any], Handler] | None = None
+    examine: Callable[[bytes, str, Fields, Discovery, Any], Examination] = _needs_nothing
     confine: Callable[[Fields, str, int, Any], Confinement] = _runs_nothing
     lacks: frozenset[str] = frozenset()
     configuration: Configuration | None = None

@@ -103,6 +103,11 @@ class Settings:
     writes: tuple[str, ...] = _setting(
         (), "Folders that the code of every server may write to, such as ~/notes, comma-separated."
     )
+    packages: str = _setting(
+        "wheels",
+        "Packages that definitions may require: none (off), wheels, or any: the build of a source runs code of it.",
+        choices=("off", "wheels", "any"),
+    )
     hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
     hosts_idle: float = _setting(60.0, "How long such a process may be idle before it ends.", "seconds")
     memory: int = _setting(512, "Memory limit of each process of a definition unless its server sets another.", "MiB")

@@ -24,9 +24,9 @@ from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_templa
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, ContentError
-from patchbay.kind import Configuration, ConfiguredServer, Kind, configured_kind
+from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
 from patchbay.kinds.mount.standing_connections import StandingConnections
-from patchbay.kinds.registry import handler_for
+from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.store import Blobs
 
@@ -38,12 +38,16 @@ ENTRY_MAKERS = (
 )
 
 
+Examine = Callable[[str, bytes, str, Mapping[str, Any], Discovery], Examination]
+"""Says what a definition needs on this machine, from its kind, bytes, server's name, configuration and discovery."""
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
 
     `vouched` says whether an operator supplied a row, because only operators may mount servers; `keepers` hold the
-    connections to those, `rooms` call the tools of rooms. `read` reads a definition.
+    connections to those, `rooms` call the tools of rooms. `read` reads a definition, `examine` says what it needs.
     """
 
     blobs: Blobs
@@ -56,6 +60,7 @@ class BuildContext:
     vouched: Callable[[ServerRow], bool] = lambda row: False
     rooms: RoomCaller | None = None
     read: Callable[[ServerRow, bytes], ReadDefinition] = read_definition
+    examine: Examine = examine_definition
 
 
 def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
@@ -85,10 +90,13 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     if configured is not None:
         return _build_configured(configured, row, version, fields, context, pinned)
     try:
+        needs = context.examine(row.kind, source, row.name, fields, definition.discovery)
         runs = context.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     enabled = row.is_enabled(fields)
+    if enabled and not pinned and needs.packages is not None:
+        needs.packages.start()
     found, functions = definition.discovery, definition.functions
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
@@ -117,7 +125,8 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
         templates=listed["template"],
         prompts=listed["prompt"],
         skills=skills,
-        problems=(*found.problems, *problems, *faults),
+        problems=(*needs.problems, *found.problems, *problems, *faults),
+        packages=needs.packages,
         handler=runs,
         enabled=enabled,
         pinned=pinned,

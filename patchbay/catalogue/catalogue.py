@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
-from patchbay.catalogue.build import BuildContext, broken_server, build_server
+from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
@@ -39,7 +39,7 @@ from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
 from patchbay.errors import UnavailableServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
-from patchbay.kinds.registry import handler_for
+from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -64,7 +64,7 @@ class Catalogue(VisibleToAll):
 
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
-    `rooms` call the tools of the hub's rooms; without them no room is served.
+    `rooms` call the tools of the hub's rooms; without them no room is served. `examine` says what definitions need.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Catalogue(VisibleToAll):
         keepers: StandingConnections | None = None,
         key: bytes | None = None,
         rooms: RoomCaller | None = None,
+        examine: Examine = examine_definition,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -89,7 +90,7 @@ class Catalogue(VisibleToAll):
         self.access_problem: str | None = None
         self._handlers = handlers
         self._keepers = keepers
-        self._rooms = rooms
+        self._rooms, self._examine = rooms, examine
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -295,7 +296,7 @@ class Catalogue(VisibleToAll):
             (of, _, kind), name = message.decode().partition(" "), topic.removeprefix(RERUN)
             if of == RESTART:
                 self.end_processes(name)
-            self._rebuild(name, kind if of == self._id else None)
+            self.rebuild(name, kind if of == self._id else None)
             self._connect_mounts()
         else:
             self._poll_store()
@@ -380,11 +381,10 @@ class Catalogue(VisibleToAll):
             self._handlers,
             self._keepers,
             partial(is_from_operator, self.store),
-            self._rooms,
-            self._discoveries.read,
+            *(self._rooms, self._discoveries.read, self._examine),
         )
 
-    def _rebuild(self, name: str, kind: str | None) -> None:
+    def rebuild(self, name: str, kind: str | None = None) -> None:
         """Build one server again; only the process that received the change (`kind` is set) announces it."""
         with self._lock:
             row, readonly, runs, lists = self._keys.get(name, (None, False, 0, ()))

@@ -14,7 +14,7 @@ from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.rows import is_room_name
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
-from patchbay.kind import kind_named
+from patchbay.kind import Packages, kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.pins.enforcement import PinState
 
@@ -32,7 +32,8 @@ class Server:
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `offers` are the capabilities that it
     declared, `via` are the mounts between it and this hub. `pins` are the entries that it lists without approval.
-    `replaces` is the definition that a drop-in of the same name replaces.
+    `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
+    requires.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Server:
     via: tuple[str, ...] = ()
     pins: PinState | None = None
     replaces: str | None = None
+    packages: Packages | None = None
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
@@ -80,6 +82,8 @@ class Server:
             return None
         if self.upstream is not None and self.upstream.health.state != "up":
             return self.upstream.health.sentence
+        if self.packages is not None and self.packages.state == "making":
+            return f"its packages are not ready: {self.packages.sentence}"
         fault = next((problem for problem in self.problems if problem.is_fault), None)
         if fault is not None:
             return fault.reason

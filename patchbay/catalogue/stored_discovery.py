@@ -135,6 +135,7 @@ def _parse(stored: Any) -> ReadDefinition | None:
             tuple(Descriptor(**one) for one in found["descriptors"]),
             tuple(Problem(**one) for one in found["problems"]),
             found["description"],
+            {str(name): int(line) for name, line in found["imports"].items()},
         )
         return ReadDefinition(discovery, {name: tuple(taken) for name, taken in stored["functions"].items()})
     except (TypeError, KeyError, AttributeError):

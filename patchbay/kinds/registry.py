@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from patchbay.activation import Handler
+from patchbay.descriptors import Discovery
 from patchbay.errors import ConfigError
-from patchbay.kind import find_kind
+from patchbay.kind import Examination, find_kind
+from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import DEFAULT_MEMORY_MIB, Limits
 from patchbay.processes.sandbox import is_sandboxed
+
+log = logging.getLogger(__name__)
 
 INLINE = "inline"
 ISOLATIONS = (INLINE, "process")
@@ -40,13 +45,30 @@ def handler_for(
     return row.make_handler(source, cid, name, config or {}, using or Handlers())
 
 
+def examine_definition(
+    kind: str,
+    source: bytes,
+    name: str,
+    config: Mapping[str, Any],
+    found: Discovery,
+    using: Handlers | None = None,
+) -> Examination:
+    """Return what a definition needs on this machine. Without `using`, no packages are installed.
+
+    Raises ConfigError for requirements that cannot be read.
+    """
+    row = find_kind(kind)
+    return row.examine(source, name, config, found, using or Handlers()) if row is not None else Examination()
+
+
 @dataclass(frozen=True)
 class Handlers:
     """How one hub makes its handlers. `isolation` and `memory` (MiB) are defaults.
 
     `folder_of` returns the folder for a server's own files, from the server's name and the field `folder` of its
     configuration; `writes` are folders that all servers may change; a configured folder must not overlap the
-    `hub_folders`.
+    `hub_folders`. `environments` have the packages that definitions require; without them, such a definition does not
+    run.
 
     Raises ConfigError for an unknown isolation.
     """
@@ -57,6 +79,7 @@ class Handlers:
     folder_of: Callable[[str, str | None], Path] | None = None
     writes: tuple[str, ...] = ()
     hub_folders: tuple[Path, ...] = ()
+    environments: PackageEnvironments | None = None
 
     def __post_init__(self) -> None:
         if self.isolation not in ISOLATIONS:
@@ -84,6 +107,13 @@ class Handlers:
                         f"expected a folder apart from those of the hub; {configured} overlaps {taken}",
                     )
         return self.folder_of(name, configured) if self.folder_of is not None else None
+
+    def examine(self, kind: str, source: bytes, name: str, config: Mapping[str, Any], found: Discovery) -> Examination:
+        """Say what a definition needs on this machine, like `examine_definition`; log what it lacks."""
+        needs = examine_definition(kind, source, name, config, found, self)
+        for problem in (each for each in needs.problems if each.fix):
+            log.warning("%s, line %s: %s\n%s", name, problem.line, problem.reason, problem.fix)
+        return needs
 
     def __call__(
         self, kind: str, source: bytes, cid: str, name: str, config: Mapping[str, Any] | None = None

@@ -59,7 +59,7 @@ class Command:
     """A program with its arguments, its whole environment, its working folder and its input.
 
     `around` is a command line that ends by running the program: limits, a sandbox. `confine` starts the program in a
-    thread that is restricted, and thereby restricts the program.
+    thread that is restricted, and thereby restricts the program. The program inherits the descriptors `pass_fds`.
     """
 
     argv: Sequence[str]
@@ -68,6 +68,7 @@ class Command:
     input: bytes | None = None
     around: Sequence[str] = ()
     confine: Confine | None = None
+    pass_fds: Sequence[int] = ()
 
 
 def run(
@@ -119,6 +120,7 @@ def _start(command: Command, mark: str) -> subprocess.Popen[bytes]:
                     env=environment,
                     start_new_session=True,
                     bufsize=0,
+                    pass_fds=command.pass_fds,
                 )
 
             return start() if command.confine is None else command.confine(start)

@@ -60,10 +60,10 @@ def is_available() -> bool:
     )
 
 
-def sandbox_command(hidden: Sequence[Path], own: Path | None = None) -> list[str]:
+def sandbox_command(hidden: Sequence[Path], own: Path | None = None, shown: Sequence[Path] = ()) -> list[str]:
     """Return the beginning of a command line that runs the rest of it in the sandbox.
 
-    `hidden` folders are empty there; only the folder `own` and /tmp can be written to.
+    `hidden` folders are empty there, except the folders `shown`; only the folder `own` and /tmp can be written to.
     """
     needed = {Path(place).resolve() for place in (sys.prefix, sys.base_prefix, *sys.path) if place}
     inside = sorted(place for place in needed if place.is_relative_to(TMP) and place.exists())
@@ -73,6 +73,7 @@ def sandbox_command(hidden: Sequence[Path], own: Path | None = None) -> list[str
         *BWRAP_OPTIONS,
         *(word for place in inside for word in ("--ro-bind", str(place), str(place))),
         *(word for place in covered for word in ("--tmpfs", place)),
+        *(word for place in shown for word in ("--ro-bind", str(place), str(place))),
         *(("--bind", str(own), str(own)) if own is not None else ()),
         "--",
     ]

@@ -26,12 +26,12 @@ from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import PatchbayError, UnknownServer
-from patchbay.kinds.confinement_description import confinement, protections
+from patchbay.kinds.confinement_description import protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
-from patchbay.web.pages.data import describe_server, summarize_server
+from patchbay.web.pages.data import describe_isolation, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -135,8 +135,8 @@ class Site:
         """
         values = describe_server(server, self.settings)
         if not self.visible.shows_source(server.name):
-            values |= {"config": {}, "config_cid": None, "definition": None, "problems": []}
-        runs = confinement(server.kind, server.config, self.settings.isolation, self.settings.memory, server.upstream)
+            values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
+        runs = describe_isolation(server, self.settings)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
         is_operator = self.operators.lenient_proof().is_operator

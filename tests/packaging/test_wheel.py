@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.checkout import ROOT
+from tests.kinds.python.environments.wheels import block, make_wheel
 from tests.serving.running import Hub
 from tests.waiting import BOUND, until
 
@@ -195,3 +198,22 @@ def test_uvx_runs_the_program_from_the_wheel(built: Path, installed: Installatio
     ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5 * BOUND, check=True)
     assert done.stdout.startswith("patchbay ")
+
+
+def test_an_installed_hub_installs_the_packages_that_a_definition_requires(hub: Hub, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "pk-wheel", "4.2")
+    source = (
+        block(f"pk-wheel @ {wheel.as_uri()}") + "import pk_wheel\ndef main() -> str:\n    return pk_wheel.version\n"
+    )
+    servers = hub.folder / "servers"
+    servers.mkdir(exist_ok=True)
+    (servers / "packaged.py").write_text(source)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "packaged", "arguments": {}}}
+
+    def text() -> str:
+        with suppress(urllib.error.HTTPError):  # the hub has not read the file yet
+            result = call(hub, "packaged", message).get("result")
+            return str(result["content"][0]["text"]) if isinstance(result, dict) else ""
+        return "not served yet"
+
+    until(lambda: text() == "4.2", text)

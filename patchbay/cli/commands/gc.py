@@ -10,6 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.access.audit.chain import reached_cids
 from patchbay.catalogue.contents.collection import Collector
+from patchbay.catalogue.contents.environments import EnvironmentCollector
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
@@ -25,8 +26,10 @@ def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
     """Delete the contents of the data folder that nothing refers to, and give their space back.
 
     Contents that the present or past configuration, pins, a room, the audit chain or the present state of a tool refers
-    to stay, and so do those that were stored within the last hours (--blob-hours). A hub does the same each hour while
-    it runs; it need not be stopped for this command, but its writers wait while space is given back.
+    to stay, and so do those that were stored within the last hours (--blob-hours). Environments of packages that no
+    server requires, and that nothing used within these hours, are removed too, with the downloads of uv. A hub
+    deletes contents each hour while it runs; it need not be stopped for this command, but its writers wait while space
+    is given back.
     """
     try:
         click.echo(_collect(load_settings(context), dry_run))
@@ -37,11 +40,16 @@ def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
 def _collect(settings: Settings, dry_run: bool) -> str:
     with opened_store(settings, needs_data=True) as store:
         collector = Collector(store, settings.blob_hours * 3600, partial(reached_cids, store.journal))
+        environments = EnvironmentCollector(store, settings.data, settings.blob_hours * 3600)
         if dry_run:
-            found = collector.preview()
-            return f"{found.count} contents with {found.size} bytes would be deleted"
-        done = collector.collect()
-        return (
+            found, unused = collector.preview(), environments.preview()
+            sentence = f"{found.count} contents with {found.size} bytes would be deleted"
+            more = f"; {unused.count} environments of packages with {unused.size} bytes would be removed"
+            return sentence + (more if unused.count else "")
+        done, removed = collector.collect(), environments.collect()
+        sentence = (
             f"{done.count} contents with {done.size} bytes are deleted;"
             f" {store.collection.give_back(whole=True)} bytes are given back to the file system"
         )
+        more = f"; {removed.count} environments of packages are removed, with downloads {removed.size} bytes"
+        return sentence + (more if removed.count or removed.size else "")

@@ -5,28 +5,76 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from patchbay.activation import Handler
-from patchbay.kind import Confinement, EntryContext, Fields, Kind
+from patchbay.activation import Call, Events, Handler
+from patchbay.descriptors import Discovery, Problem
+from patchbay.errors import ConfigError, ToolFailed
+from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.functions import discover_functions
 from patchbay.kinds.python.discovery.syntax import parse_source
+from patchbay.kinds.python.environments.environment import PackageEnvironment
+from patchbay.kinds.python.environments.imports import missing_imports
+from patchbay.kinds.python.environments.requirements import Requirements, read_script_block, requirements_of
 from patchbay.kinds.python.inline import python_handler
 from patchbay.kinds.python.workers.handler import hosted_handler
 from patchbay.kinds.registry import INLINE, Handlers
 
 
 def _make_handler(source: bytes, cid: str, name: str, config: Fields, using: Handlers) -> Handler:
-    inline = using.hosts is None or _is_inline(config, using.isolation)
+    needs = requirements_of(source, name, config)
+    required = {"requirements": needs.packages} if needs is not None else {}
+    inline = using.hosts is None or _is_inline({**config, **required}, using.isolation)
     limits = using.limits(config, inline, name)
     own = using.folder(config, name)
+    if needs is not None and (using.hosts is None or using.environments is None):
+        return _refuse_without_packages(name, needs)
     if inline or using.hosts is None:
         return python_handler(source, cid, name)
-    return hosted_handler(using.hosts, source, cid, name, limits, config.get("environment", {}), own)
+    packages = _packages(needs, using)
+    return hosted_handler(using.hosts, source, cid, name, limits, config.get("environment", {}), own, packages)
+
+
+def _packages(needs: Requirements | None, using: Handlers) -> PackageEnvironment | None:
+    """Return the environment of these requirements; None without requirements, or in a program that has none."""
+    return using.environments.find(needs) if needs is not None and using.environments is not None else None
+
+
+def _refuse_without_packages(name: str, needs: Requirements) -> Handler:
+    def refuse(call: Call) -> Events:
+        raise ToolFailed(f"{name} requires packages ({needs.names}), which only a running hub installs")
+
+    return refuse
 
 
 def _is_inline(config: Fields, isolation: str) -> bool:
-    """Whether a server runs inside the hub process. One with its own environment needs its own processes."""
-    return bool(config.get("isolation", "process" if config.get("environment") else isolation) == INLINE)
+    """Whether a server runs inside the hub process.
+
+    One with its own environment, or with requirements, needs its own processes.
+    """
+    is_apart = config.get("environment") or config.get("requirements")
+    return bool(config.get("isolation", "process" if is_apart else isolation) == INLINE)
+
+
+def _examine(source: bytes, name: str, config: Fields, found: Discovery, using: Handlers) -> Examination:
+    """Return the imports without a module, and the packages that the definition requires. Raises ConfigError."""
+    needs, block = requirements_of(source, name, config), read_script_block(source, name)
+    configured = tuple(config.get("requirements", ()))
+    if needs is None:
+        return Examination(missing_imports(found.imports, block, configured, None))
+    if config.get("isolation") == INLINE:
+        raise ConfigError(
+            f"the configuration of {name}",
+            "isolation",
+            'code inside the hub has no packages of its own: write "isolation": "process", or remove the requirements',
+        )
+    packages = _packages(needs, using)
+    problems: tuple[Problem, ...] = ()
+    if packages is not None and packages.state == "failed":
+        line = block.line if block is not None else None
+        problems = (Problem("packages", f"its packages are {packages.sentence}", line, is_fault=True),)
+    elif packages is not None and packages.site is not None:
+        problems = missing_imports(found.imports, block, configured, packages.site)
+    return Examination(problems, packages)
 
 
 def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
@@ -58,5 +106,6 @@ KIND = Kind(
     functions=_functions,
     tool_target=_tool_target,
     make_handler=_make_handler,
+    examine=_examine,
     confine=_confine,
 )

@@ -76,7 +76,8 @@ def _run_init() -> None:
 def cover(places: AllowedPaths, shared_mib: int) -> None:
     """Give this process, which is inside the namespaces, its own view of the file system. Raises OSError.
 
-    Hidden folders show only the server's own folders inside them. `shared_mib` limits its shared memory, in MiB.
+    Hidden folders show only the server's own folders, and what it may read, inside them. `shared_mib` limits its shared
+    memory, in MiB.
     """
     unshare(CLONE_NEWNS | CLONE_NEWIPC)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -84,8 +85,9 @@ def cover(places: AllowedPaths, shared_mib: int) -> None:
         mount("tmpfs", SHARED_MEMORY, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={shared_mib}m")
     for folder in places.hidden:
         if folder.is_dir():
-            _hide(folder, [path for path in places.own if path.is_relative_to(folder) and path.exists()])
-    for folder in places.kept:
+            left = (*places.own, *places.shown)
+            _hide(folder, [path for path in left if path.is_relative_to(folder) and path.exists()])
+    for folder in (*places.kept, *places.shown):
         if folder.is_dir():
             _make_read_only(folder)
     for found in (path for pattern in CONTROL_SOCKETS for path in Path("/").glob(pattern)):

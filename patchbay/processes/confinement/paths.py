@@ -27,23 +27,24 @@ KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), DEVICE_FOLDER)
 class AllowedPaths:
     """Which paths the code of one server may use.
 
-    `hidden` cannot be read, except `own` folders inside it; `own` and `writes` can be changed; `kept` can be read and
-    never be changed.
+    `hidden` cannot be read, except `own` and `shown` folders inside it; `own` and `writes` can be changed; `kept` and
+    `shown` can be read and never be changed.
     """
 
     hidden: tuple[Path, ...] = ()
     own: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
 
     def readable(self, covered: bool) -> list[str]:
         """Return the trees that can be read; `covered` means that mounts already hide the hidden folders."""
         hidden = (DEVICE_FOLDER,) if covered else (DEVICE_FOLDER, *self.hidden)
-        return [*trees_without(Path("/"), hidden), *map(str, self.own), *DEVICES]
+        return [*trees_without(Path("/"), hidden), *map(str, self.own), *map(str, self.shown), *DEVICES]
 
     def writable(self, covered: bool) -> list[str]:
         """Return the trees that can be changed; `covered` means that mounts already protect the hub's folders."""
-        protected = KERNEL_FOLDERS if covered else (*KERNEL_FOLDERS, *self.kept, *self.hidden)
+        protected = KERNEL_FOLDERS if covered else (*KERNEL_FOLDERS, *self.kept, *self.shown, *self.hidden)
         named = [one for place in self.writes for one in trees_without(place.resolve(), protected)]
         return [*map(str, self.own), *named, *DEVICES, *((SHARED_MEMORY,) if covered else ())]
 

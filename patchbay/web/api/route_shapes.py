@@ -72,6 +72,13 @@ _TOOL: Schema = {
     "properties": {"name": TEXT, "wire": _OBJECT, "plain": TEXT, "read_only": FLAG, "hints": array_of(TEXT)},
     "required": [*_LISTED, "annotations", "hints", "input", "output", "plain", "read_only"],
 }
+_PROBLEM = object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER), fix=nullable(TEXT))
+_PACKAGES = object_of(
+    state=one_of("absent", "making", "ready", "failed"),
+    sentence=TEXT,
+    requirements=array_of(TEXT),
+    locked=array_of(TEXT),
+)
 _DETAIL = {
     "type": "object",
     "properties": {
@@ -80,7 +87,8 @@ _DETAIL = {
         "resources": array_of(_DESCRIPTOR),
         "templates": array_of(_DESCRIPTOR),
         "prompts": array_of(_DESCRIPTOR),
-        "problems": array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+        "problems": array_of(_PROBLEM),
+        "packages": nullable(_PACKAGES),
         "unapproved": array_of(TEXT),
         "instructions": nullable(TEXT),
         "definition": nullable(TEXT),
@@ -103,7 +111,7 @@ _OFFERED = object_of(
     resources=array_of(_DESCRIPTOR),
     templates=array_of(_DESCRIPTOR),
     prompts=array_of(_DESCRIPTOR),
-    problems=array_of(object_of(where=TEXT, reason=TEXT, line=nullable(INTEGER))),
+    problems=array_of(_PROBLEM),
 )
 
 _CALL = {

@@ -257,6 +257,14 @@ CHANGES = (
     ),
     Route(
         "POST",
+        "/servers/<name>/packages",
+        "Install the packages of a definition again after a failure.",
+        body=form_body("csrf"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
         "/history/rollback",
         "Roll back to a root, or a name to an earlier CID.",
         body=form_body("csrf", root="", name="", cid="", why="", seen=""),

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.catalogue.servers import Server
-from patchbay.descriptors import Descriptor
+from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
@@ -100,7 +100,10 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
-    return confinement(server.kind, server.config, settings.isolation, settings.memory, server.upstream)
+    # A definition with requirements, in its text or its configuration, always has its own processes.
+    required = {"requirements": True} if server.packages is not None else {}
+    config = {**server.config, **required}
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.upstream)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -116,8 +119,14 @@ def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
         "templates": [describe_descriptor(each) for each in server.templates.values()],
         "prompts": [describe_descriptor(each) for each in server.prompts.values()],
         "unapproved": sorted(map(describe_key, server.pins.reported)) if server.pins is not None else [],
-        "problems": [{"where": each.where, "reason": each.reason, "line": each.line} for each in server.problems],
+        "problems": [describe_problem(each) for each in server.problems],
+        "packages": server.packages.data() if server.packages is not None else None,
     }
+
+
+def describe_problem(problem: Problem) -> dict[str, Any]:
+    """A problem as a JSON object; `fix` is text to add to the definition, or None."""
+    return {"where": problem.where, "reason": problem.reason, "line": problem.line, "fix": problem.fix}
 
 
 def describe_descriptor(descriptor: Descriptor) -> dict[str, Any]:

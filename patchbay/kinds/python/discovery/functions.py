@@ -10,6 +10,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -24,6 +25,8 @@ from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
 from patchbay.kinds.python.discovery.scope import FunctionNode, Scope
 from patchbay.kinds.python.discovery.syntax import parse_source
+from patchbay.kinds.python.environments.imports import foreign_imports
+from patchbay.kinds.python.environments.requirements import read_script_block
 
 NOT_PARAMETERS = frozenset(("context", "self"))
 """Parameters that the hub fills itself."""
@@ -54,9 +57,11 @@ VAGUE: tuple[Schema, ...] = ({"type": "object"}, {"type": "array"})
 
 
 def discover_functions(name: str, text: str) -> Discovery:
-    """Return the tools of a Python definition. Raises ConfigError when it is not valid Python."""
+    """Return the tools of a Python definition. Raises ConfigError when it is not valid, or its block `# /// script`."""
     module = parse_module(name, text)
-    return FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
+    read_script_block(text.encode(), name)
+    found = FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
+    return replace(found, imports=foreign_imports(module))
 
 
 def parse_module(name: str, text: str) -> ast.Module:

@@ -1,6 +1,7 @@
 """Worker processes (`isolation: process`), where Python definitions run that may fail.
 
     worker_pool.py         which worker runs a call; how many there are; when they end      in the hub
+    worker_order.py        what a worker loads, within which limits                         in the hub
     handler.py             one call over a worker's pipe, as events                         in the hub
     hub_service.py         requests of a running tool to the hub                            in the hub
     fork_server_client.py  starts a fork server process and talks to it                     in the hub

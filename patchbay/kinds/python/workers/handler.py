@@ -18,11 +18,13 @@ from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.errors import MissingCapability, ToolFailed
 from patchbay.events import Ask, Detach, Event, Log
 from patchbay.kinds.python.context import CAPABILITY
+from patchbay.kinds.python.environments.environment import PackageEnvironment
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.frames import BadFrame
 from patchbay.kinds.python.workers.hub_service import TOOL_REQUESTS, parse_request, serve_request
 from patchbay.kinds.python.workers.worker_connection import END_SECONDS, WorkerConnection, WorkerGone
-from patchbay.kinds.python.workers.worker_pool import WorkerOrder, WorkerPool
+from patchbay.kinds.python.workers.worker_order import WorkerOrder
+from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -48,17 +50,21 @@ def hosted_handler(
     limits: Limits,
     environment: Mapping[str, str] | None = None,
     own: Path | None = None,
+    packages: PackageEnvironment | None = None,
 ) -> Handler:
     """Return the handler that runs the functions of a definition in workers. The first call starts one.
 
-    `environment` is for the workers, with its references (`settings.resolved`); `own` is the folder of the server.
+    `environment` is for the workers, with its references (`settings.resolved`); `own` is the folder of the server. A
+    call waits for the `packages` that the definition requires.
 
     The handler raises the function's errors (an exception that is not the hub's own keeps its name and message), and
     ToolFailed when the worker ends, or no worker is free before the deadline.
     """
-    order = WorkerOrder(name, cid, source, limits, environment or {}, own)
+    order = WorkerOrder(name, cid, source, limits, environment or {}, own, packages)
 
     def handle(call: Call) -> Events:
+        if packages is not None:
+            yield from packages.wait(call)
         conversation = yield from _start_conversation(pool, order, call)
         worker = conversation.worker
         try:

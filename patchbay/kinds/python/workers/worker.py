@@ -29,6 +29,7 @@ from patchbay.activation import Call, described
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
+from patchbay.kinds.python.environments.activation import activate_environment
 from patchbay.kinds.python.functions import run_function
 from patchbay.kinds.python.runner_threads import Stopped
 from patchbay.kinds.python.workers import frames
@@ -230,13 +231,19 @@ class Worker:
 
     def _load(self, body: bytes) -> None:
         head, _, source = body.partition(b"\n")
-        self._name, cid, self._memory, variables, own, writes = orjson.loads(head)
+        self._name, cid, self._memory, variables, own, writes, packages = orjson.loads(head)
         folder = str(self._folder)
         adopt({"TMPDIR": folder} | variables)
         tempfile.tempdir = None
         name_process(self._name)
-        places = AllowedPaths(own=(self._folder, *existing_folders(own)), writes=existing_folders(writes))
+        places = AllowedPaths(
+            own=(self._folder, *existing_folders(own)),
+            writes=existing_folders(writes),
+            shown=existing_folders(packages[:1]),
+        )
         self._protections.apply(places, self._memory)
+        if packages:
+            activate_environment(*map(Path, packages))
         self._definition = Definition(source, cid, self._name)
         limit_memory(self._memory)
 

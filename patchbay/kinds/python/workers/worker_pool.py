@@ -11,16 +11,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-import orjson
-
 from patchbay.activation import PAUSE, Call, pauses
-from patchbay.config import resolved
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.workers import frames
@@ -28,8 +24,8 @@ from patchbay.kinds.python.workers.fork_server_client import ForkServerClient
 from patchbay.kinds.python.workers.waiting_calls import Pace, WaitingCall, WaitingCalls
 from patchbay.kinds.python.workers.worker_connection import WorkerConnection, WorkerGone
 from patchbay.kinds.python.workers.worker_counts import ENDINGS, WorkerCounts
+from patchbay.kinds.python.workers.worker_order import WorkerOrder
 from patchbay.processes import sandbox
-from patchbay.processes.limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -44,41 +40,8 @@ IDLE_SECONDS = 60.0
 HOUSEKEEPING_SECONDS = 1.0
 """Seconds between two rounds of housekeeping."""
 
-FOLDER_WORD = b"folder"
-"""A definition whose source contains this word may use the folder of its server (`context.folder`)."""
-
 LONGEST_SILENCE = 10.0
 """Limit on the seconds until a fork server answers a ping."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOrder:
-    """The order for a worker: a definition, for one server, within limits, with variables for its environment.
-
-    `own` is the folder of the server, which its code may change.
-    """
-
-    name: str
-    cid: str
-    source: bytes
-    limits: Limits
-    environment: Mapping[str, str] = field(default_factory=dict)
-    own: Path | None = None
-    key: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", f"{self.name} {self.cid} {self.limits} {dict(self.environment)}")
-
-    def frame(self) -> bytes:
-        """Return the frame of the order. Raises ConfigError for a variable that the hub does not have."""
-        variables = resolved(self.environment, self.name)
-        own = []
-        if self.own is not None:
-            if FOLDER_WORD in self.source:  # a folder must exist before a worker is confined, to be permitted to it
-                self.own.mkdir(parents=True, exist_ok=True)
-            own.append(str(self.own.absolute()))
-        head = orjson.dumps([self.name, self.cid, self.limits.memory, variables, own, self.limits.writes])
-        return frames.frame(frames.LOAD, head + b"\n" + self.source)
 
 
 class WorkerPool:
@@ -295,7 +258,8 @@ class WorkerPool:
     def _blank(self, order: WorkerOrder) -> WorkerConnection:
         """Return a worker without a definition: one that stands by, and order another in its place."""
         if order.limits.sandbox:
-            return self._spawn(order.key, sandbox.sandbox_command(self.hidden))
+            shown = [order.packages.folder] if order.packages is not None else []
+            return self._spawn(order.key, sandbox.sandbox_command(self.hidden, shown=shown))
         spares, self._spares = self._spares, []
         for worker in spares:
             if worker.ended():

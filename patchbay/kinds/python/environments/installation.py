@@ -1,0 +1,295 @@
+"""Make one environment with uv: resolve, lock, install, and move it into place as a whole.
+
+    <folder>/<cid>/            the environment: `bin`, `lib`, and `environment.json`, which says what is in it
+    <folder>/<cid>.lock.txt    exact versions with hashes; an environment that is made again gets the same ones
+    <folder>/<cid>.failed      why the last attempt failed
+    <folder>/<cid>.making      locked while a process of the hub, or uv, works on the environment
+    <folder>/cache/            the cache of uv
+
+uv works in a temporary folder, which gets its final name when it is complete. A hub that is killed leaves the temporary
+folder, and the next attempt removes it. uv installs wheels only, unless the hub permits sources: the build of a source
+runs code of the package.
+
+Source: https://docs.astral.sh/uv/reference/cli/.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from uv import find_uv_bin
+
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.kinds.python.environments.requirements import Requirements
+from patchbay.processes.program import Command, run
+
+MAX_SECONDS = 900.0
+"""Maximum seconds for one environment."""
+
+MAX_ENVIRONMENT_BYTES = 8 * 1024 * 1024 * 1024
+"""Maximum bytes of one environment."""
+
+MAX_UV_OUTPUT_BYTES = 16 * 1024 * 1024
+MAX_REASON_CHARACTERS = 700
+
+SIZE_CHECK_SECONDS = 2.0
+"""Seconds between two checks of the size while uv works."""
+
+MANIFEST = "environment.json"
+
+PASSED_VARIABLES = re.compile(
+    r"(UV_|SSL_CERT_)[A-Z0-9_]+|(?i:(https?|all|no)_proxy)|PATH|HOME|USER|LANG|LC_ALL|TMPDIR|NETRC|XDG_CONFIG_HOME"
+)
+"""The variables of the hub that uv gets: its own settings (indexes, credentials), proxies, certificates."""
+
+PIP_VARIABLES = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+"""Settings of pip that uv reads under another name."""
+
+WORKER_PACKAGES = ("annotated-types", "orjson", "pydantic", "pydantic-core", "typing-extensions", "typing-inspection")
+"""Packages that every worker process has loaded from the hub; an environment gets the same versions."""
+
+
+class InstallationFailed(PatchbayError):
+    """An environment cannot be made; the message says why, and the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is in an environment: exact versions, bytes, and the folder of its packages, relative to it."""
+
+    packages: tuple[str, ...]
+    python: str
+    locked: tuple[str, ...]
+    bytes: int
+    seconds: float
+    site: str
+
+
+def read_installed(folder: Path) -> Installed | None:
+    """Return what is in an environment; None when it is not there, or its Python has been removed."""
+    try:
+        fields: dict[str, Any] = orjson.loads((folder / MANIFEST).read_bytes())
+        found = Installed(**fields | {name: tuple(fields[name]) for name in ("packages", "locked")})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if (folder / "bin" / "python").exists() and (folder / found.site).is_dir() else None
+
+
+class Installation:
+    """Makes the environment of one set of requirements below `folder`.
+
+    `environ` are the hub's variables; `sources` permits packages without a wheel. `report` gets each step as words.
+    `held` is the descriptor of the lock: uv inherits it, so that the lock holds until uv has ended, too.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        needs: Requirements,
+        environ: Mapping[str, str],
+        sources: bool,
+        report: Callable[[str], None],
+        held: int,
+    ) -> None:
+        self._folder = folder
+        self._needs = needs
+        self._environ = uv_environment(environ, folder / "cache")
+        self._sources = sources
+        self._report = report
+        self._held = held
+        self._until = time.monotonic() + MAX_SECONDS
+        self._lock = folder / f"{needs.key}.lock.txt"
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Stop uv; `make` raises InstallationFailed soon."""
+        self._is_stopped = True
+
+    def make(self) -> Installed:
+        """Make the environment; replaces one that is there. Raises InstallationFailed."""
+        begun = time.monotonic()
+        self._remove_leftovers()
+        try:
+            made = Path(tempfile.mkdtemp(prefix=f"{self._needs.key}.new-", dir=self._folder))
+            try:
+                return self._make_in(made, begun)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+        except OSError as problem:
+            raise InstallationFailed(f"the environment cannot be written: {problem.strerror}") from problem
+
+    def _make_in(self, work: Path, begun: float) -> Installed:
+        made = work / "environment"
+        self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
+        python = ("--python", str(made / "bin" / "python"))
+        if not self._lock.exists():
+            self._resolve(work, python)
+        self._install(work, python)
+        site = next(made.glob("lib/python*/site-packages"))
+        size = disk_bytes(made)
+        locked = tuple(locked_versions(self._lock.read_text()))
+        seconds = round(time.monotonic() - begun, 3)
+        found = Installed(self._needs.packages, self._needs.python, locked, size, seconds, str(site.relative_to(made)))
+        (made / MANIFEST).write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+        final = self._folder / self._needs.key
+        shutil.rmtree(final, ignore_errors=True)
+        made.rename(final)
+        return found
+
+    def _resolve(self, work: Path, python: tuple[str, ...]) -> None:
+        """Write the lock: exact versions with hashes."""
+        self._report(f"finding versions of {self._needs.names}")
+        wanted, bounds, lock = work / "requirements.in", work / "constraints.txt", work / "lock.txt"
+        wanted.write_text("\n".join(self._needs.packages) + "\n")
+        bounds.write_text("".join(f"{line}\n" for line in worker_constraints()))
+        options = ("--generate-hashes", "--no-header", "--no-annotate", "--constraints", str(bounds), *self._builds())
+        self._uv(work, "pip", "compile", "--quiet", *python, *options, "--output-file", str(lock), str(wanted))
+        lock.rename(self._lock)
+
+    def _install(self, work: Path, python: tuple[str, ...]) -> None:
+        """Install exactly what is locked: from the cache if everything is there, else from the index."""
+        self._report(f"installing {self._needs.names}")
+        options = ("--no-deps", "--compile-bytecode", *self._builds(), "--requirement", str(self._lock))
+        install = ("pip", "install", "--quiet", *python, *options)
+        try:
+            self._uv(work, *install, "--offline")
+        except InstallationFailed:
+            if self._is_stopped:
+                raise
+            self._uv(work, *install)
+
+    def _builds(self) -> tuple[str, ...]:
+        return () if self._sources else ("--only-binary", ":all:")
+
+    def _uv(self, work: Path, *words: str) -> None:
+        """Run uv. Raises InstallationFailed with its reason."""
+        argv = [find_uv_bin(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
+        command = Command(argv, self._environ, work, pass_fds=(self._held,))
+        tail: deque[bytes] = deque(maxlen=200)
+        checked = time.monotonic()
+        try:
+            with closing(run(command, MAX_UV_OUTPUT_BYTES)) as pieces:
+                while True:
+                    try:
+                        piece = next(pieces)
+                    except StopIteration as ended:
+                        code = ended.value
+                        break
+                    if piece is not None:
+                        tail.append(piece[1])
+                    now = time.monotonic()
+                    if self._is_stopped:
+                        raise InstallationFailed("the hub is ending")
+                    if now > self._until:
+                        raise InstallationFailed(f"it took longer than {MAX_SECONDS:.0f} seconds")
+                    if now > checked + SIZE_CHECK_SECONDS:
+                        checked = now
+                        check_size(work)
+        except ToolFailed as problem:
+            raise InstallationFailed(f"uv cannot run: {problem.message}") from problem
+        check_size(work)
+        if code != 0:
+            raise InstallationFailed(explain_failure(b"".join(tail).decode("utf-8", "replace"), self._needs))
+
+    def _remove_leftovers(self) -> None:
+        """Remove what a hub that was killed left of this environment. The caller holds its lock."""
+        for left in self._folder.glob(f"{self._needs.key}.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def uv_environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
+    """Return the variables of uv: those of the hub that concern it, and where its cache is."""
+    found = {name: value for name, value in environ.items() if PASSED_VARIABLES.fullmatch(name)}
+    for pip, name in PIP_VARIABLES.items():
+        if environ.get(pip):
+            found.setdefault(name, environ[pip])
+    if "UV_INDEX_URL" in found:  # the older name of the default index
+        found.setdefault("UV_DEFAULT_INDEX", found.pop("UV_INDEX_URL"))
+    return found | {"UV_CACHE_DIR": str(cache), "UV_NO_PROJECT": "1"}
+
+
+def worker_constraints() -> Iterator[str]:
+    """Yield the versions of the packages that a worker has loaded before it uses an environment."""
+    for name in WORKER_PACKAGES:
+        try:
+            yield f"{name}=={version(name)}"
+        except PackageNotFoundError:
+            continue
+
+
+def locked_versions(lock: str) -> Iterator[str]:
+    """Yield each package of a lock with its exact version or address."""
+    for line in lock.splitlines():
+        if line and not line.startswith((" ", "#", "-")):
+            yield line.removesuffix("\\").partition(" ;")[0].strip()
+
+
+def clean_cache(folder: Path) -> None:
+    """Remove what the cache of uv can download again. `folder` is that of the environments, which stay whole."""
+    cache = folder / "cache"
+    if cache.is_dir():
+        words = (find_uv_bin(), "cache", "prune", "--ci", "--quiet", "--cache-dir", str(cache))
+        deque(run(Command(words, {}, folder)), maxlen=0)
+
+
+def check_size(folder: Path) -> None:
+    """Raise InstallationFailed when a folder has more than MAX_ENVIRONMENT_BYTES."""
+    if disk_bytes(folder) > MAX_ENVIRONMENT_BYTES:
+        raise InstallationFailed(f"the packages take more than {MAX_ENVIRONMENT_BYTES // 1024**3} GiB")
+
+
+def disk_bytes(folder: Path) -> int:
+    """Return the bytes of a folder on the disk; a file with several names in it counts once."""
+    found: dict[tuple[int, int], int] = {}
+    for place, _, files in os.walk(folder):
+        for file in files:
+            try:
+                state = os.lstat(Path(place, file))
+            except OSError:
+                continue
+            found[state.st_dev, state.st_ino] = state.st_blocks * 512
+    return sum(found.values())
+
+
+REASONS = (
+    (r"not found in the package registry|was not found in", "check the names and versions in the requirements"),
+    (
+        r"no usable wheels|no wheels|building from source is disabled|only-binary|no matching (Python|platform)",
+        "choose a version that has a wheel for this machine and Python, or start the hub with --packages any, which"
+        " permits builds",
+    ),
+    (r"[Uu]nsatisfiable|No solution found", "change the versions in the requirements so that they fit together"),
+    (
+        r"Failed to fetch|error sending request|[Cc]onnect|dns|[Nn]etwork|timed out",
+        "check the network and the address of the package index (UV_DEFAULT_INDEX)",
+    ),
+    (r"No space left|os error 28", "free some space on the disk of the data folder"),
+)
+"""Words in the output of uv, and the next step for each."""
+
+
+def explain_failure(output: str, needs: Requirements) -> str:
+    """Return the reason of a failure in the words of uv, without its drawing, and the next step."""
+    lines = (re.sub(r"^[\s×╰─▶├│·]+", "", line).strip() for line in output.splitlines())
+    words = " ".join(line for line in lines if line and not line.startswith("warning:"))
+    said = words.removeprefix("error: ")[:MAX_REASON_CHARACTERS] or "uv gave no reason"
+    step = next((step for pattern, step in REASONS if re.search(pattern, output)), "check the requirements")
+    return f"{said.rstrip('.')}. Next step: {step}"
