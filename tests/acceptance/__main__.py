@@ -18,6 +18,7 @@ from urllib.parse import quote
 from mcp import Client
 
 from tests.acceptance.claude import claude_uses_the_hub
+from tests.acceptance.clients import clients_read_the_entry
 from tests.acceptance.packages import PACKAGES, Package
 from tests.checkout import ROOT
 from tests.interaction.programs import Hub, running_hub
@@ -165,8 +166,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only these packages [all]")
     parser.add_argument("--at-once", type=int, default=2, help="packages at a time [2]")
     parser.add_argument("--claude", action="store_true", help="the claude program of npm uses the hub's tools, too")
+    parser.add_argument("--clients", action="store_true", help="clients of npm read the entry of this hub; no packages")
     given = parser.parse_args()
-    chosen = [one for one in PACKAGES if not given.names or one.name in given.names]
+    chosen = [one for one in PACKAGES if (not given.names or one.name in given.names) and not given.clients]
     with tempfile.TemporaryDirectory(prefix="acceptance-") as name:
         folder = Path(name)
         prepared(folder)
@@ -178,9 +180,12 @@ def main() -> int:
             if given.claude:
                 claude = claude_uses_the_hub(hub, folder)
                 sys.stdout.write(f"claude: {claude}\n")
+            clients = clients_read_the_entry(hub, folder) if given.clients else {}
+            for client, said in clients.items():
+                sys.stdout.write(f"{client}: {said}\n")
     worked = [one for one in trials if not any(text.startswith("FAILED") for text in one.found.values())]
     sys.stdout.write(f"{len(worked)} of {len(trials)} packages worked\n")
-    return 0 if len(worked) == len(trials) and claude == "ok" else 1
+    return 0 if len(worked) == len(trials) and {claude, *clients.values()} == {"ok"} else 1
 
 
 if __name__ == "__main__":

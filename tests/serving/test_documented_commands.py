@@ -35,7 +35,6 @@ NOT_RUN = {
     "scripts/run": "starts a hub in this checkout; the fixture starts one in a folder of its own",
     "scripts/run --enable bash,everything": "the same; tests of the setting --enable run it",
     "claude mcp add jane --env JANE_DIR=$HOME/notes -- patchbay stdio jane": "needs the application Claude Code",
-    "claude mcp add --transport http greeter http://127.0.0.1:8000/mcp/greeter": "needs the application Claude Code",
     "claude mcp add --transport http prices http://127.0.0.1:8000/mcp/prices": "needs the application Claude Code",
     "claude mcp add --transport http notes http://127.0.0.1:8000/mcp/notes": "needs the application Claude Code",
 }

@@ -67,6 +67,18 @@ HUB = {
         "patchbay.cli.commands.mount:unmount_command",
         "Remove the mounted server NAME, and end its process.",
     ),
+    "install": LateCommand(
+        "patchbay.cli.commands.clients.installing:install_command",
+        "Write this hub into the settings file of CLIENT: all servers, or one SERVER.",
+    ),
+    "uninstall": LateCommand(
+        "patchbay.cli.commands.clients.installing:uninstall_command",
+        "Take this hub out of the settings file of CLIENT.",
+    ),
+    "import": LateCommand(
+        "patchbay.cli.commands.clients.importing:import_command",
+        "List the servers that MCP clients have configured, and mount those that you choose.",
+    ),
     "approve": LateCommand(
         "patchbay.cli.commands.pins:approve_command",
         "Approve what the mounted SERVER changed: one ENTRY, or everything that waits.",

@@ -85,7 +85,7 @@ def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> No
             if (directory / f"{META_STEM}.json").exists():
                 _store_version(directory)
             for name, content in files.items():
-                _replace_file(directory / name, _encode(content))
+                replace_file(directory / name, _encode(content))
             for path in list_tool_files(directory):
                 if path.name not in files:
                     path.unlink()
@@ -131,10 +131,12 @@ def _encode(content: Mapping[str, Any]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file atomically and sync it; `mode` has its permissions."""
     handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -14,6 +14,7 @@ from flask import Blueprint, Response, request
 
 from patchbay.catalogue.previews import find_line
 from patchbay.catalogue.servers import Server
+from patchbay.client.applications.own_entry import AGGREGATE, stdio_command
 from patchbay.errors import UnknownServer
 from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL, is_loopback
@@ -22,12 +23,9 @@ from patchbay.web.pages.answers import check_number, content_answer, is_json_add
 from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, page_path, server_status
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
-from patchbay.web.rendering.snippets import Snippet, snippets, stdio_command
+from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.web.site import Site, base_url
 from patchbay.wire.authentication import is_local_request
-
-AGGREGATE = "patchbay"
-"""The name of the endpoint of all servers in snippets."""
 
 MAX_FIND_CHARACTERS = 200
 """Characters of a search in the entries of a server, at most."""

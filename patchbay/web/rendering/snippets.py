@@ -1,22 +1,21 @@
 """Snippets that connect each client to one endpoint: text to copy, with the URL of the endpoint.
 
-Names and URLs are quoted by the rules of the language of the snippet.
-Source: the documentation of the clients.
+The table of applications (`patchbay/client/applications/`) says how each client writes an entry. Names and URLs are
+quoted by the rules of the language of the snippet. Source: the documentation of the clients.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from patchbay.settings import Settings
+from patchbay.client.applications.applications import APPLICATIONS
+from patchbay.client.applications.edits import insert
+from patchbay.client.applications.own_entry import make_entry
 
 REVISION = "2026-07-28"
 LIST_TOOLS = {
@@ -58,20 +57,6 @@ def claude_code(name: str, url: str) -> str:
     return f"claude mcp add --transport http {shlex.quote(name)} {shlex.quote(url)}"
 
 
-def stdio_command(settings: Settings, server: str, local: bool) -> list[str]:
-    """The command that serves a server (all servers for an empty name) over standard input and output.
-
-    With `local` the command has the paths of the program and of the hub's folders, and the shipped servers that this
-    hub switches on. Set `local` only for a reader who may see paths.
-    """
-    beside = Path(sys.executable).with_name("patchbay")
-    program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "patchbay"]
-    folders = ["--data", str(settings.data.absolute()), "--servers", str(settings.servers.absolute())]
-    enabled = ["--enable", ",".join(settings.enable)] if settings.enable else []
-    words = program if local else ["patchbay"]
-    return [*words, "stdio", *([server] if server else []), *([*folders, *enabled] if local else [])]
-
-
 def snippets(name: str, url: str, command: Sequence[str] = ("patchbay", "stdio")) -> list[Snippet]:
     """The snippets of all clients, for the name of the server in the client and the absolute URL of the endpoint.
 
@@ -81,25 +66,17 @@ def snippets(name: str, url: str, command: Sequence[str] = ("patchbay", "stdio")
 
 
 def _applications(name: str, url: str, command: Sequence[str]) -> list[Snippet]:
-    desktop = {"mcpServers": {name: {"command": command[0], "args": list(command[1:])}}}
     gemini = f"gemini mcp add --transport http {shlex.quote(name)} {shlex.quote(url)}"
+    codex = f"codex mcp add {shlex.quote(name)} --url {shlex.quote(url)}"
     studio = _link("lmstudio://add_mcp", name=name, config=_base64({"url": url}))
     goose = _link("goose://extension", url=url, type="streamable_http", id=name, name=name, description="Patchbay")
     return [
         Snippet("Claude Code", TERMINAL, claude_code(name, url), TERMINAL, claude_code(name, url)),
-        _file("Claude Desktop", "claude_desktop_config.json", desktop),
-        Snippet(
-            "Gemini CLI", "~/.gemini/settings.json", _pretty({"mcpServers": {name: {"httpUrl": url}}}), TERMINAL, gemini
-        ),
-        Snippet(
-            "Codex",
-            "~/.codex/config.toml",
-            f"[mcp_servers.{_toml(name)}]\nurl = {_toml_string(url)}",
-            TERMINAL,
-            f"codex mcp add {shlex.quote(name)} --url {shlex.quote(url)}",
-        ),
+        _file("claude-desktop", name, "", command),
+        _installed("gemini", name, url, TERMINAL, gemini),
+        _installed("codex", name, url, TERMINAL, codex),
         Snippet("LM Studio", "mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, studio, studio),
-        Snippet("Goose", "~/.config/goose/config.yaml", _goose(name, url), BROWSER, goose, goose),
+        _installed("goose", name, url, BROWSER, goose, goose),
     ]
 
 
@@ -107,12 +84,19 @@ def _editors(name: str, url: str) -> list[Snippet]:
     cursor = _link("cursor://anysphere.cursor-deeplink/mcp/install", name=name, config=_base64({"url": url}))
     entry = {"name": name, "type": "http", "url": url}
     code = f"code --add-mcp {shlex.quote(_line(entry))}"
-    visual = {"servers": {name: {"type": "http", "url": url}}}
     return [
-        Snippet("Cursor", ".cursor/mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, cursor, cursor),
-        Snippet("VS Code", ".vscode/mcp.json", _pretty(visual), TERMINAL, code, _vscode(entry)),
-        _file("Windsurf", "~/.codeium/windsurf/mcp_config.json", {"mcpServers": {name: {"serverUrl": url}}}),
-        _file("Zed", "~/.config/zed/settings.json", {"context_servers": {name: {"url": url}}}),
+        _installed("cursor", name, url, BROWSER, cursor, cursor),
+        _installed("vscode", name, url, TERMINAL, code, _vscode("vscode", entry)),
+        Snippet(
+            "VS Code Insiders",
+            "mcp.json",
+            _file_text("vscode", name, url),
+            BROWSER,
+            _vscode("vscode-insiders", entry),
+            _vscode("vscode-insiders", entry),
+        ),
+        _file("windsurf", name, url),
+        _file("zed", name, url),
     ]
 
 
@@ -129,13 +113,27 @@ def _programs(name: str, url: str) -> list[Snippet]:
     ]
 
 
-def _vscode(entry: object) -> str:
-    return f"vscode:mcp/install?{quote(_line(entry), safe='')}"
+def _vscode(scheme: str, entry: object) -> str:
+    return f"{scheme}:mcp/install?{quote(_line(entry), safe='')}"
 
 
-def _file(client: str, where: str, value: object) -> Snippet:
+def _installed(client: str, name: str, url: str, how: str, line: str, link: str = "") -> Snippet:
+    """A snippet with the text of the settings file of an application, and a line that does the same."""
+    row = APPLICATIONS[client]
+    return Snippet(row.title, row.shown, _file_text(client, name, url), how, line, link)
+
+
+def _file(client: str, name: str, url: str, command: Sequence[str] = ()) -> Snippet:
     """A snippet for a client with a settings file only."""
-    return Snippet(client, where, _pretty(value), SETTINGS_FILE, _line(value))
+    row = APPLICATIONS[client]
+    value = {row.section: {name: make_entry(row, name, url, command)}}
+    return Snippet(row.title, row.shown, _pretty(value), SETTINGS_FILE, _line(value))
+
+
+def _file_text(client: str, name: str, url: str) -> str:
+    """The text of a settings file with this server alone."""
+    row = APPLICATIONS[client]
+    return insert(row.form, "", row.section, name, make_entry(row, name, url), row.shown).strip()
 
 
 def _link(place: str, **query: str) -> str:
@@ -144,21 +142,6 @@ def _link(place: str, **query: str) -> str:
 
 def _base64(value: object) -> str:
     return base64.b64encode(_line(value).encode()).decode()
-
-
-def _toml(name: str) -> str:
-    """Quote a name as a TOML key."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_string(name)
-
-
-def _toml_string(text: str) -> str:
-    return json.dumps(text).replace("\x7f", "\\u007f")
-
-
-def _goose(name: str, url: str) -> str:
-    entry = {"name": name, "type": "streamable_http", "uri": url, "enabled": True, "timeout": 300}
-    lines = [f"    {key}: {json.dumps(value)}" for key, value in entry.items()]
-    return "\n".join(["extensions:", f"  {json.dumps(name)}:", *lines])
 
 
 def _line(value: object) -> str:

@@ -91,6 +91,7 @@ def test_the_page_shows_every_client(shown: tuple[str, dict[str, list[str]]]) ->
             "Goose",
             "Cursor",
             "VS Code",
+            "VS Code Insiders",
             "Windsurf",
         ),
         *("Zed", "MCP Inspector", "Python", "TypeScript", "curl"),
@@ -166,6 +167,7 @@ def test_the_settings_of_applications_name_the_server_as_each_reads_it(shown: tu
         "Goose": only(yaml.safe_load(clients["Goose"][1])["extensions"]),
         "Cursor": only(json.loads(clients["Cursor"][1])["mcpServers"]),
         "VS Code": only(json.loads(clients["VS Code"][1])["servers"]),
+        "VS Code Insiders": only(json.loads(clients["VS Code Insiders"][1])["servers"]),
         "Windsurf": only(json.loads(clients["Windsurf"][0])["mcpServers"]),
         "Zed": only(json.loads(clients["Zed"][0])["context_servers"]),
     }
@@ -182,11 +184,13 @@ def test_the_settings_of_applications_name_the_server_as_each_reads_it(shown: tu
 
 def test_links_name_the_server(shown: tuple[str, dict[str, list[str]]]) -> None:
     url, clients = shown
-    links = {client: texts[-1] for client, texts in clients.items() if re.match(r"[a-z]+:(//)?[a-z]", texts[-1])}
+    links = {client: texts[-1] for client, texts in clients.items() if re.match(r"[a-z-]+:(//)?[a-z]", texts[-1])}
     links = {client: link for client, link in links.items() if not link.startswith("http")}
-    assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code"}
+    assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code", "VS Code Insiders"}
     queries = {client: parse_qs(urlsplit(link).query) for client, link in links.items()}
     for client in ("LM Studio", "Cursor"):
         assert json.loads(b64decode(queries[client]["config"][0])) == {"url": url}
     assert queries["Goose"]["url"] == [url]
-    assert json.loads(unquote(links["VS Code"].partition("?")[2]))["url"] == url
+    assert links["VS Code Insiders"].startswith("vscode-insiders:mcp/install?")
+    for client in ("VS Code", "VS Code Insiders"):
+        assert json.loads(unquote(links[client].partition("?")[2]))["url"] == url

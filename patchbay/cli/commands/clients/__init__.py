@@ -1,0 +1,1 @@
+"""The commands `install`, `uninstall` and `import`: this hub in MCP clients, and their servers in this hub."""

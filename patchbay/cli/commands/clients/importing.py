@@ -1,0 +1,225 @@
+"""The command `patchbay import`: servers that MCP clients have configured become mounts of this hub.
+
+Nothing is started and no client's file is changed. Secrets become variables of the hub's environment.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from patchbay import exit_codes
+from patchbay.catalogue.rows import name_problem
+from patchbay.catalogue.watching.mount_files import is_mount, write_mount
+from patchbay.cli.commands.clients.choices import complete_source, machine
+from patchbay.cli.messages import fail, make_printable, write_note
+from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.tables import format_rows
+from patchbay.client.applications.applications import ROWS, find_application
+from patchbay.client.applications.entries import Entry
+from patchbay.client.applications.mounts import Variables, mount_fields, mount_name
+from patchbay.client.applications.reading import ClientFile, guess_file, is_own, list_files, read_entries
+from patchbay.client.applications.references import Inexpressible
+from patchbay.client.profiles.files import replace_file
+from patchbay.errors import ConfigError, PatchbayError
+from patchbay.settings import Settings
+from patchbay.views.terminal import is_terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A server of a client. `reason` says why it is not imported; empty for one that can be."""
+
+    entry: Entry
+    client: str
+    address: str = ""
+    reason: str = ""
+
+
+@click.command(
+    "import",
+    epilog=exit_codes.with_examples(
+        "patchbay import",
+        "patchbay import --all --env-file hub.env",
+        "patchbay import cursor github",
+        "patchbay import ~/backup/claude_desktop_config.json --all --dry-run",
+    ),
+)
+@click.argument("source", default="", metavar="[CLIENT|FILE]", shell_complete=complete_source)
+@click.argument("names", nargs=-1, metavar="[SERVER]...")
+@click.option("--all", "everything", is_flag=True, help="Import every server that can be imported.")
+@click.option("--plain", multiple=True, metavar="NAME", help="Keep the value of this variable or header: no secret.")
+@click.option(
+    "--env-file", type=click.Path(path_type=Path), help="Write the variables with their values into this file."
+)
+@click.option("--dry-run", is_flag=True, help="Show the definitions and write nothing.")
+@with_settings
+@click.pass_context
+def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
+    """List the servers that MCP clients have configured, and mount those that you choose.
+
+    Without CLIENT or FILE, all clients of this machine are read, with the project in this folder. Values of `env` and
+    of headers that sign in become references to variables; the command says which variables to set.
+    """
+    try:
+        settings = load_settings(context)
+        found = list(_find(settings, source, given["plain"]))
+        if not found:
+            click.echo(
+                "No client of this machine has configured a server." if not source else f"{source} has no servers."
+            )
+            return
+        _print_list(found)
+        chosen = _choose(found, names, given["everything"])
+        if not chosen:
+            return
+        if given["env_file"] is not None and given["env_file"].exists():
+            raise ConfigError(str(given["env_file"]), "", "expected a new file for --env-file, but this file exists")
+        is_whole = _mount(settings, chosen, given["plain"], given["dry_run"], given["env_file"])
+    except PatchbayError as problem:
+        fail(problem.message, exit_codes.USAGE)
+    if not is_whole:
+        sys.exit(exit_codes.USAGE)
+
+
+def _find(settings: Settings, source: str, plain: Sequence[str]) -> Iterator[Found]:
+    """Yield every server of a client, a file, or all clients. A file that cannot be read is an error or a note."""
+    seen: dict[Any, str] = {}
+    mounted = _read_mounts(settings.servers)
+    for file in _files(source):
+        try:
+            entries = read_entries(file, machine())
+        except ConfigError as problem:
+            if source:
+                raise
+            write_note(f"{problem.message}; it is left out")
+            continue
+        for entry in entries:
+            yield _judge(entry, file.application.name, settings, seen, mounted, plain)
+
+
+def _files(source: str) -> list[ClientFile]:
+    if not source:
+        return [file for row in ROWS for file in list_files(row, machine(), Path.cwd())]
+    path = Path(source).expanduser()
+    if path.is_file():
+        return [guess_file(path, machine())]
+    if "/" in source or path.suffix:
+        raise ConfigError(source, "", "expected a file or a client, but there is no such file")
+    files = list_files(find_application(source), machine(), Path.cwd())
+    if not any(file.path.exists() for file in files):
+        raise ConfigError(source, "", f"expected its settings file {files[0].path}, but there is no such file")
+    return files
+
+
+def _judge(
+    entry: Entry, client: str, settings: Settings, seen: dict[Any, str], mounted: dict[str, str], plain: Sequence[str]
+) -> Found:
+    if is_own(entry.target, settings.port):
+        return Found(entry, client, reason="this hub itself")
+    try:
+        address = str(mount_fields(entry, entry.name, Variables(), plain)["address"])
+    except Inexpressible as problem:
+        return Found(entry, client, reason=str(problem))
+    if address in mounted:
+        return Found(entry, client, address, f"mounted already as {mounted[address]}")
+    if entry.target in seen:
+        return Found(entry, client, address, f"the same as {seen[entry.target]}")
+    seen[entry.target] = f"{entry.name} of {client}"
+    return Found(entry, client, address)
+
+
+def _read_mounts(folder: Path) -> dict[str, str]:
+    """Return the names of the mounts in the folder by address."""
+    found = [file for file in folder.glob("*.json") if is_mount(file)] if folder.is_dir() else []
+    return {str(orjson.loads(file.read_bytes()).get("address")): file.stem for file in found}
+
+
+def _print_list(found: Sequence[Found]) -> None:
+    rows = [("", "CLIENT", "SERVER", "STATE", "ADDRESS OR REASON")]
+    for number, one in enumerate(found, 1):
+        state = "cannot be imported" if one.reason else "on" if one.entry.enabled else "switched off"
+        rows.append((str(number), one.client, one.entry.name, state, one.reason or one.address))
+    click.echo(make_printable(format_rows(rows)))
+
+
+def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> list[Found]:
+    possible = [one for one in found if not one.reason]
+    if everything:
+        return possible
+    if not names and not is_terminal(sys.stdin):
+        write_note("Nothing is imported: name servers, or use --all")
+        return []
+    if not names and possible:
+        answer = click.prompt("Import which? Numbers or names, or all; nothing to stop", default="", show_default=False)
+        names = answer.replace(",", " ").split()
+        if names == ["all"]:
+            return possible
+    chosen = []
+    for name in names:
+        matches = [one for number, one in enumerate(found, 1) if name in (one.entry.name, str(number))]
+        if not matches:
+            raise ConfigError("SERVER", "", f"expected a server of the list, got {name!r}")
+        usable = [one for one in matches if not one.reason]
+        if not usable:
+            raise ConfigError(name, "", f"it is not imported: {matches[0].reason}")
+        chosen += [one for one in usable if one not in chosen]
+    return chosen
+
+
+def _mount(
+    settings: Settings, chosen: Sequence[Found], plain: Sequence[str], dry_run: bool, env_file: Path | None
+) -> bool:
+    """Write the mounts and say which variables to set; return whether all of them are written."""
+    variables, taken, is_whole = Variables(), set[str](), True
+    for one in chosen:
+        name = mount_name(one.entry, one.client, lambda name: _is_taken(settings.servers, name, taken))
+        fields = mount_fields(replace(one.entry, name=name), name, variables, plain)
+        taken.add(name)
+        if name != one.entry.name:
+            click.echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
+        if dry_run:
+            click.echo(
+                f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}"
+            )
+            continue
+        try:
+            file = write_mount(settings.servers, name, fields, replace=False)
+        except ConfigError as problem:
+            write_note(f"{one.entry.name} of {one.client} is left out: {problem.message}")
+            is_whole = False
+            continue
+        click.echo(f"{file} mounts {one.entry.name} of {one.client}; a hub that watches the folder serves /mcp/{name}")
+    _tell_variables(variables, chosen, None if dry_run else env_file)
+    if dry_run:
+        write_note("Nothing is written (--dry-run)")
+    return is_whole
+
+
+def _is_taken(folder: Path, name: str, taken: set[str]) -> bool:
+    return bool(name in taken or name_problem(name) or list(folder.glob(f"{name}.*")))
+
+
+def _tell_variables(variables: Variables, chosen: Sequence[Found], env_file: Path | None) -> None:
+    if variables.values and env_file is not None:
+        text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.values.items()))
+        replace_file(env_file, text.encode())
+        click.echo(
+            f"Wrote {len(variables.values)} variables into {env_file}, which only you can read. Start the hub with"
+        )
+        click.echo(f"  set -a; . {shlex.quote(str(env_file))}; set +a; patchbay serve")
+    elif variables.values:
+        click.echo("Set these variables in the environment of the hub; --env-file writes them with their values:")
+        for name in sorted(variables.values):
+            click.echo(f"  {name}")
+    if variables.missing:
+        click.echo("Set these variables too; only you or the client know their values:")
+        for name in variables.missing:
+            click.echo(f"  {name}")

@@ -1,0 +1,138 @@
+"""Entries of applications as mounts of the hub: the definition of each, its name, and the variables for its secrets.
+
+A secret never stands in a definition. Every value of `env`, every header that may sign in, and every option of a
+command line whose name says so becomes a reference `${NAME}`; `Variables` collects the names with their values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from patchbay.client.addresses.formatting import format_address
+from patchbay.client.addresses.targets import AddressError, Http, Stdio, is_secret_name
+from patchbay.client.applications.entries import Entry
+from patchbay.client.applications.references import Inexpressible, variable_name
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
+_SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey) +)(.+)", re.IGNORECASE)
+_FORBIDDEN_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass
+class Variables:
+    """The variables that mounts refer to. `values` has those whose value an application's file has."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+
+    def add(self, preferred: str, server: str, value: str) -> str:
+        """Return the reference to a variable with this value; the name is unlike those of other values."""
+        choices = [preferred, variable_name(f"{server}_{preferred}")]
+        choices += [f"{choices[1]}_{number}" for number in range(2, len(self.values) + 3)]
+        name = next(one for one in choices if self.values.get(one, value) == value and one not in self.named)
+        self.values[name] = value
+        return f"${{{name}}}"
+
+    def note(self, text: str) -> None:
+        """Remember the variables that a text refers to and that need a value."""
+        self.named |= {found[1] for found in _REFERENCE.finditer(text) if not found[2]}
+
+    @property
+    def missing(self) -> list[str]:
+        """The names whose values only the application, or its user, knows."""
+        return sorted(self.named - set(self.values))
+
+
+def mount_name(entry: Entry, client: str, is_taken: Callable[[str], bool]) -> str:
+    """Return a name for the mount of an entry: its own, or one that also names the client, or a number."""
+    base = _FORBIDDEN_IN_NAME.sub("-", entry.name).strip("-.")[:100] or client
+    choices = [base, f"{base}-{client}", *(f"{base}-{client}-{number}" for number in range(2, 1000))]
+    return next(name for name in choices if not is_taken(name))
+
+
+def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collection[str] = ()) -> dict[str, Any]:
+    """Return the definition of a mount. `plain` are names of variables and headers whose values are no secrets.
+
+    Raises Inexpressible for a server that a mount cannot describe.
+    """
+    if entry.target is None:
+        raise Inexpressible(entry.problem)
+    fields: dict[str, Any] = {"kind": "upstream"}
+    try:
+        if isinstance(entry.target, Http):
+            _check_url(entry.target.url)
+            fields["address"] = format_address(entry.target)
+            headers = _headers(entry.target.headers, name, variables, plain)
+            fields |= {"headers": headers} if headers else {}
+        else:
+            fields["address"] = format_address(_with_references(entry.target, name, variables))
+            env = {key: _env(key, value, name, variables, plain) for key, value in entry.target.env.items()}
+            fields |= {"environment": env} if env else {}
+            variables.note(" ".join((entry.target.command, *entry.target.args)))
+    except AddressError as problem:
+        raise Inexpressible(problem.message) from problem
+    fields |= {"timeout": entry.seconds} if entry.seconds else {}
+    listing = {key: list(value) for key, value in (("include", entry.include), ("exclude", entry.exclude)) if value}
+    fields |= {"listing": listing} if listing else {}
+    return fields | ({} if entry.enabled else {"enabled": False})
+
+
+def _env(key: str, value: str, server: str, variables: Variables, plain: Collection[str]) -> str:
+    if "${" in value or key in plain or not value:
+        variables.note(value)
+        return value
+    return variables.add(variable_name(key), server, value)
+
+
+def _headers(headers: Mapping[str, str], server: str, variables: Variables, plain: Collection[str]) -> dict[str, str]:
+    found = {}
+    for key, value in headers.items():
+        if (
+            "${" in value
+            or key in plain
+            or not (is_secret_name(key) or key.lower() in ("cookie", "proxy-authorization"))
+        ):
+            variables.note(value)
+            found[key] = value
+            continue
+        scheme = _SCHEME.fullmatch(value)
+        start, secret = (scheme[1], scheme[2]) if scheme else ("", value)
+        found[key] = start + variables.add(variable_name(f"{server}_{key}"), server, secret)
+    return found
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    secret = next((key for key, _ in parse_qsl(parts.query) if is_secret_name(key)), "")
+    if secret or parts.password:
+        raise Inexpressible(
+            f"its URL has a secret ({secret or 'a password'}); a mount takes secrets in headers: mount it by"
+            " `patchbay mount NAME URL --header`"
+        )
+
+
+def _with_references(target: Stdio, server: str, variables: Variables) -> Stdio:
+    """Return a program with the secrets of its command line as references."""
+    words: list[str] = []
+    is_value = False
+    for index, word in enumerate(target.args):
+        name, equals, value = word.partition("=")
+        header, colon, content = word.partition(":")
+        if "${" in word:
+            words.append(word)
+        elif is_value and not word.startswith("-"):
+            words.append(variables.add(variable_name(f"{server}_{target.args[index - 1]}"), server, word))
+        elif "://" in word and urlsplit(word).password:
+            words.append(variables.add(variable_name(f"{server}_URL"), server, word))
+        elif equals and value and is_secret_name(name):
+            words.append(f"{name}={variables.add(variable_name(name), server, value)}")
+        elif colon and content.strip() and re.fullmatch(r"[A-Za-z0-9-]+", header) and is_secret_name(header):
+            words.append(f"{header}: {_headers({header: content.strip()}, server, variables, ())[header]}")
+        else:
+            words.append(word)
+        is_value = not equals and word.startswith("-") and is_secret_name(word)
+    return replace(target, args=tuple(words), env={})

@@ -1,0 +1,160 @@
+"""`patchbay import`, as a user types it. Issue 17 item 3."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.client.applications.applications import APPLICATIONS
+from tests.cli.desk import Desk, Ended
+from tests.client.applications.places import NAMES, NO_FOLDERS, machine, place_sample, sample
+
+
+def mounts(desk: Desk) -> dict[str, Any]:
+    """The definitions in the folder of the hub."""
+    return {file.stem: json.loads(file.read_text()) for file in sorted((desk.folder / "servers").glob("*.json"))}
+
+
+@pytest.fixture
+def hub(desk: Desk) -> Desk:
+    """A desk with a folder for the servers of its hub."""
+    desk.environment |= {"PATCHBAY_SERVERS": str(desk.folder / "servers"), **NO_FOLDERS}
+    return desk
+
+
+def rows_of(done: Ended) -> dict[tuple[str, str], str]:
+    """The rows of the list: client and server to the rest of the line."""
+    lines = [line.split(None, 3) for line in done.out.splitlines() if line[:1].isdigit()]
+    return {(client, server): rest for _, client, server, rest in lines}
+
+
+def test_the_servers_of_nine_clients_are_listed_and_imported(hub: Desk) -> None:
+    for name in NAMES:
+        place_sample(name, hub.home)
+    listed = hub.quick("patchbay import")
+    assert listed.code == 0
+    assert "name servers, or use --all" in listed.err
+    rows = rows_of(listed)
+    assert len(rows) == 31
+    assert mounts(hub) == {}
+    done = hub.quick("patchbay import --all")
+    assert done.code == 0, done
+    importable = {key for key, rest in rows.items() if not rest.startswith("cannot be imported")}
+    assert len(mounts(hub)) == len(importable) == 23
+    assert mounts(hub)["notion"] == {"kind": "upstream", "address": "https://mcp.notion.example/mcp"}
+    assert "github of windsurf is mounted as github-windsurf" in done.out
+    assert mounts(hub)["github"]["address"] == "https://api.githubcopilot.com/mcp/"
+    assert "  BRAVE_API_KEY\n" in done.out
+    assert "  PERPLEXITY_KEY\n" in done.out
+    assert "BSA-0123456789" not in done.out + done.err
+    assert {APPLICATIONS[name].file(machine(hub.home)).read_bytes() for name in NAMES} == set(map(sample, NAMES))
+    again = rows_of(hub.quick("patchbay import"))
+    assert all("mounted already as" in again[key] for key in importable)
+
+
+def test_chosen_servers_of_one_client_are_imported(hub: Desk) -> None:
+    place_sample("claude-code", hub.home)
+    assert hub.quick("patchbay import claude-code notion 3").code == 0
+    assert list(mounts(hub)) == ["airtable", "notion"]
+
+
+@pytest.mark.process
+def test_servers_are_chosen_on_a_terminal(hub: Desk) -> None:
+    place_sample("claude-desktop", hub.home)
+    assert hub.on_terminal("patchbay import", [("Import which?", "\n")]).code == 0
+    assert mounts(hub) == {}
+    assert hub.on_terminal("patchbay import", [("Import which?", "1, weather\n")]).code == 0
+    assert list(mounts(hub)) == ["filesystem", "weather"]
+    assert hub.on_terminal("patchbay import", [("Import which?", "all\n")]).code == 0
+    assert list(mounts(hub)) == ["brave-search", "filesystem", "weather"]
+
+
+def test_variables_are_written_into_a_file_of_the_shell(hub: Desk, tmp_path: Path) -> None:
+    place_sample("zed", hub.home)
+    done = hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env")
+    assert done.code == 0, done
+    assert shlex.split((tmp_path / "hub.env").read_text()) == [
+        "MODE=fast",
+        "REMOTE_MCP_SERVER_AUTHORIZATION=zed-0123456789",
+    ]
+    assert stat.S_IMODE((tmp_path / "hub.env").stat().st_mode) == 0o600
+    assert "set -a; . " in done.out
+    assert mounts(hub)["older"]["enabled"] is False
+    assert hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env").code == 0
+
+
+def test_a_value_that_is_no_secret_stays(hub: Desk) -> None:
+    place_sample("zed", hub.home)
+    assert hub.quick("patchbay import zed older --plain MODE").code == 0
+    assert mounts(hub)["older"]["environment"] == {"MODE": "fast"}
+
+
+def test_a_dry_run_shows_the_definitions_and_writes_nothing(hub: Desk, tmp_path: Path) -> None:
+    place_sample("zed", hub.home)
+    done = hub.quick(f"patchbay import zed --all --dry-run --env-file {tmp_path}/hub.env")
+    assert '"address": "https://remote.example/mcp"' in done.out
+    assert "zed-0123456789" not in done.out + done.err
+    assert not (hub.folder / "servers").exists()
+    assert not (tmp_path / "hub.env").exists()
+
+
+def test_this_hub_and_equal_servers_are_listed_and_not_imported(hub: Desk) -> None:
+    for name, address in (("cursor", "http://127.0.0.1:8000/mcp"), ("gemini", "https://same.example/mcp")):
+        file = APPLICATIONS[name].file(machine(hub.home))
+        file.parent.mkdir(parents=True)
+        file.write_text(
+            json.dumps({"mcpServers": {"hub": {"url": address}, "same": {"url": "https://same.example/mcp"}}})
+        )
+    rows = rows_of(hub.quick("patchbay import"))
+    assert rows["cursor", "hub"].endswith("this hub itself")
+    assert rows["gemini", "same"].endswith("the same as same of cursor")
+    assert hub.quick("patchbay import --all").code == 0
+    assert list(mounts(hub)) == ["same"]
+
+
+def test_a_file_that_cannot_be_read_is_left_out_of_all_and_refused_alone(hub: Desk) -> None:
+    place_sample("zed", hub.home)
+    place_sample("codex", hub.home).path.write_text("[mcp_servers\n")
+    done = hub.quick("patchbay import --all")
+    assert done.code == 0
+    assert "config.toml: expected TOML" in done.err
+    assert len(mounts(hub)) == 3
+    alone = hub.quick("patchbay import codex")
+    assert alone.code == 2
+    assert "line 1, column 13" in alone.err
+
+
+def test_the_project_of_this_folder_is_read(hub: Desk) -> None:
+    (hub.work / ".vscode").mkdir()
+    (hub.work / ".vscode/mcp.json").write_bytes(sample("vscode"))
+    assert hub.quick("patchbay import vscode github").code == 0
+    assert list(mounts(hub)) == ["github"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("curser",), "did you mean 'cursor'?"),
+        (("cursor",), "there is no such file"),
+        (("nowhere/mcp.json",), "there is no such file"),
+        (("zed", "nope"), "expected a server of the list, got 'nope'"),
+        (("zed", "mcp-server-github"), "it is not imported: it is an extension of Zed"),
+        (("zed", "--all", "--env-file", "taken"), "expected a new file for --env-file"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], expected: str, hub: Desk) -> None:
+    place_sample("zed", hub.home)
+    (hub.work / "taken").write_text("")
+    done = hub.quick(f"patchbay import {shlex.join(words)}")
+    assert done.code == 2
+    assert expected in done.err
+    assert not (hub.folder / "servers").exists()
+
+
+def test_a_machine_without_clients_says_so(hub: Desk) -> None:
+    assert hub.quick("patchbay import").out == "No client of this machine has configured a server.\n"
