@@ -29,7 +29,8 @@ MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header
 """What templates and scripts may put on a page."""
 
 APPS = (
-    r"cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install|lmstudio:\/\/add_mcp|goose:\/\/extension|vscode:mcp\/install"
+    r"cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install|lmstudio:\/\/add_mcp|goose:\/\/extension"
+    r"|vscode(-insiders)?:mcp\/install"
 )
 """The links by which clients add a server."""
 
