@@ -20,6 +20,7 @@ from patchbay.assets import ASSETS
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers
+from patchbay.protocol.request_context import HubServices
 from patchbay.serving.drain import Drain
 from patchbay.settings import Settings, whole_environment
 from patchbay.topics import ENDING
@@ -32,6 +33,8 @@ from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.documents.editing import document_editing_blueprint
+from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
 from patchbay.web.oauth.endpoints import OAUTH_PATHS, consent_blueprint, oauth_blueprint
 from patchbay.web.operator.editing import editing_blueprint
@@ -57,6 +60,8 @@ from patchbay.web.people.people import people_blueprint
 from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
 from patchbay.web.rendering.markdown import rendering_blueprint
 from patchbay.web.site import Site
+from patchbay.web.upstreams.applicants import Applicants
+from patchbay.web.upstreams.pages import OPEN_PREFIXES, upstreams_blueprint
 from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.held_refusals import HeldRefusals
@@ -94,7 +99,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
     app.extensions["guests"] = guests
-    _add_sign_in(app, site)
+    _add_sign_in(app, site, dispatcher.services)
     _add_pages(app, site, dispatcher, drain)
     authentication = _over_http(app, site, dispatcher, drain)
     app.wsgi_app = _with_sign_in(authentication, app.extensions["accounts"], site, issuer)  # type: ignore[assignment,method-assign]
@@ -111,6 +116,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(documents_blueprint(site))
+    app.register_blueprint(document_editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))
     app.register_blueprint(history_blueprint(site))
     app.register_blueprint(revocation_blueprint(site))
@@ -132,17 +139,20 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     add_json_addresses(app)
 
 
-def _add_sign_in(app: Flask, site: Site) -> None:
-    """Register the blueprints with which people sign in, and let clients act for them."""
+def _add_sign_in(app: Flask, site: Site, services: HubServices) -> None:
+    """Register the blueprints with which people sign in, let clients act for them, and connect their accounts."""
     accounts = Accounts(site.settings, site.catalogue.store.journal)
     browsers = Browsers(accounts, site.settings)
     app.extensions["accounts"] = accounts
     if has_sign_in(site.settings):
         site.find_person = browsers.find_name
+    applicants = Applicants(site, browsers, app.extensions["keys"])
+    tokens = services.upstream_tokens
+    app.register_blueprint(upstreams_blueprint(site, applicants, tokens, services.upstream_sign_ins))
     app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
     app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
     app.register_blueprint(invitation_blueprint(site, accounts, browsers))
-    app.register_blueprint(account_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers, tokens))
     app.register_blueprint(people_blueprint(site, accounts))
     app.register_blueprint(consent_blueprint(site, accounts, browsers))
     app.register_blueprint(oauth_blueprint(site, accounts))
@@ -174,6 +184,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
         operators.is_operator,
         operators.count_wrong_token,
     )
+    authentication.open_prefixes += OPEN_PREFIXES
     app.extensions["authentication"] = authentication
     return authentication
 

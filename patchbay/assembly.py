@@ -18,16 +18,18 @@ from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.control import AccessControl
 from patchbay.access.hub_key import has_key, hub_id, load_key
 from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.access.upstreams.sign_ins import UpstreamSignIns
+from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.kind import Packages
-from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.environments.environments import PackageEnvironments
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
+from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
@@ -42,7 +44,8 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.room_servers import RoomServers
-from patchbay.settings import Settings, sign_ins, whole_environment
+from patchbay.serving.hub_url import hub_url
+from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import BOOT, NAMES_CHANGED
@@ -71,9 +74,11 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         kept=_kept_folders(settings),
     )
     key = load_key(None if settings.store == "memory" else settings.data)
+    upstream_tokens = TokenStore(store, key, hub_url(settings), settings.mode == OPEN)
+    connections = _open_mounts(settings, store, key, upstream_tokens)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
-    catalogue = _make_catalogue(settings, store, hosts, key, rooms)
+    catalogue = _make_catalogue(settings, store, hosts, key, rooms, connections)
     catalogue.collector.sources.append(partial(reached_cids, store.journal))
     catalogue.hub.left = left
     catalogue.hub.run_tool = call_from_tool
@@ -106,6 +111,19 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             access=access,
             quotas=quotas,
             approvals=approvals,
+            upstream_tokens=upstream_tokens,
+            upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
+        )
+    )
+
+
+def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStore) -> StandingConnections:
+    """Return the connections of mounted servers, none of which is open yet. `tokens` are those of callers."""
+    publish_change = partial(store.bus.publish, NAMES_CHANGED)
+    return StandingConnections(
+        MountContext(
+            *(store, whole_environment(), hub_id(key), __version__, publish_change),
+            *(default_changes(settings.mode), settings.servers, tokens),
         )
     )
 
@@ -120,14 +138,15 @@ def _kept_folders(settings: Settings) -> tuple[Path, ...]:
     return settings.servers, PACKAGE, Path(sys.prefix)
 
 
-def _make_catalogue(settings: Settings, store: Store, hosts: WorkerPool, key: bytes, rooms: Rooms) -> Catalogue:
+def _make_catalogue(
+    settings: Settings,
+    store: Store,
+    hosts: WorkerPool,
+    key: bytes,
+    rooms: Rooms,
+    connections: StandingConnections,
+) -> Catalogue:
     """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
-    publish_change = partial(store.bus.publish, NAMES_CHANGED)
-    connections = StandingConnections(
-        MountContext(
-            *(store, whole_environment(), hub_id(key), __version__, publish_change), default_changes(settings.mode)
-        )
-    )
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages)
     taken = (*_hidden_folders(settings), *_kept_folders(settings))
     handlers = Handlers(
@@ -160,8 +179,8 @@ def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: Standin
     """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
     hosts.restart(name)
     server = catalogue.named(name)
-    if server is not None and server.upstream is not None:
-        connections.end(server.upstream.mount)
+    if server is not None and server.standing is not None:
+        connections.end(server.standing.mount)
 
 
 def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:

@@ -128,8 +128,9 @@ class ConfiguredServer:
 class ServerParts:
     """The parts of a server. The configuration overrides its title, description and instructions.
 
-    `fields` extend the configuration. `upstream` is the connection to a mounted server, `offers` holds the capabilities
-    that the server declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved.
+    `fields` extend the configuration. `upstream` is the connection to a mounted server, `api` what the hub maintains
+    for a mounted HTTP API; `offers` holds the capabilities that the server declared, `via` the mounts that its lists
+    pass through, `pins` the entries that are not approved.
     """
 
     handler: Handler
@@ -143,6 +144,7 @@ class ServerParts:
     instructions: str | None = None
     fields: Fields = field(default_factory=dict)
     upstream: Any = None
+    api: Any = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     pins: Any = None

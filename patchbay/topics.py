@@ -100,6 +100,9 @@ ANSWERS = "answer/"
 ACCESS_ENDED = "access/ended"
 """The credentials of a principal were revoked; the message is its id."""
 
+UPSTREAM_SIGN_INS_CHANGED = "upstream-sign-ins"
+"""A principal connected an account at a mounted server, or disconnected it; the message is the key of the server."""
+
 METRICS_ASKED = "metrics/asked"
 """A process collects metrics; the message is the topic for the answers."""
 
@@ -197,6 +200,21 @@ ROOM_LOGS = "room-log/"
 
 ROOM_CONTENTS = "room-content/"
 """The contents of one envelope in the log of a room, by room and id of the envelope."""
+
+UPSTREAM_TOKENS = "upstream-tokens/"
+"""The sealed tokens of a principal at mounted servers, by the hash of the principal."""
+
+UPSTREAM_PRINCIPALS = "upstream-principals/"
+"""The first principals that connected an account at a mounted server, by the key of the server."""
+
+UPSTREAM_REQUESTS = "upstream-requests/"
+"""A sign-in at a mounted server that has begun, sealed, by the hash of its state."""
+
+UPSTREAM_CLIENTS = "upstream-clients/"
+"""The sealed registration of this hub at an authorization server, by the hash of issuer and redirect URI."""
+
+UPSTREAM_REFRESHES = "upstream-refreshes/"
+"""A process refreshes the tokens of a principal at a mounted server, by the hash of both."""
 
 DPOP_PROOFS = "dpop/"
 """Used DPoP proofs, by the digest of key and id."""

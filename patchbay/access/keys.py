@@ -24,6 +24,7 @@ import orjson
 from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.decisions import is_scope
 from patchbay.access.principals import KEY_IDS, Principal
+from patchbay.access.upstreams.deletion import forget_principal
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
 from patchbay.store import Journal, Store
 from patchbay.topics import ACCESS_ENDED, KEY_USES, KEYS
@@ -124,13 +125,17 @@ class PersonalKeys:
             return token
 
     def revoke(self, name: str) -> None:
-        """Revoke a key in every worker; its streams end. Raises UnknownKey."""
+        """Revoke a key in every worker: its streams end, and its tokens at mounted servers are deleted.
+
+        Raises UnknownKey.
+        """
         with self._lock:
             self._read()
             if name not in self._by_name:
                 raise UnknownKey(f"there is no key {name!r:.80}: `patchbay key list` shows the keys")
             self._journal.append(KEYS, orjson.dumps({"revoked": name, "at": self._clock()}))
             self._read()
+        forget_principal(self._journal, KEY_IDS + name)
         self._bus.publish(ACCESS_ENDED, (KEY_IDS + name).encode())
 
     def all(self) -> list[Key]:

@@ -195,6 +195,7 @@ def configured_server(
         timeout=float(fields.get("timeout", context.timeout)),
         listing=listing,
         upstream=parts.upstream,
+        api=parts.api,
         offers=parts.offers,
         via=parts.via,
         pins=parts.pins,

@@ -264,7 +264,7 @@ class Catalogue(VisibleToAll):
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
         if self._keepers is not None and self._threads and not self._ending.is_set():
-            found = [server.upstream for server in self.served.values() if server.upstream is not None]
+            found = [server.standing for server in self.served.values() if server.standing is not None]
             self._keepers.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:

@@ -187,6 +187,12 @@ class CatalogueHub:
                 self._kept[server] = make()
             return self._kept[server]
 
+    def find_kept(self, server: str) -> Closing | None:
+        """Return the newest object that `kept` made for a server; None without one. The keys begin with its name."""
+        with self._keeping:
+            found = [each for key, each in self._kept.items() if key.partition(" ")[0] == server]
+        return found[-1] if found else None
+
     def close(self) -> None:
         """Cancel independent functions and close the servers' objects."""
         with self._counting:

@@ -31,7 +31,7 @@ RESERVED = frozenset(
         *("meta", "sse", "messages", "servers", "variables", "cid", "history", "rpc", "rooms", "inspect", "activity"),
         *("metrics", "healthz", "readyz", "static", "openapi.json", "favicon.ico", "search", "render"),
         *("new", "login", "logout", "account", "people", "invitation", "oauth", ".well-known", "pins", "access"),
-        "approvals",
+        *("approvals", "upstreams"),
     ]
 )
 """Names that the hub's own paths use."""
@@ -123,9 +123,9 @@ def name_problem(name: str, origin: str = "") -> str | None:
     if not _NAME.fullmatch(name) or name in (".", ".."):
         return f"a server cannot be called {name!r}: expected 1 to 128 letters, digits, _, . or -"
     if name.lower() in RESERVED:
-        return f"a server cannot be called {name!r}: the hub has a page of its own at this address"
+        return f"a server cannot be called {name!r}: the hub has a page of its own at this address; choose another name"
     if name.lower() == SHIPPED_NAME and origin != BOOT:
-        return f"a server cannot be called {name!r}: the hub ships with a server of this name"
+        return f"a server cannot be called {name!r}: the hub ships with a server of this name; choose another"
     if is_room_name(name) and origin != ROOM:
         return f"a server cannot be called {name!r}: names that begin with {SERVER_PREFIX} belong to the hub's rooms"
     return None

@@ -16,6 +16,7 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.kind import Packages, kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.kinds.standing import Standing
 from patchbay.pins.enforcement import PinState
 
 Key = TypeVar("Key", bound=Hashable)
@@ -30,8 +31,9 @@ class Server:
     are the CIDs of its parts (None without one). `config` is the resolved mcps configuration. Descriptors are by name,
     in listing order; resources and templates are by URI and URI template, skills by name. `problems` are shown on the
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
-    `tools` a list shows. `upstream` is the connection behind a mounted server, `offers` are the capabilities that it
-    declared, `via` are the mounts between it and this hub. `pins` are the entries that it lists without approval.
+    `tools` a list shows. `upstream` is the connection behind a mounted server, `api` what the hub maintains for a
+    mounted HTTP API; `offers` are the capabilities that it declared, `via` are the mounts between it and this hub.
+    `pins` are the entries that it lists without approval.
     `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
     requires.
     """
@@ -60,12 +62,18 @@ class Server:
     streams: bool = False
     listing: Listing = field(default_factory=Listing)
     upstream: StandingConnection | None = None
+    api: Standing | None = None
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     pins: PinState | None = None
     replaces: str | None = None
     packages: Packages | None = None
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def standing(self) -> Standing | None:
+        """What the hub maintains for a mounted server or API; None for any other server."""
+        return self.upstream or self.api
 
     @property
     def announced_as(self) -> str:

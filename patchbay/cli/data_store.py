@@ -60,4 +60,4 @@ def errors_as_sentence() -> Iterator[None]:
         discard_output()
         sys.exit(exit_codes.UNREAD)
     except OSError as problem:
-        fail(f"the data folder cannot be used: {problem}", exit_codes.USAGE)
+        fail(f"the data folder cannot be used: {problem}; `patchbay doctor` checks it", exit_codes.USAGE)

@@ -1,4 +1,4 @@
-"""Errors of commands: one sentence on standard error, and the exit code of the class of the error (`exit_codes.py`)."""
+"""Errors of commands: a sentence on standard error, the next step, and the exit code of the class of the error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ from contextlib import contextmanager
 from patchbay import exit_codes
 from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
-from patchbay.errors import PatchbayError
+from patchbay.client.errors import ServerTimeout, SignInNeeded, Unreachable
+from patchbay.errors import PatchbayError, UnavailableServer, UnknownServer
+
+NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
+    (UnavailableServer, "`patchbay show NAME` says what is wrong; `patchbay enable NAME` switches a server on"),
+    (UnknownServer, "`patchbay list` shows the servers"),
+    (ServerTimeout, "wait longer with --timeout, or with --start-timeout while a package is fetched"),
+    (SignInNeeded, "run the command in a terminal"),
+    (Unreachable, "check the address, and that the server runs"),
+)
+"""The next step for a class of errors; the first class that fits decides."""
+
+
+def describe_failure(problem: PatchbayError) -> str:
+    """Return the message of an error and, when the message names no command, a line with the next step."""
+    if "`" in problem.message:
+        return problem.message
+    step = next((step for kind, step in NEXT_STEPS if isinstance(problem, kind)), "")
+    return f"{problem.message}\nNext: {step}" if step else problem.message
 
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """End the process with an exit code when the block raises; print an error as one sentence."""
+    """End the process with an exit code when the block raises; print an error with its next step."""
     try:
         yield
     except PatchbayError as problem:
-        fail(problem.message, problem.exit_code)
+        fail(describe_failure(problem), problem.exit_code)
     except KeyboardInterrupt:
         fail("interrupted", exit_codes.INTERRUPTED)
     except (BrokenOutputPipe, BrokenPipeError):

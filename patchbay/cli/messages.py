@@ -80,9 +80,15 @@ class LateCommandGroup(click.Group):
         self._sections = sections or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember the arguments, then parse them."""
+        """Remember the arguments, then parse them. Raises UsageError for an option of a command without the command."""
         ctx.meta[_TYPED] = list(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as problem:
+            sentence = (
+                f"{problem.format_message()} Options come after a command: `{ctx.command_path} --help` lists them"
+            )
+            raise click.UsageError(sentence, ctx) from problem
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the names of all commands."""

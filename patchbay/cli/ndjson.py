@@ -20,7 +20,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.json_values import MAX_VALUE_BYTES, read_values
-from patchbay.cli.messages import make_printable
+from patchbay.cli.messages import make_printable, write_note
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.views.terminal import is_terminal
@@ -61,17 +61,24 @@ def emit_text(record: Any) -> None:
     click.echo(make_printable(text) if is_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
 
 
+WRONG_CALLS = ("the arguments do not fit", "there is no tool")
+"""How the result of a call begins that its caller can mend."""
+
+
 class FailureCounter:
     """Counts error records; the exit code depends on the count."""
 
     def __init__(self, as_text: bool = False) -> None:
         """`as_text` writes the text of records instead of JSON."""
         self.count = 0
+        self._has_wrong_call = False
         self.emit = emit_text if as_text else emit
 
     def count_record(self, record: Any) -> Any:
         """Count the record if it is an error; return it."""
-        self.count += isinstance(record, Mapping) and bool(record.get("_error") or record.get("isError"))
+        is_error = isinstance(record, Mapping) and bool(record.get("_error") or record.get("isError"))
+        self.count += is_error
+        self._has_wrong_call |= is_error and str(record.get("text", "")).startswith(WRONG_CALLS)
         return record
 
     def report(self, record: Record) -> None:
@@ -80,6 +87,8 @@ class FailureCounter:
 
     def finish(self) -> None:
         """End the process with an exit code if there were error records."""
+        if self._has_wrong_call:
+            write_note("Next: `patchbay inspect ADDRESS` shows the tools and their arguments")
         if self.count:
             sys.exit(exit_codes.FAILED)
 
@@ -195,7 +204,9 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     try:
         value = parse(text.encode("utf-8", "surrogateescape"))
     except ParseError as problem:
-        raise ConfigError(where, "", f"expected a JSON object; {problem.message}") from problem
+        raise ConfigError(
+            where, "", f'expected a JSON object such as {{"name": "value"}}; {problem.message}'
+        ) from problem
     if not isinstance(value, dict):
         raise ConfigError(where, "", "expected a JSON object")
     return value

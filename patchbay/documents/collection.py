@@ -131,12 +131,16 @@ class Library:
 
         Raises BadPath, DocumentExists (also for a path that differs from an existing one only by case), Unreadable.
         """
-        parts = paths.document_path(path, self._endings)
         now = timestamp()
-        data = _encode(front_matter.new_document_text({**metadata, "createdAt": now, "updatedAt": now}, body))
+        text = front_matter.new_document_text({**metadata, "createdAt": now, "updatedAt": now}, body)
+        return self.add(path, text)
+
+    def add(self, path: str, text: str) -> Document:
+        """Create a document with this text. Raises as `create` does."""
+        parts = paths.document_path(path, self._endings)
         with self._write_access():
             self._check_path_is_free(parts, path)
-            return self._write(path, parts, data, "created")
+            return self._write(path, parts, _encode(text), "created")
 
     def update(
         self, path: str, changes: Mapping[str, Any], body: str | None = None, expected_cid: str | None = None
@@ -146,16 +150,29 @@ class Library:
         A change also sets `updatedAt`. Raises BadPath, NoDocument, Unreadable, and Overwritten if the document is not
         the version `expected_cid`.
         """
+
+        def changed_text(before: Document) -> str:
+            wanted = {key: value for key, value in changes.items() if before.front.metadata.get(key) != value}
+            if not wanted and body in (None, before.front.body):
+                return before.text
+            return front_matter.changed(before.text, {**wanted, "updatedAt": timestamp()}, body)
+
+        return self._change(path, changed_text, expected_cid)
+
+    def replace(self, path: str, text: str, expected_cid: str | None = None) -> WriteResult:
+        """Replace the whole text of a document, front matter included. Raises as `update` does."""
+        return self._change(path, lambda before: text, expected_cid)
+
+    def _change(self, path: str, make: Callable[[Document], str], expected_cid: str | None) -> WriteResult:
         parts = paths.document_path(path, self._endings)
         with self._write_access():
             data, stamp = self._disk.read(parts)
             before = document_of(path, data, stamp)
             if expected_cid is not None and expected_cid != before.row.cid:
                 raise Overwritten(f"{path} is version {before.row.cid} now, not {expected_cid}: read it again first")
-            wanted = {key: value for key, value in changes.items() if before.front.metadata.get(key) != value}
-            if not wanted and body in (None, before.front.body):
+            text = make(before)
+            if text == before.text:
                 return WriteResult(before, False)
-            text = front_matter.changed(before.text, {**wanted, "updatedAt": timestamp()}, body)
             self._record_disk_versions([(path, data)])
             return WriteResult(self._write(path, parts, _encode(text), "updated"), True)
 
@@ -235,6 +252,12 @@ class Library:
             if time.monotonic() >= end:
                 return False
         return True
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the library writes no file."""
+        self._open_files()
+        return self._readonly
 
     @property
     def pending(self) -> int:

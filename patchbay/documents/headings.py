@@ -43,19 +43,29 @@ def headings(body: str) -> list[Heading]:
     # The closing `#` are stripped here: a regular expression for them takes cubic time for a line of blanks.
     plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
     found: list[Heading] = []
-    known: dict[str, int] = {}
+    anchors = Anchors()
     for line in _HEADING.finditer(plain):
         text = line[2].rstrip(" \t").rstrip("#").rstrip(" \t")
         own = _OWN_ANCHOR.search(text)
         title = plain_title(text[: own.start()] if own else text)
         if not title:
             continue
-        anchor = _NOT_IN_ANCHOR.sub("", title.lower()).strip().replace(" ", "-")
-        count = known[anchor] = known.get(anchor, -1) + 1
-        if own or count:
-            anchor = own[1] if own else f"{anchor}-{count}"
+        anchor = anchors.add(title, own[1] if own else "")
         found.append(Heading(len(line[1]), title, anchor, line.start(), line.end()))
     return found
+
+
+class Anchors:
+    """The anchors of one document, each once: the words of a heading in lower case, with a number when it is taken."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def add(self, title: str, own: str = "") -> str:
+        """Return the anchor of the next heading; `own` is the anchor that the heading itself names."""
+        anchor = _NOT_IN_ANCHOR.sub("", title.lower()).strip().replace(" ", "-")
+        count = self._known[anchor] = self._known.get(anchor, -1) + 1
+        return own or (f"{anchor}-{count}" if count else anchor)
 
 
 def title_of(body: str, name: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,7 @@ class TransportInfo:
     where many callers share request ids. `strict` says that a legacy request needs a session. `way` names the entry
     point if the headers do not show it. `operator` says that the sender is proved to be the operator; only addresses of
     the operator use it. `waits` says that the transport handles `store.Wait` itself, so that a waiting stream holds no
-    thread.
+    thread. `find_origin` returns scheme, host and port by which the sender reached the hub, "" without HTTP.
     """
 
     endpoint: str
@@ -53,6 +53,7 @@ class TransportInfo:
     way: str = ""
     operator: bool = False
     waits: bool = False
+    find_origin: Callable[[], str] = str
 
     @property
     def principal(self) -> str:

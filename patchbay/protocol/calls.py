@@ -177,6 +177,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "progress_token": token,
         "meta": meta,
         "cancelled": context.cancelled,
+        "find_origin": caller.wire.find_origin,
     }
 
 

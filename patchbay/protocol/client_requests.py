@@ -121,7 +121,7 @@ class RetriedRequester:
             raise InputRequired(
                 {
                     "resultType": "input_required",
-                    "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in unanswered.items()},
+                    "inputRequests": {key: _input_request(question) for key, question in unanswered.items()},
                     "requestState": self._states.seal(self._bound, self._answers),
                 }
             )
@@ -130,6 +130,12 @@ class RetriedRequester:
 
     def _answered(self, key: str, question: Question) -> bool:
         return fits(question.method, self._answers.get(key))
+
+
+def _input_request(question: Question) -> dict[str, Any]:
+    """Return a question in the form of 2026-07-28, where a URL has no `elicitationId`."""
+    params = {key: value for key, value in question.params.items() if key != "elicitationId"}
+    return {"method": question.method, "params": params}
 
 
 def fits(method: str, answer: Any) -> bool:

@@ -31,8 +31,9 @@ from patchbay.errors import ConfigError, PatchbayError, Refused, UnknownServer
 from patchbay.kind import CONFIGURATION_KIND
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.configuration import Mount, mount_of
-from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.standing import MountContext
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore

@@ -14,6 +14,8 @@ import orjson
 from patchbay.access.approvals import Approvals
 from patchbay.access.control import AccessControl
 from patchbay.access.quotas import Quotas
+from patchbay.access.upstreams.sign_ins import UpstreamSignIns
+from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
@@ -149,6 +151,8 @@ class HubServices:
     access: AccessControl
     quotas: Quotas
     approvals: Approvals
+    upstream_tokens: TokenStore
+    upstream_sign_ins: UpstreamSignIns
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

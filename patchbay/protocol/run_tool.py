@@ -116,7 +116,7 @@ def find_tool(server: Server, name: str) -> Descriptor:
     found = server.tools.get(name)
     if found is not None:
         return found
-    behind = server.upstream.health if server.upstream is not None else None
+    behind = server.standing.health if server.standing is not None else None
     why = f"; of the server behind this mount: {behind.sentence}" if behind and behind.state != "up" else ""
     raise UnknownTool(f"there is no tool {name!r:.140} on {server.name}{nearest(name, server.tools)}{why}")
 
@@ -165,6 +165,7 @@ def call_from_tool(
         "meta": outer.meta,
         "chain": outer.chain,
         "cancelled": outer.cancelled,
+        "find_origin": outer.find_origin,
     }
     try:
         run = run_tool(hub, server, descriptor, arguments, None, no_later_than=outer.deadline, **terms)

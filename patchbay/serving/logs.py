@@ -59,6 +59,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
             # itself.
             "_granian": {"level": "WARNING", "filters": ["expected"]},
             "granian.access": {"level": "WARNING"},
+            # It logs the URL of each request at INFO, also with a key in its query.
+            "httpx2": {"level": "WARNING"},
             # It tells of each WebSocket that closes.
             "websockets": {"level": "WARNING"},
         },

@@ -25,6 +25,7 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.directory import Directory
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.documents.collection import Library
 from patchbay.errors import PatchbayError, UnknownServer
 from patchbay.kinds.confinement_description import protections
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
@@ -129,7 +130,7 @@ class Site:
         """All values of a server for its pages.
 
         `protections` is the isolation of its code from the hub; `held` is the number of entries that wait for the
-        approval of the operator, 0 for other readers.
+        approval of the operator, 0 for other readers. `has_documents` says whether the server has pages of documents.
 
         A reader who may not see the source gets no configuration, because it may name hidden tools.
         """
@@ -141,7 +142,8 @@ class Site:
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
         is_operator = self.operators.lenient_proof().is_operator
         held = len(server.pins.held) if server.pins is not None and is_operator else 0
-        return values | {"protections": rows, "held": held}
+        has_documents = isinstance(self.catalogue.hub.find_kept(server.name), Library)
+        return values | {"protections": rows, "held": held, "has_documents": has_documents}
 
     def frame(self, here: str) -> dict[str, Any]:
         """The values of every page: `site`, and in `here` the name of the current link of the navigation bar."""

@@ -105,7 +105,7 @@ class Authentication:
         self.schemes = schemes
         self.challenge: Callable[[Credentials], str] = lambda credentials: REALM
         self.open_paths = set(OPEN_PATHS)
-        self.open_prefixes = OPEN_PREFIXES
+        self.open_prefixes: tuple[str, ...] = OPEN_PREFIXES
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if self._is_served_to_all(environ):
@@ -219,7 +219,8 @@ def _is_page(environ: Environ) -> bool:
 
 
 def _to_login(environ: Environ) -> Reply:
-    location = f"/login?next={quote(environ['PATH_INFO'], safe='/')}"
+    query = environ.get("QUERY_STRING", "")
+    location = f"/login?next={quote(environ['PATH_INFO'], safe='/')}{quote(f'?{query}', safe='') if query else ''}"
     return Reply(303, headers=[("Location", location), ("Cache-Control", "no-store")])
 
 

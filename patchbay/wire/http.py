@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from patchbay.catalogue.servers import Server
@@ -40,6 +41,7 @@ from patchbay.wire.request_bodies import (
     release_body,
 )
 from patchbay.wire.request_checks import check_head
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import (
     JSON,
     ClosingBody,
@@ -133,7 +135,10 @@ class McpOverHttp:
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
         wire = TransportInfo(
-            endpoint, McpHeaders(environ), principal_of(environ), stream, strict=not endpoint, operator=operator
+            *(endpoint, McpHeaders(environ), principal_of(environ), stream),
+            strict=not endpoint,
+            operator=operator,
+            find_origin=partial(find_client_origin, environ),
         )
         if isinstance(value, list):
             return self._batch(value, wire, server)
@@ -185,7 +190,7 @@ class McpOverHttp:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep its whole environ, which no stream needs.
-        wire = replace(caller.wire, waits=True, headers=dict(caller.wire.headers or {}))
+        wire = replace(caller.wire, waits=True, headers=dict(caller.wire.headers or {}), find_origin=str)
         caller = replace(caller, wire=wire)
 
         def begin() -> Reply:

@@ -38,6 +38,7 @@ from patchbay.wire.conversations import Conversation
 from patchbay.wire.cors import with_cors
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.request_bodies import accepted, media_type, read_body
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import (
     JSON,
     ListeningBody,
@@ -168,7 +169,9 @@ class HttpSse:
         kind = environ.get("CONTENT_TYPE") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
+        wire = TransportInfo(
+            endpoint, sender=principal_of(environ), way="http+sse", find_origin=partial(find_client_origin, environ)
+        )
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))
         try:

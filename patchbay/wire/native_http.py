@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from werkzeug.datastructures import MIMEAccept
@@ -30,6 +30,7 @@ from patchbay.wire.authentication import principal_of
 from patchbay.wire.cors import with_cors
 from patchbay.wire.lines import as_line
 from patchbay.wire.request_bodies import check_json, read_body
+from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import JSON, STREAM, Reply, StartResponse, json_reply, refusal, stream_reply
 from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.sse import Body
@@ -84,7 +85,12 @@ class NativeOverHttp:
         if request is None:
             return Reply(202)
         # Requests of one principal share their subscriptions: over HTTP the id is enough to unsubscribe.
-        answer = self._native.answer(request, TransportInfo("", sender=principal_of(environ), way="native"))
+        answer = self._native.answer(
+            request,
+            TransportInfo(
+                "", sender=principal_of(environ), way="native", find_origin=partial(find_client_origin, environ)
+            ),
+        )
         if isinstance(answer, Failure):
             return json_reply(answer, answer.status)
         if form == JSON:

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.browser
 AXE = ROOT / ".node/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
-PAGES = ("/", "/mcp", "/search?q=tree", "/search", "/servers/everything", "/servers/atelier", "/servers/broken")
+PAGES = (
+    *("/", "/mcp", "/search?q=tree", "/search", "/servers/everything", "/servers/atelier", "/servers/broken"),
+    *("/servers/jane/documents", "/servers/jane/documents/edit"),
+)
 
 
 def violations(tab: Tab) -> list[str]:

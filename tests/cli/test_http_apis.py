@@ -124,9 +124,3 @@ def test_the_root_of_an_api_suggests_its_address(desk: Desk, api: str, command: 
     ended = desk.quick(f"jn {command.format(api)}")
     assert ended.code == exit_codes.UNREACHABLE
     assert f"an HTTP API describes itself there, whose address is openapi+{api}" in ended.err
-
-
-def test_a_mount_of_an_api_is_refused_with_what_can_be_done(desk: Desk, api: str) -> None:
-    ended = desk.quick(f"patchbay mount trials openapi+{api}")
-    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
-    assert f"an HTTP API is not served here yet, and can be called: jn call openapi+{api} OPERATION" in ended.err

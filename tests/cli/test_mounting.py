@@ -95,3 +95,47 @@ def test_a_mount_is_replaced_when_that_is_asked_for(tmp_path: Path) -> None:
 def test_the_file_says_what_happens_with_changes(tmp_path: Path) -> None:
     assert patchbay(tmp_path, "mount", "far", "https://far.example/mcp", "--changes", "hold").exit_code == 0
     assert json.loads((tmp_path / "far.json").read_text("utf-8"))["changes"] == "hold"
+
+
+def test_an_api_is_mounted_with_what_was_asked_for(tmp_path: Path) -> None:
+    """17.2"""
+    address = "openapi+https://shop.example/openapi.json?header.X-Key=${KEY}"
+    options = ["--base", "https://api.shop.example", "--credential", "user=${USER}:${PASSWORD}", "--tag", "orders"]
+    options += ["--path", "/v2/*", "--method", "get", "--pages", "3", "--changes", "tell", "--header", "X-A: b"]
+    assert patchbay(tmp_path, "mount", "shop", address, *options).exit_code == 0
+    assert json.loads((tmp_path / "shop.json").read_text("utf-8")) == {
+        "kind": "openapi",
+        "document": "https://shop.example/openapi.json",
+        "base": "https://api.shop.example",
+        "headers": {"X-Key": "${KEY}", "X-A": "b"},
+        "credentials": {"user": "${USER}:${PASSWORD}"},
+        "include": {"tags": ["orders"], "paths": ["/v2/*"], "methods": ["GET"]},
+        "pages": 3,
+        "changes": "tell",
+    }
+    assert patchbay(tmp_path, "unmount", "shop").exit_code == 0
+
+
+def test_a_plain_url_of_a_document_and_a_file_are_apis(tmp_path: Path) -> None:
+    for name, address, document in (
+        ("one", "https://shop.example/openapi.yaml", "https://shop.example/openapi.yaml"),
+        ("two", f"openapi+file:{tmp_path}/x.yaml", f"{tmp_path}/x.yaml"),
+    ):
+        assert patchbay(tmp_path, "mount", name, address).exit_code == 0
+        assert json.loads((tmp_path / f"{name}.json").read_text("utf-8"))["document"] == document
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("https://far.example/mcp", "--tag", "orders"), "expected only with the address of an HTTP API"),
+        (("openapi+https://shop.example", "--credential", "key=secret"), "expected a variable"),
+        (("openapi+https://shop.example", "--credential", "key"), "expected NAME=VALUE"),
+        (("openapi+https://shop.example", "--method", "fetch"), "include.methods.0"),
+        (("openapi+https://shop.example", "--env", "A=b"), "environment"),
+    ],
+)
+def test_an_option_that_an_api_cannot_have_is_refused(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
+    done = patchbay(tmp_path, "mount", "shop", *words)
+    assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert expected in done.output

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.principals import is_reserved_id
 from patchbay.access.records import Records, Write, write_records
+from patchbay.access.upstreams.deletion import forget_principal
 from patchbay.errors import InvalidParams, StaleUpdate
 from patchbay.store import Journal
 from patchbay.topics import PEOPLE, PEOPLE_NAMES
@@ -157,7 +158,10 @@ class People:
         return self._records.update(PEOPLE + name, checked)
 
     def remove(self, name: str) -> bool:
-        """Remove an account with its sessions, clients and invitations; False if there was none."""
+        """Remove an account with its sessions, clients, invitations, and tokens at mounted servers.
+
+        Return False if there was none.
+        """
         if not _NAME.fullmatch(name):
             return False
         had = False
@@ -175,6 +179,7 @@ class People:
 
         self._records.update(PEOPLE + name, removed)
         self._name(name, None)
+        forget_principal(self._journal, name)
         return had
 
     def _name(self, name: str, id: str | None) -> None:

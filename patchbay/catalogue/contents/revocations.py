@@ -111,7 +111,8 @@ class Revocations:
             known = bool(self._store.names.past(what, 1) or self._store.names.past(f"{SERVED}{name}", 1))
         if not known:
             raise InvalidParams(
-                f"expected the CID of a content or the name of a server; this hub does not know {target!r}"
+                f"expected the CID of a content or the name of a server; this hub does not know {target!r}:"
+                " `patchbay list` shows the servers"
             )
         return what
 

@@ -1,4 +1,7 @@
-"""Files of mounts in the watched folder: `NAME.json`, checked before anything is written, written atomically."""
+"""Files of mounts in the watched folder: `NAME.json`, checked before anything is written, written atomically.
+
+A mount is an MCP server (`"kind": "upstream"`) or an HTTP API (`"kind": "openapi"`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from patchbay.config import parse_config
 from patchbay.errors import ConfigError
 from patchbay.kind import code_endings
 from patchbay.kinds.mount.configuration import mount_of
-from patchbay.kinds.mount.kind import KIND
+from patchbay.kinds.mount.kind import KIND as UPSTREAM
+from patchbay.kinds.openapi.kind import KIND as OPENAPI
 
 
 def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: bool, how: str = "--replace") -> Path:
@@ -28,7 +32,9 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
         raise ConfigError("NAME", "", problem)
     file = folder / f"{name}.json"
     text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
-    mount_of(name, parse_config(text, file.name), file.name)
+    checked = parse_config(text, file.name)
+    if checked["kind"] == UPSTREAM.name:
+        mount_of(name, checked, file.name)
     for other in (folder / f"{name}{ending}" for ending in code_endings()):
         if other.exists():
             raise ConfigError(str(other), "", f"expected no server {name} yet: give the mount another name")
@@ -47,4 +53,4 @@ def is_mount(file: Path) -> bool:
         found = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return False
-    return isinstance(found, dict) and found.get("kind") == KIND.name
+    return isinstance(found, dict) and found.get("kind") in (UPSTREAM.name, OPENAPI.name)

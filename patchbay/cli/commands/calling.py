@@ -154,7 +154,10 @@ def _check_operation(operation: Operation, address: str) -> CheckedAddress:
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
     found = parse_address(address)
     if found.operation != operation:
-        raise AddressError(f"{found.target.label}: expected {expected.get(operation, 'a prompt (PROMPT or prompt=)')}")
+        wanted = expected.get(operation, "a prompt (PROMPT or prompt=)")
+        raise AddressError(
+            f"{found.target.label}: expected {wanted}; `patchbay inspect {found.target.label}` lists them"
+        )
     return CheckedAddress(address, found)
 
 

@@ -35,7 +35,9 @@ def filter_(expression: str, raw: bool) -> None:
         try:
             program = jq.compile(expression)
         except ValueError as problem:
-            raise ConfigError("the expression", "", f"expected jq; {problem}") from problem
+            raise ConfigError(
+                "the expression", "", f"expected jq (`patchbay filter --help` has examples); {problem}"
+            ) from problem
         for record in read_standard_input(failures.report, objects=False):
             try:
                 for value in program.input_value(record):

@@ -1,4 +1,4 @@
-"""The commands `patchbay mount` and `patchbay unmount`: other MCP servers as servers of this hub.
+"""The commands `patchbay mount` and `patchbay unmount`: other MCP servers, and HTTP APIs, as servers of this hub.
 
 A mount is a file in the watched folder, `servers/NAME.json`. A running hub serves it within a second; a stopped hub
 serves it after its next start. These commands contact no server.
@@ -7,6 +7,8 @@ serves it after its next start. These commands contact no server.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -15,7 +17,10 @@ from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.errors import ConfigError
+from patchbay.client.source import get_scheme
+from patchbay.client.sources.http_targets import SCHEMES, is_document, make_connection_fields
+from patchbay.errors import ConfigError, InvalidParams
+from patchbay.kinds.caller_credentials import CALLER, HUB
 
 
 @click.command(
@@ -37,6 +42,24 @@ from patchbay.errors import ConfigError
     type=click.Choice(["hold", "tell", "follow"]),
     help="Withdraw what the server changes until it is approved, serve and report it, or serve it.",
 )
+@click.option(
+    "--account",
+    type=click.Choice([HUB, CALLER]),
+    default=HUB,
+    help="Whose account an MCP server sees: that of the hub, or each caller's own [default hub].",
+)
+@click.option("--base", default="", help="API: the URL before the paths of its document, https://HOST/PATH.")
+@click.option(
+    "--credential",
+    "credentials",
+    multiple=True,
+    metavar="SCHEME=VALUE",
+    help="API: the credential for a security scheme of its document; write secrets as ${NAME}.",
+)
+@click.option("--tag", "tags", multiple=True, metavar="PATTERN", help="API: serve only operations with this tag.")
+@click.option("--path", "paths", multiple=True, metavar="PATTERN", help="API: serve only operations with this path.")
+@click.option("--method", "methods", multiple=True, metavar="METHOD", help="API: serve only operations of this method.")
+@click.option("--pages", type=click.IntRange(1, 100), help="API: read up to this many pages of a list in one call.")
 @click.option("--title", default="", help="The display name of the server.")
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
@@ -51,30 +74,47 @@ def mount_command(
     variables: tuple[str, ...],
     era: str,
     changes: str | None,
+    account: str,
+    base: str,
+    credentials: tuple[str, ...],
+    tags: tuple[str, ...],
+    paths: tuple[str, ...],
+    methods: tuple[str, ...],
+    pages: int | None,
     title: str,
     call_timeout: float | None,
     replace: bool,
     **_: Any,
 ) -> None:
-    """Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.
+    """Serve the MCP server or the HTTP API at ADDRESS as /mcp/NAME, in every protocol revision.
 
     \b
     patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"
     patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"
     patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'
     patchbay mount work @work
+    patchbay mount tracker https://tracker.example/mcp --account caller
+    patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'
     """
-    fields: dict[str, Any] = {"kind": "upstream", "address": address}
+    is_api = get_scheme(address) in SCHEMES or is_document(address)
     try:
         settings = load_settings(context)
-        fields |= {"headers": _parse_pairs(headers, ":", "--header")} if headers else {}
+        selected = {"tags": tags, "paths": paths, "methods": tuple(one.upper() for one in methods)}
+        own = {
+            "base": base,
+            "credentials": _parse_pairs(credentials, "=", "--credential"),
+            "include": {key: list(value) for key, value in selected.items() if value},
+            "pages": pages,
+        }
+        fields = _make_api_fields(address, own) if is_api else _make_server_fields(address, era, own)
+        fields |= {"headers": fields.get("headers", {}) | _parse_pairs(headers, ":", "--header")} if headers else {}
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
-        fields |= {"era": era} if era != "auto" else {}
         fields |= {"changes": changes} if changes else {}
+        fields |= {"account": account} if account != HUB else {}
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         file = write_mount(settings.servers, name, fields, replace)
-    except ConfigError as problem:
+    except (ConfigError, InvalidParams) as problem:
         _fail(problem.message)
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
 
@@ -88,13 +128,35 @@ def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
     try:
         file = load_settings(context).servers / f"{name}.json"
         if name_problem(name) or not file.is_file():
-            raise ConfigError(str(file), "", "expected the file of a mount, but there is no such file")
+            expected = "expected the file of a mount, but there is no such file: `patchbay list` shows the servers"
+            raise ConfigError(str(file), "", expected)
         if not is_mount(file):
             raise ConfigError(str(file), "kind", "expected a mount, but this file is another kind of server")
         file.unlink()
     except ConfigError as problem:
         _fail(problem.message)
     click.echo(f"Removed {file}: /mcp/{name} is no longer served")
+
+
+def _make_server_fields(address: str, era: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the configuration of a mounted MCP server. Raises ConfigError for an option of APIs."""
+    other = next((name for name, value in own.items() if value), None)
+    if other is not None:
+        option = {"credentials": "credential", "include": "tag, --path and --method"}.get(other, other)
+        raise ConfigError(f"--{option}", "", "expected only with the address of an HTTP API: openapi+https://...")
+    return {"kind": "upstream", "address": address} | ({"era": era} if era != "auto" else {})
+
+
+def _make_api_fields(address: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the configuration of an HTTP API. Raises AddressError."""
+    found = make_connection_fields(address)
+    document = found["document"]
+    if get_scheme(address) == "openapi+file":
+        document = str(Path(document).expanduser().absolute())
+    fields: dict[str, Any] = {"kind": "openapi", "document": document}
+    fields |= {"base": found["base_url"]} if "base_url" in found else {}
+    fields |= {"headers": found["headers"]} if "headers" in found else {}
+    return fields | {key: value for key, value in own.items() if value}
 
 
 def _parse_pairs(given: tuple[str, ...], sign: str, option: str) -> dict[str, str]:

@@ -64,7 +64,7 @@ def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     with _accounts(context) as (accounts, _settings):
         had = accounts.people.remove(name.strip().lower())
         if not had:
-            fail(f"there is no account {name[:64]!r}; its invitations, if any, are withdrawn", exit_codes.USAGE)
+            fail(f"there is no account {name[:64]!r}; `patchbay people list` shows all", exit_codes.USAGE)
         click.echo(f"the account {name} is removed")
 
 

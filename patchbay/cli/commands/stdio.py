@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
+from patchbay.cli.failures import describe_failure
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.stdio_server import serve_stdio
@@ -25,4 +26,4 @@ def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any
     try:
         serve_stdio(load_settings(context), server, native)
     except PatchbayError as problem:
-        fail(problem.message, exit_codes.USAGE)
+        fail(describe_failure(problem), exit_codes.USAGE)

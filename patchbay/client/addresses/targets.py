@@ -132,6 +132,13 @@ def mask_urls(text: str) -> str:
     return _URL.sub(lambda found: mask_url(found[0]), text)
 
 
+def mask_secrets(text: str, secrets: frozenset[str]) -> str:
+    """Return a sentence with each of these secrets masked."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
 def check_headers(headers: Mapping[str, str], where: str) -> Mapping[str, str]:
     """Return the headers. Raises InvalidParams naming a header whose value cannot be sent, without the value.
 

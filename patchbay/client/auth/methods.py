@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 ShowUrl = Callable[[str], None]
 """Shows a person the URL to sign in at, for example in a browser. May block; raises nothing."""
@@ -75,7 +76,26 @@ class WorkloadIdentity:
     scope: str | None = None
 
 
-SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity
+class TokenSource(Protocol):
+    """The access tokens of one person or program for one server, which another part of the program keeps."""
+
+    def get_token(self, refused: str = "") -> str:
+        """Return an access token that has not expired and is not `refused`. May block.
+
+        Raises SignInNeeded without one, Unreachable when it cannot be refreshed now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedTokens:
+    """A connection that sends the tokens of a source, and requests none itself. `issuer` is always None."""
+
+    source: TokenSource
+    issuer: None = None
+
+
+SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity | SuppliedTokens
 
 
 def get_token_path(folder: Path, url: str) -> Path:

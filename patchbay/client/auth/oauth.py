@@ -44,8 +44,10 @@ from patchbay.client.auth.methods import (
     IdentityAssertion,
     ShowUrl,
     SignIn,
+    SuppliedTokens,
     WorkloadIdentity,
 )
+from patchbay.client.auth.supplied_tokens import SuppliedTokenAuth
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.connection.requests import CURRENT_RUN
 from patchbay.client.errors import SignInNeeded, Unreachable
@@ -56,6 +58,7 @@ __all__ = [
     "IdentityAssertion",
     "ShowUrl",
     "SignIn",
+    "SuppliedTokens",
     "WorkloadIdentity",
     "make_auth",
 ]
@@ -77,10 +80,14 @@ def make_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
 
     Used on the event loop only.
     """
+    if isinstance(sign_in, SuppliedTokens):
+        return SuppliedTokenAuth(url, sign_in.source)
     return DpopAuth(_make_plain_auth(url, sign_in), TokenFile(sign_in.folder, url))
 
 
-def _make_plain_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
+def _make_plain_auth(
+    url: str, sign_in: BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity
+) -> httpx2.Auth:
     if isinstance(sign_in, BrowserSignIn):
         return _make_browser_auth(url, sign_in)
     token_file = TokenFile(sign_in.folder, url)

@@ -104,7 +104,7 @@ class HttpConnection:
         self._limit = limit
         self._allows_any_issuer = target.issuer == ANY_ISSUER
         urls = (target.url, "" if self._allows_any_issuer else target.issuer, issuer)
-        self._named_origins = {_get_origin(httpx2.URL(url)) for url in urls if url}
+        self._named_origins = {get_origin(httpx2.URL(url)) for url in urls if url}
 
     def make_client(
         self,
@@ -167,7 +167,7 @@ class HttpConnection:
             yield streams
 
     async def _prepare_request(self, request: httpx2.Request) -> None:
-        origin = _get_origin(request.url)
+        origin = get_origin(request.url)
         if origin not in self._named_origins and not self._allows_any_issuer:
             scheme, host, port = origin
             remedy = (
@@ -205,12 +205,12 @@ async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str 
 
     Raises Unreachable when the host is not public.
     """
-    _, host, port = _get_origin(request.url)
+    _, host, port = get_origin(request.url)
     address = await anyio.to_thread.run_sync(resolve_public_address, host, port, who, remedy)
     request.extensions = {**request.extensions, "sni_hostname": host, _ORIGINAL_URL: request.url}
     request.url = request.url.copy_with(host=address)
 
 
-def _get_origin(url: httpx2.URL) -> tuple[str, str, int]:
+def get_origin(url: httpx2.URL) -> tuple[str, str, int]:
     """Scheme, host and port of a URL."""
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)

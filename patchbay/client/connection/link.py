@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from patchbay.client.addresses.targets import Http
-from patchbay.client.auth.methods import SignIn, get_token_path
+from patchbay.client.auth.methods import SignIn, SuppliedTokens, get_token_path
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.plain_session import PlainSession, open_plain_session
 from patchbay.client.connection.plan import ConnectionPlan
@@ -81,6 +81,8 @@ class SessionLink:
     def _is_signed_in(self) -> bool:
         """Whether this program has signed in to the server before."""
         target, sign_in = self.plan.target, self._signin
+        if isinstance(sign_in, SuppliedTokens):
+            return True
         return sign_in is not None and isinstance(target, Http) and get_token_path(sign_in.folder, target.url).exists()
 
     def get_async_connection(self) -> AsyncConnection:

@@ -61,19 +61,24 @@ for _tag, _rule, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_rule})\\Z"), _first)
 
 
-def parse_api(data: bytes, where: str) -> Api:
-    """Parse the document of an API. Raises DocumentError."""
+def parse_document(data: bytes, where: str) -> Any:
+    """Parse a document, or a part of one: JSON, or YAML with the same values. Raises DocumentError."""
     try:
-        return Api(parse(data), where)
+        return parse(data)
     except ParseError as problem:
         if data.lstrip()[:1] in (b"{", b"["):
             raise DocumentError(f"{where}: expected JSON or YAML; {problem.message}") from problem
     try:
         value = yaml.load(data, _Loader)
         json.dumps(value, allow_nan=False)  # an explicit tag may have made a value that JSON does not have
-        return Api(value, where)
+        return value
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as problem:
         raise DocumentError(f"{where}: expected JSON or YAML; {str(problem)[:200]}") from problem
+
+
+def parse_api(data: bytes, where: str) -> Api:
+    """Parse the document of an API. Raises DocumentError."""
+    return Api(parse_document(data, where), where)
 
 
 def load_api_file(path: Path, limit: int) -> Api:

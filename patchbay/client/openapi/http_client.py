@@ -66,8 +66,73 @@ def get_origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
 
 
+class RequestRules:
+    """Where requests may go and what they carry. `chosen` are the URLs that the caller named; `headers` go to their
+    origins only. `setting` names the base URL in messages. With `chosen` empty, the document is a file of the caller's
+    own, and every host may be contacted.
+
+    Raises InvalidParams for a header that cannot be sent.
+    """
+
+    def __init__(self, chosen: tuple[str, ...], headers: Mapping[str, str], setting: str = "launch.base_url=") -> None:
+        self._named_origins = {get_origin(url) for url in chosen if url}
+        self._headers = dict(check_headers(headers, ", ".join(mask_url(url) for url in chosen) or "the API"))
+        self._setting = setting
+
+    def check_private(self, url: str) -> None:
+        """Check that credentials may go to a URL: the caller named its origin. Raises Unreachable."""
+        if get_origin(url) not in self._named_origins:
+            raise Unreachable(
+                f"the document names a server at {get_origin(url)}; headers go only to a server that you name;"
+                f" expected {self._setting}{mask_url(url.partition('?')[0])} or its beginning"
+            )
+
+    def prepare(self, call: HttpRequest) -> dict[str, Any]:
+        """Return the arguments of `build_request` of a client. Looks up hosts that have to be public.
+
+        Raises Unreachable for a server that may not be contacted.
+        """
+        mine = get_origin(call.url) in self._named_origins
+        if self._headers:
+            self.check_private(call.url)
+        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
+        given = {name.lower() for name in call.headers}
+        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in given}
+        headers |= call.headers
+        url, extensions = (call.url, {}) if mine else self._pin_address(call.url, headers)
+        return {
+            "method": call.method,
+            "url": url,
+            "headers": headers,
+            "content": call.content,
+            "files": list(call.files) or None,
+            "extensions": extensions or None,
+        }
+
+    def find_redirect(self, call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
+        """Return the request that follows a redirect; None for an answer without one. Raises RedirectRefused."""
+        if status not in (301, 302, 303, 307, 308) or location is None:
+            return None
+        url = urljoin(call.url, location)
+        if get_origin(url) != get_origin(call.url) or call.method not in ("GET", "HEAD"):
+            raise RedirectRefused(f"{mask_url(call.url)} redirects to {mask_url(url)}, which is not followed")
+        return HttpRequest(call.method, url, call.headers)
+
+    def _pin_address(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
+        """Replace the host of a URL that has to be public by the address to connect to."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+        if not self._named_origins:
+            return url, {}  # the document is a file of the caller's own
+        remedy = f"to allow it, name it with {self._setting}{mask_url(url.partition('?')[0])} or its beginning"
+        address = resolve_public_address(host, port, "the document", remedy)
+        headers |= {"Host": parts.netloc.rpartition("@")[2], "Connection": "close"}
+        place = f"[{address}]" if ":" in address else address
+        return parts._replace(netloc=f"{place}:{port}").geturl(), {"sni_hostname": host}
+
+
 class ApiClient:
-    """A client for one API. `chosen` are the URLs that the caller named; `headers` go to their origins only.
+    """A client for one API. `chosen` and `headers` are as in RequestRules.
 
     `timeout` limits each step of a request in seconds, `whole_time` the reading of one answer, `limit` its bytes.
     Raises InvalidParams for a header that cannot be sent.
@@ -80,9 +145,9 @@ class ApiClient:
         timeout: float,
         limit: int,
         whole_time: float = math.inf,
+        setting: str = "launch.base_url=",
     ) -> None:
-        self._named_origins = {get_origin(url) for url in chosen if url}
-        self._headers = dict(check_headers(headers, ", ".join(mask_url(url) for url in chosen) or "the API"))
+        self._rules = RequestRules(chosen, headers, setting)
         self._limit = limit
         self._timeout = timeout
         self._whole_time = whole_time
@@ -107,34 +172,17 @@ class ApiClient:
     def _follow_redirects(self, call: HttpRequest, unread: str) -> Reply:
         for _ in range(MAX_REDIRECTS):
             reply = self._send_once(call, unread)
-            target = reply.headers.get("location")
-            if reply.status not in (301, 302, 303, 307, 308) or target is None:
+            following = self._rules.find_redirect(call, reply.status, reply.headers.get("location"))
+            if following is None:
                 return reply
-            url = urljoin(call.url, target)
-            if get_origin(url) != get_origin(call.url) or call.method not in ("GET", "HEAD"):
-                raise RedirectRefused(f"{mask_url(call.url)} redirects to {mask_url(url)}, which is not followed")
-            call = HttpRequest(call.method, url, call.headers)
+            call = following
         raise Unreachable(f"{mask_url(call.url)} redirects more than {MAX_REDIRECTS} times")
 
     def _send_once(self, call: HttpRequest, unread: str) -> Reply:
-        mine = get_origin(call.url) in self._named_origins
-        if self._headers and not mine:
-            raise Unreachable(
-                f"the document names a server at {get_origin(call.url)}; headers go only to a server that you name;"
-                f" expected launch.base_url={mask_url(call.url.partition('?')[0])} or its beginning"
-            )
-        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
-        given = {name.lower() for name in call.headers}
-        headers |= {name: value for name, value in self._headers.items() if mine and name.lower() not in given}
-        headers |= call.headers
-        url, extensions = (call.url, {}) if mine else self._pin_address(call.url, headers)
-        files: Any = list(call.files) or None
+        prepared = self._rules.prepare(call)
         shown = mask_url(call.url)
         try:
-            request = self._client.build_request(
-                call.method, url, headers=headers, content=call.content, files=files, extensions=extensions or None
-            )
-            answer = self._client.send(request, stream=True)
+            answer = self._client.send(self._client.build_request(**prepared), stream=True)
             try:
                 empty = Reply(call.url, answer.status_code, answer.headers, b"")
                 skipped = bool(unread) and empty.media_type == unread
@@ -145,18 +193,6 @@ class ApiClient:
             raise ServerTimeout(f"{shown} did not answer within {self._timeout:g} s") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
             raise Unreachable(f"{shown} cannot be reached: {mask_urls(str(problem))}") from problem
-
-    def _pin_address(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
-        """Replace the host of a URL that has to be public by the address to connect to."""
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
-        if not self._named_origins:
-            return url, {}  # the document is a file of the caller's own
-        remedy = f"to allow it, name it with launch.base_url={mask_url(url.partition('?')[0])} or its beginning"
-        address = resolve_public_address(host, port, "the document", remedy)
-        headers |= {"Host": parts.netloc.rpartition("@")[2], "Connection": "close"}
-        place = f"[{address}]" if ":" in address else address
-        return parts._replace(netloc=f"{place}:{port}").geturl(), {"sni_hostname": host}
 
     def _read_body(self, answer: httpx2.Response, shown: str) -> bytes:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":

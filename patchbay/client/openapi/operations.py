@@ -39,7 +39,8 @@ class DocumentError(InvalidParams):
 class Parameter:
     """One parameter: `name` in the request, `argument` in a call. `separator` joins list items; "&" repeats the key.
 
-    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `is_json` sends the value as JSON.
+    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `is_json` sends the value as JSON;
+    `allows_reserved` sends reserved characters as they are, where they cannot change the query.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Parameter:
     style: str
     separator: str
     is_json: bool = False
+    allows_reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,10 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation. `servers` are URLs, also relative ones, or empty; `extra` holds the fields that a profile adds."""
+    """One operation. `servers` are URLs, also relative ones, or empty; `extra` holds the fields that a profile adds.
+
+    `raw` is the operation's object in the document.
+    """
 
     name: str
     method: str
@@ -78,6 +83,7 @@ class Operation:
     body: Body | None
     servers: tuple[str, ...]
     extra: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def endpoint(self) -> dict[str, Any]:
@@ -141,6 +147,26 @@ class Api:
                     raise DocumentError(f"{self.where}: more than {MAX_OPERATIONS} operations")
         return found
 
+    def read_operations(self) -> tuple[list[Operation], dict[str, str]]:
+        """Read every operation that can be called, and the reasons for the others by their places; names may repeat."""
+        found: list[Operation] = []
+        problems: dict[str, str] = {}
+        for path, item in self.document.get("paths", {}).items():
+            try:
+                rows = list(self._list_path_operations(path, item))
+            except DocumentError as problem:
+                problems[path] = problem.message
+                continue
+            for method, raw, shared in rows:
+                try:
+                    found.append(self._parse_operation(path, method, raw, shared))
+                except (DocumentError, AttributeError, KeyError, TypeError, ValueError) as problem:
+                    reason = problem.message if isinstance(problem, DocumentError) else repr(problem)[:200]
+                    problems[f"{method.upper()} {path}"] = reason
+                if len(found) == MAX_OPERATIONS:
+                    return found, problems | {"more": f"more than {MAX_OPERATIONS} operations"}
+        return found, problems
+
     def _list_path_operations(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         item = self._follow_reference(item)
         if not path.startswith("/"):
@@ -153,7 +179,7 @@ class Api:
 
     def _parse_operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
         place = f"{self.where}: paths.{path}.{method}"
-        rows = self._list_parameters(raw, shared, place)
+        rows = [*(rows := self._list_parameters(raw, shared, place)), *_list_missing_parameters(path, rows)]
         taken: set[str] = set()
         needed: set[str] = set()
         parameters = tuple(self._parse_parameter(row, taken, needed) for row in rows if row["in"] != "body")
@@ -161,7 +187,7 @@ class Api:
         body = self._parse_body(*raw_body, taken, needed) if raw_body else None
         plain = tuple(one for one in parameters if one.place != "formData")
         tool = self._build_tool(_make_operation_name(raw, method, path), method, raw, parameters, body, needed)
-        return Operation(tool["name"], method, path, tool, plain, body, self._list_servers(raw, shared))
+        return Operation(tool["name"], method, path, tool, plain, body, self._list_servers(raw, shared), raw=raw)
 
     def _list_parameters(self, raw: dict[str, Any], shared: dict[str, Any], place: str) -> list[dict[str, Any]]:
         rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -197,7 +223,10 @@ class Api:
         joint = "&" if explode is True and not self.is_swagger else joint
         argument = _claim_name(row["name"], place, taken)
         required = row.get("required") is True or place == "path"
-        return Parameter(row["name"], place, argument, required, found, style, joint, isinstance(content, dict))
+        return Parameter(
+            *(row["name"], place, argument, required, found, style, joint, isinstance(content, dict)),
+            allows_reserved=row.get("allowReserved") is True,
+        )
 
     def _find_body(
         self, raw: dict[str, Any], rows: list[dict[str, Any]], parameters: tuple[Parameter, ...]
@@ -309,6 +338,14 @@ _SWAGGER_TYPE_KEYWORDS = frozenset(
     {"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}
 ) | {*("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")}
 """The keywords of a Swagger 2 parameter that describe its type."""
+
+
+def _list_missing_parameters(path: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """List the parameters of a path template that the document does not describe: they are text."""
+    known = {row["name"] for row in rows if row["in"] == "path"}
+    names = dict.fromkeys(re.findall(r"\{([^{}]+)\}", path))
+    text = {"in": "path", "required": True, "type": "string", "schema": {"type": "string"}}
+    return [{"name": name, **text} for name in names if name not in known]
 
 
 def _make_operation_name(raw: dict[str, Any], method: str, path: str) -> str:

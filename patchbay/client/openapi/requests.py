@@ -9,11 +9,12 @@ Sources: OpenAPI 3.1.1, style values and media types; OpenAPI 2.0, collectionFor
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
 
 import orjson
 
@@ -21,6 +22,12 @@ from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_
 from patchbay.errors import InvalidParams
 
 Pair = tuple[str, str]
+Part = tuple[str, tuple[str | None, str | bytes, str | None]]
+"""One part of a multipart body: its field, then its file name, its content and its media type."""
+
+HARMLESS_RESERVED_CHARACTERS = ":/?@!$'()*,;"
+"""Reserved characters that cannot end a value in a query (RFC 3986 section 3.4): all but `&=+#[]`."""
+
 _HEADER = re.compile(r"[\x20-\x7e]*")
 _JSON = re.compile(r"application/json|.*\+json")
 
@@ -33,7 +40,16 @@ class HttpRequest:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
-    files: tuple[tuple[str, tuple[None, str]], ...] = ()
+    files: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The content of a file as the value of an argument."""
+
+    data: bytes
+    media_type: str = "application/octet-stream"
+    name: str = "file"
 
 
 def choose_base_url(operation: Operation, document_url: str, given: str = "") -> str:
@@ -55,7 +71,7 @@ def choose_base_url(operation: Operation, document_url: str, given: str = "") ->
 def build_request(operation: Operation, base: str, arguments: Mapping[str, Any]) -> HttpRequest:
     """Build the request of a call. Raises InvalidParams for missing arguments and for unknown ones."""
     left = dict(arguments)
-    path, query, headers, cookies = operation.path, [], {}, []
+    path, query, headers, cookies = operation.path, list[str](), {}, []
     for parameter in operation.parameters:
         if parameter.argument not in left:
             if parameter.required:
@@ -67,7 +83,7 @@ def build_request(operation: Operation, base: str, arguments: Mapping[str, Any])
         if parameter.place == "path":
             path = path.replace("{" + parameter.name + "}", _encode_path_value(operation, parameter, value))
         elif parameter.place == "query":
-            query += list(_list_pairs(parameter, value))
+            query += _encode_query(parameter, value)
         elif parameter.place == "header":
             headers[parameter.name] = _check_header_value(operation, parameter, _join_value(parameter, value))
         else:
@@ -83,7 +99,7 @@ def build_request(operation: Operation, base: str, arguments: Mapping[str, Any])
         raise InvalidParams(
             f"{operation.name}: the document describes no parameter for {path[path.index('{') :][:80]!r}"
         )
-    url = base + path + (f"?{urlencode(query)}" if query else "")
+    url = base + path + (f"?{'&'.join(query)}" if query else "")
     return HttpRequest(operation.method.upper(), url, headers, content, files)
 
 
@@ -91,8 +107,15 @@ def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool) or value is None:
-        return orjson.dumps(value).decode()
+        return _encode_json(value).decode()
     return str(value)
+
+
+def _encode_json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # integers beyond 64 bits, which orjson does not write
+        return json.dumps(value, ensure_ascii=False).encode()
 
 
 def _list_pieces(value: Any) -> list[str]:
@@ -102,12 +125,24 @@ def _list_pieces(value: Any) -> list[str]:
     return [_format_value(one) for one in value] if isinstance(value, list) else [_format_value(value)]
 
 
+def _encode_query(parameter: Parameter, value: Any) -> Iterator[str]:
+    """Encode one parameter as pairs of a query. The items of a list are encoded one by one, so that they stay apart."""
+    safe = HARMLESS_RESERVED_CHARACTERS if parameter.allows_reserved else ""
+    joint = parameter.separator
+    if joint != "&" and isinstance(value, dict | list) and not parameter.is_json and parameter.style != "deepObject":
+        pieces = (quote_plus(piece, safe=safe) for piece in _list_pieces(value))
+        yield f"{quote_plus(parameter.name)}={(',' if joint == ',' else quote_plus(joint)).join(pieces)}"
+        return
+    for key, text in _list_pairs(parameter, value):
+        yield f"{quote_plus(key)}={quote_plus(text, safe=safe)}"
+
+
 def _list_pairs(parameter: Parameter, value: Any) -> Iterator[Pair]:
     name, joint = parameter.name, parameter.separator
     if parameter.is_json:
-        yield name, orjson.dumps(value).decode()
+        yield name, _encode_json(value).decode()
     elif parameter.style == "deepObject" and isinstance(value, dict):
-        yield from ((f"{name}[{key}]", _format_value(one)) for key, one in value.items())
+        yield from _list_deep_pairs(name, value)
     elif isinstance(value, dict) and joint == "&":
         yield from ((key, _format_value(one)) for key, one in value.items())
     elif isinstance(value, list) and joint == "&":
@@ -116,9 +151,21 @@ def _list_pairs(parameter: Parameter, value: Any) -> Iterator[Pair]:
         yield name, joint.join(_list_pieces(value))
 
 
+def _list_deep_pairs(name: str, value: Any) -> Iterator[Pair]:
+    """List `name[key]` for each value inside an object; the items of a list have one key."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _list_deep_pairs(f"{name}[{key}]", one)
+    elif isinstance(value, list):
+        for one in value:
+            yield name, _format_value(one)
+    else:
+        yield name, _format_value(value)
+
+
 def _join_value(parameter: Parameter, value: Any) -> str:
     if parameter.is_json:
-        return orjson.dumps(value).decode()
+        return _encode_json(value).decode()
     if isinstance(value, dict) and parameter.separator == "&":
         return ",".join(f"{key}={_format_value(one)}" for key, one in value.items())
     return (parameter.separator if parameter.separator not in ("&", "\t") else ",").join(_list_pieces(value))
@@ -146,7 +193,7 @@ def _check_header_value(operation: Operation, parameter: Parameter, text: str) -
 
 def _build_body(
     operation: Operation, left: dict[str, Any], headers: dict[str, str]
-) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
+) -> tuple[bytes | None, tuple[Part, ...]]:
     """Build the body from the remaining arguments, and remove the used ones from `left`."""
     body = operation.body
     if body is None:
@@ -167,12 +214,17 @@ def _build_body(
     return _encode_body(body, found, headers) if found or body.required else (None, ())
 
 
-def _encode_body(
-    body: Body, value: Any, headers: dict[str, str]
-) -> tuple[bytes | None, tuple[tuple[str, tuple[None, str]], ...]]:
+def _encode_body(body: Body, value: Any, headers: dict[str, str]) -> tuple[bytes | None, tuple[Part, ...]]:
     bare = body.media_type.partition(";")[0].strip().lower()
     if bare == MULTIPART_MEDIA_TYPE and isinstance(value, dict):
-        return None, tuple((name, (None, _format_value(one))) for name, one in value.items())
+        return None, tuple(
+            (name, _make_part(piece))
+            for name, one in value.items()
+            for piece in (one if isinstance(one, list) else [one])
+        )
+    if isinstance(value, FileContent):
+        headers["Content-Type"] = value.media_type if "*" in bare else body.media_type
+        return value.data, ()
     headers["Content-Type"] = body.media_type if "*" not in bare else "application/octet-stream"
     if bare == FORM_MEDIA_TYPE and isinstance(value, dict):
         rows = [
@@ -182,5 +234,11 @@ def _encode_body(
         ]
         return urlencode(rows).encode(), ()
     if _JSON.fullmatch(bare):
-        return orjson.dumps(value), ()
+        return _encode_json(value), ()
     return _format_value(value).encode(), ()
+
+
+def _make_part(value: Any) -> tuple[str | None, str | bytes, str | None]:
+    if isinstance(value, FileContent):
+        return value.name, value.data, value.media_type
+    return None, _format_value(value), "application/json" if isinstance(value, dict) else None

@@ -22,6 +22,8 @@ DATA_KEYWORDS = frozenset({"example", "examples", "enum", "default", "const"})
 
 OMITTED_KEYWORDS = frozenset({"example", "examples", "xml", "externalDocs", "discriminator"})
 MAX_REFERENCE_DEPTH = 24
+MAX_INLINED_REFERENCES = 20_000
+"""References to other places than named schemas, which are replaced by their targets; later ones are left out."""
 
 
 class Schemas:
@@ -30,6 +32,7 @@ class Schemas:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._known: dict[str, tuple[Any, frozenset[str]]] = {}
+        self._inlined = 0
 
     def make_standalone(self, schema: Any) -> dict[str, Any]:
         """Rewrite a schema with its own `$defs`."""
@@ -90,7 +93,9 @@ class Schemas:
             name = reference[len(home) :]
             needed.add(name)
             return {"$ref": f"#/$defs/{name}", **beside}
-        target = follow_pointer(self._document, reference) if depth < MAX_REFERENCE_DEPTH else None
+        self._inlined += 1
+        may_follow = depth < MAX_REFERENCE_DEPTH and self._inlined <= MAX_INLINED_REFERENCES
+        target = follow_pointer(self._document, reference) if may_follow else None
         return self._rewrite(target, needed, depth + 1) if isinstance(target, dict) else {**beside}
 
 

@@ -99,7 +99,10 @@ class Profiles:
                 return _apply_overlays(found, before)
             before.append(directory)
         raise ProfileError(
-            f"@{name}", "", f"MCP server profile not found: {name}; searched {self._describe_searched()}"
+            f"@{name}",
+            "",
+            f"MCP server profile not found: {name}; searched {self._describe_searched()};"
+            f" `jn profile list` shows all, and a server of this hub is /mcp/{name}",
         )
 
     def find_directories(self) -> dict[str, Path]:

@@ -5,6 +5,8 @@
     snapshots.py             the last lists of an upstream, in the store
     health.py                whether it answers, for pages
     call_connections.py      connections for calls that may not share one
+    caller_accounts.py       whose token a connection sends, where each caller has its own account
+    event_queue.py           the events of one mount, and how often its lists are read
     standing_connection.py   one mount: connected, listed, subscribed, reconnected
     standing_connections.py  all mounts of one hub
 

@@ -33,10 +33,14 @@ IDLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The principal of a connection, and the questions that its caller can answer."""
+    """The principal of a connection, and the questions that its caller can answer.
+
+    `sign_in` is the id of the principal's own tokens, empty where the hub's credentials are used.
+    """
 
     principal: str
     questions: frozenset[str]
+    sign_in: str = ""
 
 
 @dataclass
@@ -66,15 +70,27 @@ class CallConnections:
                 if not reserved.opening.result().closed:
                     return reserved
                 self._count -= 1
-            if self._count >= MAX_CONNECTIONS_PER_MOUNT:
+            evicted = self._pop_oldest() if self._count >= MAX_CONNECTIONS_PER_MOUNT else None
+            if self._count >= MAX_CONNECTIONS_PER_MOUNT and evicted is None:
                 raise ToolFailed(
                     f"{MAX_CONNECTIONS_PER_MOUNT} calls that may ask their callers are running there already;"
                     " try again later"
                 )
             self._count += 1
+        if evicted is not None:
+            self._end([evicted])
         reserved = CallConnection(key)
         threading.Thread(target=self._open_in_thread, args=(reserved,), name="opening an upstream", daemon=True).start()
         return reserved
+
+    def _pop_oldest(self) -> CallConnection | None:
+        """Take the connection that has been idle for the longest time, to close it. The caller holds the lock."""
+        idle = [reserved for connections in self._idle.values() for reserved in connections]
+        if not idle:
+            return None
+        oldest = min(idle, key=lambda reserved: reserved.idle_since)
+        self._idle[oldest.key].remove(oldest)
+        return oldest
 
     def _open_in_thread(self, reserved: CallConnection) -> None:
         try:

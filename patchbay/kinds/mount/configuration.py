@@ -20,10 +20,11 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.resolution import resolve_address
-from patchbay.client.addresses.targets import MASK, AddressError, Era, Http, Local, Stdio, Target, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target, is_secret_name
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
+from patchbay.kinds.caller_credentials import CALLER, HUB, Upstream
 from patchbay.pins.documents import Changes
 
 START_SECONDS = 60.0
@@ -42,7 +43,8 @@ class Mount:
     """How the server `name` is reached. `headers` and `environment` are as written, without substitution.
 
     `public` restricts a URL to public addresses, for callers that may not explore the hub's network. `changes` says
-    what happens when the server changes what it lists; None is the hub's default.
+    what happens when the server changes what it lists; None is the hub's default. With `has_caller_credentials` each
+    caller signs in there with its own account; `oauth` is then the hub's registration, as written.
     """
 
     name: str
@@ -52,11 +54,14 @@ class Mount:
     era: Era = "auto"
     public: bool = False
     changes: Changes | None = None
+    has_caller_credentials: bool = False
+    oauth: Pairs = ()
 
     @property
     def digest(self) -> str:
         """The CID of how it is reached: lists that were read from another address are not shown."""
-        return cid_of(orjson.dumps([self.address, self.headers, self.environment, self.era]))
+        reached = [self.address, self.headers, self.environment, self.era]
+        return cid_of(orjson.dumps([*reached, CALLER] if self.has_caller_credentials else reached))
 
     def reach(self, environ: Mapping[str, str]) -> Target:
         """Return how it is reached now. Raises ConfigError for a missing profile or variable."""
@@ -70,6 +75,14 @@ class Mount:
             return replace(found, env={**found.env, **more["environment"]})
         return found
 
+    def upstream(self, environ: Mapping[str, str]) -> Upstream:
+        """Return where callers sign in. Raises ConfigError for a missing profile or variable, or another address."""
+        target = self.reach(environ)
+        if not isinstance(target, Http):
+            raise ConfigError(self.name, "account", f"expected the address of a URL, not {target.label}")
+        own = substitute_env_vars_recursive(dict(self.oauth), environ, self.name)
+        return Upstream(self.name, target, **own)
+
     @property
     def direct_reach(self) -> Http | Stdio | None:
         """How the address itself reaches it, without substitution; None for a profile or a preset."""
@@ -78,7 +91,7 @@ class Mount:
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""
-        texts = [self.address, *(value for _, value in (*self.headers, *self.environment))]
+        texts = [self.address, *(value for _, value in (*self.headers, *self.environment, *self.oauth))]
         names = {name for text in texts for name in _VARIABLE.findall(text)}
         return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_CHARACTERS)
 
@@ -90,8 +103,10 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     """
     headers = tuple(sorted(fields.get("headers", {}).items()))
     environment = tuple(sorted(fields.get("environment", {}).items()))
+    oauth = tuple(sorted(fields.get("oauth", {}).items()))
     address = _checked(fields["address"], where)
-    for path, key, value in _named(address, headers, environment):
+    _check_credentials(fields, address, where)
+    for path, key, value in _named(address, headers, environment, oauth):
         if is_secret_name(key) and "${" not in value:
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
     if headers and not _may_be(address, Http):
@@ -99,7 +114,24 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     if environment and not _may_be(address, Stdio):
         raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
-    return Mount(name, fields["address"], headers, environment, era, public, fields.get("changes"))
+    has_caller_credentials = fields.get("account") == CALLER
+    reached = (name, fields["address"], headers, environment, era, public)
+    return Mount(*reached, fields.get("changes"), has_caller_credentials, oauth)
+
+
+def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) -> None:
+    """Check the fields for credentials of callers. Raises ConfigError."""
+    if fields.get("account") != CALLER:
+        if "oauth" in fields:
+            raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
+        return
+    if not _may_be(address, Http):
+        raise ConfigError(where, "account", f"expected {HUB} for a program: only the server at a URL gets tokens")
+    own = {name.lower() for name in fields.get("headers", {})}
+    if isinstance(address.target, Http):
+        own |= {name.lower() for name in address.target.headers}
+    if "authorization" in own:
+        raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
 
 
 def _checked(text: str, where: str) -> Address:
@@ -107,7 +139,7 @@ def _checked(text: str, where: str) -> Address:
         raise ConfigError(
             where,
             "address",
-            f"expected an MCP server; an HTTP API is not served here yet, and can be called: jn call {text} OPERATION",
+            f'expected an MCP server; an HTTP API has "kind": "openapi" and "document": "{text[len(_API) :]}"',
         )
     try:
         address = parse_address(text)
@@ -125,8 +157,9 @@ def _may_be(address: Address, kind: type) -> bool:
     return isinstance(address.target, kind) or not isinstance(address.target, (Http, Stdio))
 
 
-def _named(address: Address, headers: Pairs, environment: Pairs) -> Iterator[tuple[str, str, str]]:
+def _named(address: Address, headers: Pairs, environment: Pairs, oauth: Pairs = ()) -> Iterator[tuple[str, str, str]]:
     """Yield every named value: its place in the configuration, its name, its value."""
+    yield from ((f"oauth.{key}", key, value) for key, value in oauth)
     yield from ((f"headers.{key}", key, value) for key, value in headers)
     yield from ((f"environment.{key}", key, value) for key, value in environment)
     target = address.target
@@ -146,10 +179,3 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if equals or (word.startswith("-") and after and not after.startswith("-")):
             yield name, value if equals else after
-
-
-def mask_secrets(text: str, secrets: frozenset[str]) -> str:
-    """Return a sentence with each of these secrets masked."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text

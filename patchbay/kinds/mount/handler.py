@@ -6,6 +6,8 @@ This module selects the connection of a call:
   share the standing connection.
 * An older upstream has a session. Callers that can answer no question share the standing connection, provided that
   their principal is the hub's own; every other call has its own connection while it runs (see `call_connections.py`).
+* An upstream that gets the credentials of each caller: every call has a connection of its principal's own sign-in while
+  it runs. A caller without a sign-in is asked for it first (see `caller_accounts.py`).
 
 Progress belongs to a call by its token, which is never used twice; a log line that could be of several calls is shown
 to no caller. The caller is asked the upstream's questions; where its revision ends the call for that, the upstream's
@@ -26,11 +28,11 @@ import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
-from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.errors import McpFailure, SignInNeeded, Unreachable
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
-from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question
+from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
 from patchbay.kinds.mount.call_connections import CallConnection, Key
-from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, VIA, mounts_in
+from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 
 if TYPE_CHECKING:
@@ -72,20 +74,34 @@ def upstream_handler(standing: StandingConnection) -> Handler:
 
     def run(call: Call) -> Events:
         method, params = _request(standing, call)
-        yield from _wait_for_connection(standing, call)
+        sign_in = ""
+        if standing.accounts is not None:
+            standing.start()
+            sign_in = (yield from standing.accounts.require(call)).id
+            if method == SIGN_IN:
+                yield Text(f"You are signed in. The tools of {standing.mount.name} are listed now, or in a moment.")
+                return
+        else:
+            yield from _wait_for_connection(standing, call)
         try:
-            result = yield from _run_request(standing, call, method, params)
+            result = yield from _run_request(standing, call, method, params, sign_in)
         except McpFailure as failure:
             yield Failed(failure.message, _error(failure, method, params))
             return
+        except SignInNeeded as problem:
+            if standing.accounts is None:
+                raise _no_answer(standing) from problem
+            raise ToolFailed(standing.accounts.explain(call)) from problem
         except Unreachable as problem:
             standing.check_soon()
-            raise ToolFailed(
-                f"the server behind {standing.mount.name} gave no answer: it cannot be reached"
-            ) from problem
+            raise _no_answer(standing) from problem
         yield from _result_events(method, result, standing.mount.name)
 
     return run
+
+
+def _no_answer(standing: StandingConnection) -> ToolFailed:
+    return ToolFailed(f"the server behind {standing.mount.name} gave no answer: it cannot be reached")
 
 
 @dataclass
@@ -142,22 +158,27 @@ def _check_wanted(call: Call) -> None:
         raise TimedOut("timed out")
 
 
-def _run_request(standing: StandingConnection, call: Call, method: str, params: Json) -> ResultEvents:
+def _run_request(
+    standing: StandingConnection, call: Call, method: str, params: Json, sign_in: str = ""
+) -> ResultEvents:
+    """Send a request over the connection of the call, and return its result. `sign_in` names the caller's tokens."""
     reserved, connection = None, standing.connection
-    if connection is None:
+    if connection is None and not sign_in:
         raise Unreachable("it went away")
     questions = frozenset(
         QUESTIONS_OF_CAPABILITY[name]
         for name in QUESTIONS_OF_CAPABILITY
         if isinstance(call.capabilities.get(name), Mapping)
     )
-    if not connection.modern and (questions or call.principal != HUB_PRINCIPAL):
-        reserved = standing.call_connections.take(Key(call.principal, questions))
+    is_shared = connection is not None and (connection.modern or not (questions or call.principal != HUB_PRINCIPAL))
+    if sign_in or not is_shared:
+        reserved = standing.call_connections.take(Key(call.principal, questions, sign_in))
         try:
             connection = yield from _wait_for_opening(reserved, call)
         except BaseException:
             standing.call_connections.give_back(reserved, clean=True)
             raise
+    assert connection is not None
     with _using(standing, connection, reserved) as line:
         try:
             result = yield from _request_in_rounds(line.connection, call, method, params)

@@ -13,10 +13,10 @@ from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, 
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.mount.handler import upstream_handler
-from patchbay.kinds.mount.snapshots import PINNED_LISTS, Snapshot, listed_entries
+from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 from patchbay.pins.documents import INTRODUCTION
 
-OWN_FIELDS = ("address", "headers", "era", "changes")
+OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth")
 FIELDS = frozenset(
     [
         *OWN_FIELDS,
@@ -44,6 +44,8 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     for kind in PINNED_LISTS:
         for name in [name for held, name in pins.held if held == kind]:
             del found[kind][name]
+    if standing.accounts is not None and not last.revision:
+        found["tool"][SIGN_IN] = sign_in_tool(server.name)
     introduction = {**last.info, "instructions": last.instructions}
     if INTRODUCTION in pins.held:
         introduction = dict(standing.approved_introduction())

@@ -40,6 +40,9 @@ AUTHOR = "upstream"
 VIA = "io.patchbay/via"
 """Key in `_meta` of lists and requests: the mounts that they passed."""
 
+SIGN_IN = "sign_in"
+"""The tool of a mount whose lists are not known before a caller has signed in, and the method of its target."""
+
 MAX_MOUNTS_IN_ROW = 16
 """Maximum number of mounts in a row."""
 
@@ -234,6 +237,16 @@ def _faults(kind: Kind, entry: Json) -> Iterator[str]:
 
 def _is_named(argument: Json) -> bool:
     return isinstance(argument.get("name"), str) and isinstance(argument.get("description") or "", str)
+
+
+def sign_in_tool(server: str) -> Descriptor:
+    """Return the tool that asks a caller to sign in, for a mount without lists."""
+    wire = {
+        "name": SIGN_IN,
+        "description": f"Connect your own account at the server behind {server}. Its tools are listed after that.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+    return Descriptor("tool", SIGN_IN, wire, {"method": SIGN_IN, "params": {}})
 
 
 def target_of(kind: Kind, key: str) -> Json:

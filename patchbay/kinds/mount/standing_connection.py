@@ -12,27 +12,28 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Target
+from patchbay.client.addresses.targets import Era, Target, mask_secrets
+from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnections, Key
-from patchbay.kinds.mount.configuration import START_SECONDS, Mount, mask_secrets
-from patchbay.kinds.mount.health import Health
+from patchbay.kinds.mount.caller_accounts import CallerAccounts, without_resources
+from patchbay.kinds.mount.configuration import START_SECONDS, Mount
+from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
+from patchbay.kinds.standing import Health, MountContext
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.observation import observe
 from patchbay.pins.records import load_approved, load_pins
-from patchbay.store import Store
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -46,15 +47,7 @@ FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 PROBE_SECONDS, PROBE_TIMEOUT_SECONDS = 15.0, 5.0
 """Seconds of silence after which an upstream is pinged, and seconds until it must answer."""
 
-REFRESH_PAUSE_SECONDS = 0.1
-"""Seconds between two readings of the lists."""
-
-REFRESH_BURST, REFRESH_INTERVAL_SECONDS = 30, 5.0
-"""An upstream that announces changes without pause has its lists read this often at once, and then once in this many
-seconds.
-"""
-
-MAX_URIS, MAX_EVENTS, MAX_URI_CHARACTERS = 1024, 4096, 8192
+MAX_URIS, MAX_URI_CHARACTERS = 1024, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 MAX_REASON_CHARACTERS = 300
 
@@ -64,58 +57,6 @@ LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
 
 class MountCycle(PatchbayError):
     """A mounted server leads back to the mount."""
-
-
-@dataclass(frozen=True)
-class MountContext:
-    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
-
-    `changes` applies to mounts without this setting; None pins nothing.
-    """
-
-    store: Store
-    environ: Mapping[str, str]
-    hub: str
-    version: str
-    announce: Callable[[], None]
-    changes: Changes | None = None
-
-
-class EventQueue:
-    """A bounded queue of events, each event once, in order. For many writers and one reader."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], None] = {}
-        self._changed = threading.Condition()
-
-    def put(self, what: str, about: str = "") -> None:
-        """Add an event without waiting. An update of a resource is dropped when the queue is full."""
-        with self._changed:
-            if len(self._waiting) < MAX_EVENTS or not about:
-                self._waiting[what, about] = None
-                self._changed.notify()
-
-    def take(self, seconds: float) -> list[tuple[str, str]]:
-        """Return all events, after waiting up to this many seconds for the first."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting, seconds)
-            taken, self._waiting = list(self._waiting), {}
-        return taken
-
-
-class RefreshBudget:
-    """Limits how often the lists of one upstream are read: a token bucket. For one thread."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._left, self._at = float(REFRESH_BURST), now()
-
-    def spend(self) -> float:
-        """Count one reading; return the seconds until the next one may begin."""
-        now = self._now()
-        refilled = (now - self._at) / REFRESH_INTERVAL_SECONDS
-        self._left, self._at = min(REFRESH_BURST, self._left + refilled) - 1, now
-        return max(REFRESH_PAUSE_SECONDS, (1 - self._left) * REFRESH_INTERVAL_SECONDS)
 
 
 class StandingConnection:
@@ -131,6 +72,10 @@ class StandingConnection:
         self.call_connections = CallConnections(self._open_for_call)
         self.state_known = threading.Event()
         """Set once it is known whether the upstream answers."""
+        self.accounts: CallerAccounts | None = None
+        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        if mount.has_caller_credentials:
+            self.accounts = CallerAccounts(mount, context.environ, context.credentials)
         self._context = context
         self._events = EventQueue()
         self._uris: dict[str, None] = {}
@@ -175,6 +120,8 @@ class StandingConnection:
 
     def subscribe(self, uris: Iterable[str]) -> None:
         """Subscribe to updates of these resources. Beyond MOST_URIS, the oldest are dropped."""
+        if self.accounts is not None:
+            return
         with self._lock:
             fresh = [uri for uri in uris if uri not in self._uris]
             self._uris |= dict.fromkeys(fresh)
@@ -190,7 +137,7 @@ class StandingConnection:
         while not self._ending.is_set():
             problem: PatchbayError | None = None
             try:
-                self._live()
+                self._live(tries)
             except PatchbayError as failure:
                 problem = failure
             except Exception as failure:
@@ -208,9 +155,15 @@ class StandingConnection:
     def _wait(self, seconds: float) -> None:
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
 
-    def _live(self) -> None:
+    def _live(self, tries: int) -> None:
+        sign_in: SuppliedTokens | None = None
+        if self.accounts is not None:
+            self._wait_for_principal(self.accounts)
+            if self._ending.is_set():
+                return
+            sign_in = self.accounts.sign_in_for_lists(tries)
         # It declares every question, so that the upstream lists everything for callers that can answer.
-        with self._open() as connection:
+        with self._open(sign_in=sign_in) as connection:
             self._refresh(connection)
             self.connection = connection
             self.health = Health("up", revision=connection.revision)
@@ -220,8 +173,20 @@ class StandingConnection:
             while not self._ending.is_set():
                 missed = self._follow(connection, missed, subscribed)
 
-    def _open(self, questions: Iterable[str] | None = None, era: Era | None = None) -> Connection:
-        """Open a connection that declares these questions, or all of them."""
+    def _wait_for_principal(self, accounts: CallerAccounts) -> None:
+        """Wait until a caller has connected an account."""
+        if not accounts.has_principals():
+            self.health = Health("sign-in")
+            self.state_known.set()
+            accounts.wait_for_principal(self._events, self._ending)
+
+    def _open(
+        self,
+        questions: Iterable[str] | None = None,
+        era: Era | None = None,
+        sign_in: SuppliedTokens | None = None,
+    ) -> Connection:
+        """Open a connection that declares these questions, or all of them. `sign_in` has the tokens of a caller."""
         environ = self._context.environ
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
@@ -234,6 +199,7 @@ class StandingConnection:
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
             listener=self._on_notification,
             environ=make_launch_environment(environ),
+            signin=sign_in,
         )
         if not connection.modern and "logging" in connection.capabilities:
             # All levels: the level of each caller is applied here.
@@ -241,6 +207,8 @@ class StandingConnection:
         return connection
 
     def _open_for_call(self, key: Key) -> Connection:
+        if self.accounts is not None:
+            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key))
         return self._open(key.questions, era="legacy")
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -330,6 +298,8 @@ class StandingConnection:
         fresh = snapshots.read_snapshot(
             connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed)
         )
+        if self.accounts is not None:
+            fresh = without_resources(fresh)
         if self.id in fresh.via:
             raise MountCycle("its lists lead back to this mount of this hub")
         if len(fresh.via) > MAX_MOUNTS_IN_ROW:

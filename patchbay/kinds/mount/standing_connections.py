@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import overload
 
 from patchbay.kinds.mount.configuration import Mount
-from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.kinds.standing import MountContext, Openable, Standing
 
 CLOSE_SECONDS = 20.0
 """Seconds that the end of all mounts may take."""
@@ -24,22 +26,31 @@ class StandingConnections:
 
     def __init__(self, context: MountContext) -> None:
         self._context = context
-        self._known: dict[Mount, StandingConnection] = {}
-        self._kept: frozenset[Mount] = frozenset()
+        self._known: dict[Mount | Openable, Standing] = {}
+        self._kept: frozenset[Mount | Openable] = frozenset()
         self._lock = threading.Lock()
         self._closed = False
 
-    def of(self, mount: Mount) -> StandingConnection:
+    @overload
+    def of(self, mount: Mount) -> StandingConnection: ...
+
+    @overload
+    def of(self, mount: Openable) -> Standing: ...
+
+    def of(self, mount: Mount | Openable) -> Standing:
         """Return the standing connection of a mount; it is started when the mount is current or called."""
         with self._lock:
             standing = self._known.get(mount)
             if standing is None:
-                standing = self._known[mount] = StandingConnection(mount, self._context)
+                made = (
+                    StandingConnection(mount, self._context) if isinstance(mount, Mount) else mount.open(self._context)
+                )
+                standing = self._known[mount] = made
                 if self._closed:
                     standing.stop()
             return standing
 
-    def keep(self, mounts: Iterable[Mount]) -> None:
+    def keep(self, mounts: Iterable[Mount | Openable]) -> None:
         """Maintain exactly these mounts: end others, start new ones."""
         wanted = frozenset(mounts)
         with self._lock:
@@ -58,7 +69,7 @@ class StandingConnections:
             self.of(mount).set_current(True)
             self.of(mount).start()
 
-    def end(self, mount: Mount) -> None:
+    def end(self, mount: Mount | Openable) -> None:
         """End the connection of a mount, and its program; the next `of` makes a new one."""
         with self._lock:
             standing = self._known.pop(mount, None)

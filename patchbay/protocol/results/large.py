@@ -1,14 +1,16 @@
 """Stores output beyond the limit for its caller, and links to it in the result.
 
-The result keeps the beginning of a text. Structured content with an `outputSchema` stays whole. If the store fails, for
-example on a full disk, the result keeps the whole output.
+The result keeps the beginning of a text, and a link in place of bytes that the hub embedded itself (`cid://`).
+Structured content with an `outputSchema` stays whole. If the store fails, for example on a full disk, the result keeps
+the whole output.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -34,11 +36,14 @@ def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descript
     promised = "outputSchema" in descriptor.wire
     structure = None if promised else _large_structure(result, limit)
     # A character takes at most four bytes in UTF-8, so most results need no encoding here.
-    if structure is None and not any(len(item.get("text", "")) * 4 > limit for item in result["content"]):
+    if structure is None and not any(_may_be_large(item, limit) for item in result["content"]):
         return result
     content: list[dict[str, Any]] = []
     cut = False
     for item in result["content"]:
+        if item["type"] == "resource" and _may_be_large(item, limit):
+            content += _link_to_bytes(item, keep, descriptor)
+            continue
         data = item["text"].encode("utf-8", "surrogatepass") if item["type"] == "text" else b""
         if len(data) <= limit:
             content.append(item)
@@ -60,6 +65,8 @@ def limited(result: dict[str, Any], keep: Keep, limit: int, descriptor: Descript
 def limited_event(event: Event, keep: Keep, limit: int, descriptor: Descriptor) -> tuple[Event, ...]:
     """Return an event unchanged; for one with a text beyond the limit, return its beginning and a link."""
     text = _text_of(event)
+    if isinstance(event, Content) and event.block.get("type") == "resource" and _may_be_large(event.block, limit):
+        return tuple(Content(block) for block in _link_to_bytes(dict(event.block), keep, descriptor))
     promised = isinstance(event, Data) and not event.text and "outputSchema" in descriptor.wire
     # A character takes at most four bytes in UTF-8, so most texts need no encoding here.
     if text is None or len(text) * 4 <= limit or promised:
@@ -67,6 +74,23 @@ def limited_event(event: Event, keep: Keep, limit: int, descriptor: Descriptor) 
     whole = {"content": [{"type": "text", "text": text}]}
     cut = limited(whole, keep, limit, descriptor)
     return (event,) if cut["content"] == whole["content"] else tuple(Content(block) for block in cut["content"])
+
+
+def _may_be_large(item: Mapping[str, Any], limit: int) -> bool:
+    if item["type"] != "resource":
+        return len(item.get("text", "")) * 4 > limit
+    found = item["resource"]
+    return str(found.get("uri", "")).startswith("cid://") and len(found.get("blob", "")) * 3 // 4 > limit
+
+
+def _link_to_bytes(item: dict[str, Any], keep: Keep, descriptor: Descriptor) -> list[dict[str, Any]]:
+    """Return a link to the bytes of an embedded resource; the resource itself when they cannot be stored."""
+    found = item["resource"]
+    try:
+        return linked(keep, b64decode(found["blob"]), f"{descriptor.name} output", str(found.get("mimeType", "")))
+    except ContentError as problem:
+        _tell_not_kept(descriptor, problem)
+        return [item]
 
 
 def _text_of(event: Event) -> str | None:

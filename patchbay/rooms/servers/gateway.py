@@ -13,9 +13,10 @@ from patchbay.events import Content, Done, Event, Failed, Log, Progress, Text
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.room.offers import RESOURCE, TOOL
+from patchbay.kinds.standing import MountContext
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.folding.fold import Fold as RoomFold

@@ -8,6 +8,14 @@ JSON = "application/json"
 HTML = "text/html"
 
 
+_FOR = Query("for", "A key, for an administrator who connects an account for it: key:NAME.")
+_CALLBACK = (
+    Query("state", "The state of the sign-in."),
+    Query("code", "The authorization code."),
+    Query("iss", "The issuer (RFC 9207)."),
+    Query("error", "The code of an error."),
+    Query("error_description", "Its description."),
+)
 _KEY = Query("key", "The key of the invitation.", required=True)
 _CEREMONY = schema_ref("Ceremony")
 _AUTHORIZE = (
@@ -51,10 +59,46 @@ PEOPLE_ROUTES = (
     Route(
         "POST",
         "/account",
-        "Change the own account: end a session or a client, set a password, add or remove a passkey.",
+        "Change the own account: end a session or a client, disconnect an account, set a password, change passkeys.",
         body=form_body("csrf", "do", id="", password="", again="", ticket="", answer="", label=""),
         status=(303,),
     ),
+    Route(
+        "GET",
+        "/upstreams",
+        "The own accounts at mounted servers.",
+        schema_ref("Upstreams"),
+        query=(_FOR,),
+        other=HTML,
+        status=(200, 303),
+    ),
+    Route(
+        "GET",
+        "/upstreams/<server>",
+        "The own account at one mounted server.",
+        schema_ref("Upstream"),
+        query=(_FOR,),
+        other=HTML,
+        status=(200, 303),
+    ),
+    Route(
+        "POST",
+        "/upstreams/<server>",
+        "Connect or disconnect an account at a mounted server.",
+        schema_ref("Upstream"),
+        other=HTML,
+        body=form_body("csrf", "do", **{"for": "", "id": ""}),
+        status=(200, 303),
+    ),
+    Route(
+        "GET",
+        "/upstreams/callback/<issuer>",
+        "The answer of the authorization server of a mounted server.",
+        schema_ref("Upstream"),
+        query=_CALLBACK,
+        other=HTML,
+    ),
+    Route("GET", "/upstreams/client/<issuer>", "The hub's client metadata document for mounted servers.", ANY),
     Route("GET", "/people", "The accounts of the hub.", array_of(schema_ref("Person")), other=HTML, operator=True),
     Route(
         "POST",

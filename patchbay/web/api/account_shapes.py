@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from patchbay.web.api.route_table import FLAG, INTEGER, TEXT, UNIX, Schema, array_of, object_of
+from patchbay.web.api.route_table import FLAG, INTEGER, TEXT, UNIX, Schema, array_of, nullable, object_of
+
+_UPSTREAM_ACCOUNT = object_of(id=TEXT, server=TEXT, label=TEXT, issuer=TEXT, scope=TEXT, at=UNIX, by=TEXT)
+_UPSTREAM = {"server": TEXT, "label": TEXT, "account": nullable(_UPSTREAM_ACCOUNT), "page": TEXT}
 
 ACCOUNT_SHAPES: dict[str, Schema] = {
     "Ceremony": object_of(options={"type": "object"}, ticket=TEXT),
@@ -15,5 +18,10 @@ ACCOUNT_SHAPES: dict[str, Schema] = {
         passkeys=array_of(object_of(id=TEXT, name=TEXT, host=TEXT, at=UNIX)),
         sessions=array_of(object_of(id=TEXT, browser=TEXT, at=UNIX, is_this=FLAG)),
         clients=array_of(object_of(id=TEXT, name=TEXT, client=TEXT, resource=TEXT, may=array_of(TEXT), at=UNIX)),
+        upstreams=array_of(_UPSTREAM_ACCOUNT),
+    ),
+    "Upstream": object_of(**_UPSTREAM, principal=TEXT),
+    "Upstreams": object_of(
+        principal=TEXT, servers=array_of(object_of(**_UPSTREAM)), others=array_of(_UPSTREAM_ACCOUNT)
     ),
 }

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
+from patchbay.kinds.caller_credentials import PAGE
 from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
@@ -37,6 +38,9 @@ LIMITS = (
     ("minItems", "{} entries or more"),
     ("maxItems", "{} entries or fewer"),
 )
+
+OPERATION_META = "io.patchbay/operation"
+"""Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
 
 ITEMS_PER_PAGE = 100
 """Tools, resources and prompts on one page of a server."""
@@ -85,7 +89,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "broken": server.broken,
         "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,
-        "upstream": server.upstream.health.data() if server.upstream is not None else None,
+        "upstream": _describe_upstream(server),
         "problems": len(server.problems),
         "changed": len(server.pins.reported) if server.pins is not None else 0,
         "version": server.version,
@@ -98,12 +102,20 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
     }
 
 
+def _describe_upstream(server: Server) -> dict[str, Any] | None:
+    """The health of a mounted server, and where a caller connects an account; None for another server."""
+    if server.standing is None:
+        return None
+    has_accounts = server.upstream is not None and server.upstream.accounts is not None
+    return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
+
+
 def describe_isolation(server: Server, settings: Settings) -> Confinement:
     """Describe the process that runs the code of a server."""
     # A definition with requirements, in its text or its configuration, always has its own processes.
     required = {"requirements": True} if server.packages is not None else {}
     config = {**server.config, **required}
-    return confinement(server.kind, config, settings.isolation, settings.memory, server.upstream)
+    return confinement(server.kind, config, settings.isolation, settings.memory, server.standing)
 
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
@@ -158,12 +170,19 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "annotations": dict(wire.get("annotations") or {}),
         "warning": describe_warning(wire.get("annotations") or {}),
         "hints": describe_hints(wire.get("annotations") or {}),
+        "operation": describe_operation(wire.get("_meta") or {}),
         "rows": schema_rows(wire.get("inputSchema")),
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
         "read_only": descriptor.read_only,
     }
+
+
+def describe_operation(meta: Mapping[str, Any]) -> str:
+    """The method and the path of the operation behind a tool of an HTTP API; empty for other tools."""
+    found = meta.get(OPERATION_META)
+    return _show_hidden(f"{found.get('method', '')} {found.get('path', '')}") if isinstance(found, Mapping) else ""
 
 
 def describe_hints(annotations: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,5 @@
-"""`/account`: what a person sees and changes of the own account: sessions, signed-in clients, password and passkeys.
+"""`/account`: what a person sees and changes of the own account: sessions, signed-in clients, accounts at mounted
+servers, password and passkeys.
 
 A change of passwords or passkeys needs a sign-in of the last 15 minutes, so that a browser that was left alone, or a
 stolen cookie, does not take over the account.
@@ -16,6 +17,7 @@ from patchbay.access.oauth.scopes import describe_scope
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.passwords import MIN_PASSWORD_CHARACTERS
 from patchbay.access.people.people import Person, Session
+from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.errors import InvalidParams, Refused
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.login import MAX_FORM_BYTES, read_form, redirect_to
@@ -23,6 +25,8 @@ from patchbay.web.pages.answers import is_json_address, render_answer, wants_jso
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.site import Site
+from patchbay.web.upstreams.pages import describe_account as describe_upstream
+from patchbay.web.upstreams.pages import revoke_account
 
 
 class SignInAgain(Refused):
@@ -33,13 +37,15 @@ class SignInAgain(Refused):
 
 
 class _Views:
-    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers) -> None:
+    def __init__(self, site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> None:
+        self._tokens = tokens
         self._site = site
         self._accounts = accounts
         self._browsers = browsers
         self._actions: dict[str, Callable[[Person, Session, dict[str, str]], None]] = {
             "end-session": self._end_session,
             "end-client": self._end_client,
+            "disconnect": self._disconnect,
             "password": self._set_password,
             "add-passkey": self._add_passkey,
             "remove-passkey": self._remove_passkey,
@@ -76,6 +82,12 @@ class _Views:
 
     def _end_client(self, person: Person, session: Session, fields: dict[str, str]) -> None:
         self._accounts.tokens.end(person.name, fields.get("id", ""))
+
+    def _disconnect(self, person: Person, session: Session, fields: dict[str, str]) -> None:
+        """Delete the tokens of the person at a mounted server."""
+        gone = self._tokens.disconnect(person.name, fields.get("id", ""))
+        if gone is not None:
+            revoke_account(self._site, self._tokens, gone)
 
     def _set_password(self, person: Person, session: Session, fields: dict[str, str]) -> None:
         """Set a new password, and end all other sessions."""
@@ -122,7 +134,8 @@ class _Views:
             self._site,
             "account.html",
             "account",
-            describe_account(person, session),
+            describe_account(person, session)
+            | {"upstreams": [describe_upstream(each) for each in self._tokens.list_accounts(person.name)]},
             csrf=self._browsers.csrf(session),
             problem=problem,
             least=MIN_PASSWORD_CHARACTERS,
@@ -157,9 +170,9 @@ def describe_account(person: Person, session: Session) -> dict[str, Any]:
     }
 
 
-def account_blueprint(site: Site, accounts: Accounts, browsers: Browsers) -> Blueprint:
+def account_blueprint(site: Site, accounts: Accounts, browsers: Browsers, tokens: TokenStore) -> Blueprint:
     """The routes of `/account`."""
-    views = _Views(site, accounts, browsers)
+    views = _Views(site, accounts, browsers, tokens)
     pages = Blueprint("account", __name__)
     pages.before_request(lambda: check_sign_in(site.settings))
     pages.add_url_rule("/account", "show", views.show)

@@ -1,6 +1,6 @@
 // An OAuth 2.1 authorization server that nobody here wrote (npm oidc-provider), as the outside issuer of tests.
 //
-//   node issuer.mjs <folder that holds node_modules> <port> <file with its private keys, a JWK set>
+//   node issuer.mjs <folder that holds node_modules> <port> <file with its private keys, a JWK set> [seconds of a token]
 //
 // The first key of the file signs. `POST /test/keys` reads the file again (rotation). `POST /test/down` and
 // `POST /test/up` switch its answers off and on; `GET /test/counts` counts the requests by path.
@@ -10,7 +10,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [folder, port, keys] = process.argv.slice(2);
+const [folder, port, keys, seconds = '600'] = process.argv.slice(2);
 const { Provider } = await import(pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')));
 const url = `http://127.0.0.1:${port}`;
 
@@ -47,7 +47,7 @@ function makeProvider() {
         getResourceServerInfo: (_, resource) => ({
           scope: 'mcp:use mcp:more',
           audience: resource,
-          accessTokenTTL: 600,
+          accessTokenTTL: Number(seconds),
           ...(resource.endsWith('opaque')
             ? { accessTokenFormat: 'opaque' }
             : { accessTokenFormat: 'jwt', jwt: { sign: { alg: jwks.keys[0].alg, kid: jwks.keys[0].kid } } })
@@ -55,7 +55,7 @@ function makeProvider() {
       },
       revocation: { enabled: true, allowedPolicy: () => true }
     },
-    ttl: { AccessToken: 600, ClientCredentials: 600, Session: 3600, Grant: 3600, Interaction: 3600, RefreshToken: 3600 }
+    ttl: { AccessToken: Number(seconds), ClientCredentials: 600, Session: 3600, Grant: 3600, Interaction: 3600, RefreshToken: 3600 }
   });
   provider.on('server_error', (_, error) => console.error(error));
   return provider.callback();

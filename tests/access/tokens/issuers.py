@@ -140,13 +140,13 @@ def changed(values: Claims, changes: Claims) -> Claims:
 
 
 @contextmanager
-def running_issuer(folder: Path, algorithm: str = "ES256") -> Iterator[Issuer]:
-    """An issuer while it runs."""
+def running_issuer(folder: Path, algorithm: str = "ES256", seconds: int = 600) -> Iterator[Issuer]:
+    """An issuer while it runs; its access tokens end after `seconds`."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     issuer = Issuer(f"http://127.0.0.1:{port}", folder / "keys.json", [make_key(algorithm), make_key("RS256")])
     issuer.write_keys()
     program = ROOT / "tests/access/tokens/issuer.mjs"
-    command = [str(NODE), str(program), str(PACKAGES), str(port), str(issuer.keys_file)]
+    command = [str(NODE), str(program), str(PACKAGES), str(port), str(issuer.keys_file), str(seconds)]
     with running(command, f"{issuer.url}/.well-known/openid-configuration", folder):
         yield issuer

@@ -44,6 +44,17 @@ def test_a_new_server_answers_the_call_that_it_prints(
     assert json.loads(called.out)["text"] == text
 
 
+def test_a_new_api_is_a_mount_of_its_document(tmp_path: Path) -> None:
+    url = "https://shop.example/openapi.json"
+    assert run_command(tmp_path, "new", "shop", "--api", url).code == 0
+    assert json.loads((tmp_path / "servers" / "shop.json").read_text()) == {"kind": "openapi", "document": url}
+    assert run_command(tmp_path, "new", "local", "--api", f"{tmp_path}/api.yaml").code == 0
+    assert json.loads((tmp_path / "servers" / "local.json").read_text()) == {
+        "kind": "openapi",
+        "document": f"{tmp_path}/api.yaml",
+    }
+
+
 def test_a_new_folder_and_a_new_remote_server_are_configurations(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "tea.md").write_text("# Tea\n\nBoil water.\n")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.kinds.mount.standing_connection import MountContext
 from patchbay.kinds.mount.standing_connections import StandingConnections
+from patchbay.kinds.standing import MountContext
 from patchbay.pins.approval import approve
 from patchbay.pins.records import load_pins
 from patchbay.settings import Settings

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from patchbay.kinds.mount.configuration import Mount
+from patchbay.kinds.mount.event_queue import MAX_EVENTS
 from patchbay.kinds.mount.snapshots import Snapshot
-from patchbay.kinds.mount.standing_connection import MAX_EVENTS, MAX_URI_CHARACTERS, MountContext, StandingConnection
+from patchbay.kinds.mount.standing_connection import MAX_URI_CHARACTERS, StandingConnection
+from patchbay.kinds.standing import MountContext
 from patchbay.stores.memory import MemoryStore
 
 SCHEMA = {"type": "object"}

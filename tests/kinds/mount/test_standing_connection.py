@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchbay.kinds.mount.standing_connection import (
+from patchbay.kinds.mount.event_queue import (
     REFRESH_BURST,
     REFRESH_INTERVAL_SECONDS,
     REFRESH_PAUSE_SECONDS,

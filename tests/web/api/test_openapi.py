@@ -29,6 +29,8 @@ from patchbay.web.api.routes import ALL_ROUTES, PAGES, PROTOCOLS
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, town_hub
 
+DOCUMENT = "?path=specs/town/a.md"
+
 ENDLESS = {"/activity/events", "/rooms/{room}/changes"}
 """What does not end itself, and is tested in test_activity_stream.py and test_rooms.py."""
 
@@ -49,6 +51,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub = town_hub(tmp_path_factory.mktemp("town"))
     hub.call("town", "visit", {"place": "Ghent"})
     hub.call("town", "visit", {"place": 7})
+    hub.call(
+        "jane", "create_document", {"type": "spec", "project": "town", "path": "a.md", "title": "A", "content": "a"}
+    )
     hub.app.extensions["dispatcher"].services.rooms.create("town", "alice", {"policy": {"history": "all"}})
     yield hub
     hub.close()
@@ -121,9 +126,12 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
     root = str(hub.catalogue.store.names.get("root"))
     newest = orjson.loads(hub.client.get("/activity.json").get_data())["records"][0]["id"]
     given = {"name": "jq" if "variables" not in row.path else "mcps", "address": "town", "id": newest}
-    given |= {"room": "town", "server": "town"}
+    given |= {"room": "town", "server": "town"} | ({"name": "jane"} if "/documents" in row.path else {})
     version = hub.catalogue.find("jq").version
     pair = f"?old={root}&new={root}" if "history" in row.path else f"?old={version}&new={version}"
+    if "/documents" in row.path:
+        cid = orjson.loads(hub.client.get(f"/servers/jane/documents.json{DOCUMENT}").get_data())["cid"]
+        pair = f"{DOCUMENT}&old={cid}&new={cid}"
     query = pair if row.path.endswith("compare") else f"?root={root}" if row.path.endswith("rollback") else ""
     path, twin = (re.sub(r"<(\w+)>", lambda found: given[found[1]], each) for each in (row.path, row.suffixed))
     proof = {"Authorization": f"Bearer {hub.token}"} if row.path.startswith(("/access", "/audit", "/approvals")) else {}

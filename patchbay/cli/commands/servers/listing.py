@@ -63,6 +63,8 @@ def describe_state(summary: Mapping[str, Any], is_live: bool) -> tuple[str, str]
         return summary["status"], summary["broken"] or ""
     if is_live and health is not None and health["state"] != "up":
         return health["state"], health["sentence"]
+    if summary["trouble"] and health is None:
+        return "on", summary["trouble"]
     if summary["changed"]:
         return "on", f"{summary['changed']} changes wait for approval: patchbay approve {name}"
     return "on", f"{summary['problems']} problems: patchbay show {name}" if summary["problems"] else ""

@@ -20,6 +20,7 @@ from patchbay.cli.messages import quote_word
 from patchbay.cli.options import with_hub
 from patchbay.cli.progress_display import Display
 from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.client.source import get_scheme
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 from patchbay.settings import Settings
@@ -88,7 +89,8 @@ def _write_folder(settings: Settings, name: str, folder: str) -> Path:
 
 def _write_api(settings: Settings, name: str, document: str) -> Path:
     check_new(settings.servers, name)
-    return write_mount(settings.servers, name, {"kind": "upstream", "address": f"openapi+{document}"}, False)
+    place = document if get_scheme(document) else str(Path(document).expanduser().absolute())
+    return write_mount(settings.servers, name, {"kind": "openapi", "document": place}, False)
 
 
 def _say_next(settings: Settings, name: str, file: Path, call: str) -> None:

@@ -1,0 +1,83 @@
+"""Records of the journal that are encrypted with the key of the hub.
+
+Each value is sealed for its own topic (AES-256-GCM, with the topic as associated data), so that a stored value cannot
+be moved to another principal. Only the newest entry of a topic is kept.
+Sources: NIST SP 800-38D; RFC 5869 (HKDF).
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from patchbay.access.records import Records
+from patchbay.errors import ContentError
+from patchbay.store import Journal
+
+NONCE_BYTES = 12
+Value = TypeVar("Value", bound=BaseModel)
+
+
+class Sealed(BaseModel):
+    """An encrypted value: nonce and ciphertext, as base64."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sealed: str
+
+
+class SealedRecords(Generic[Value]):
+    """The encrypted records of one model, each under its own topic. `key` is the secret key of the hub."""
+
+    def __init__(self, journal: Journal, model: type[Value], key: bytes) -> None:
+        self._journal = journal
+        self._model = model
+        self._records = Records(journal, Sealed)
+        self._cipher = AESGCM(HKDF(SHA256(), 32, salt=None, info=b"tokens at upstreams").derive(key))
+
+    def load(self, topic: str) -> tuple[Value | None, int]:
+        """Return a record and the seq of its entry; (None, 0) without one.
+
+        A record that this key cannot open counts as absent: the principal signs in again.
+        """
+        try:
+            found, seq = self._records.load(topic)
+        except ContentError:
+            return None, self._journal.last(topic)
+        return (None, seq) if found is None else (self._open(topic, found), seq)
+
+    def update(self, topic: str, change: Callable[[Value | None], Value | None], keep: float | None = None) -> bool:
+        """Replace a record by what `change` makes of it; False if `change` returns None, which changes nothing.
+
+        `change` may run several times, each time with the present value.
+        """
+
+        def sealed(old: Sealed | None) -> Sealed | None:
+            new = change(None if old is None else self._open(topic, old))
+            return None if new is None else self._seal(topic, new)
+
+        if not self._records.update(topic, sealed, keep):
+            return False
+        self._journal.remove(topic, self._journal.last(topic))
+        return True
+
+    def _seal(self, topic: str, value: Value) -> Sealed:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        data = self._cipher.encrypt(nonce, value.model_dump_json().encode(), topic.encode())
+        return Sealed(sealed=base64.b64encode(nonce + data).decode())
+
+    def _open(self, topic: str, found: Sealed) -> Value | None:
+        try:
+            data = base64.b64decode(found.sealed)
+            plain = self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], topic.encode())
+            return self._model.model_validate_json(plain)
+        except (InvalidTag, ValidationError, ValueError):
+            return None

@@ -1,0 +1,51 @@
+"""A registered client at the token endpoint of one authorization server, as values that can be stored.
+
+This module does not load the official client.
+Sources: RFC 6749, sections 2.3 and 5.1; RFC 8707 (`resource`); RFC 9207 (`iss`).
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class TokenClient(BaseModel):
+    """The client that the authorization server `issuer` knows, and where it requests and revokes tokens.
+
+    `resource` is the identifier of the server that the tokens are for. `auth_method` is that of the token endpoint;
+    `client_secret` is empty for a public client. `answers_with_iss` says that the issuer announces RFC 9207.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    issuer: str
+    token_url: str
+    client_id: str
+    resource: str
+    client_secret: str = ""
+    auth_method: str = "none"
+    revocation_url: str = ""
+    answers_with_iss: bool = False
+
+
+class IssuedTokens(BaseModel):
+    """Tokens of an authorization server. `expires` is Unix time in seconds, None if the server does not say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    access_token: str
+    refresh_token: str = ""
+    expires: float | None = None
+    scope: str = ""
+
+
+class RequestedSignIn(BaseModel):
+    """A sign-in that has begun: the person is sent to `url`; `state` and `verifier` are needed to finish it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    url: str
+    state: str
+    verifier: str
+    redirect_uri: str
+    client: TokenClient

@@ -1,0 +1,115 @@
+"""The accounts of callers at one mounted server: whose token a connection sends.
+
+Each call uses a connection of its own principal and sign-in (`call_connections.py`). The lists are read with the token
+of the first principal that has connected an account; after a failure, with the token of the next one. Resources may
+differ between callers, so that they are not part of the lists, and nothing subscribes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from threading import Event as Flag
+from typing import Any
+
+from patchbay.activation import Call
+from patchbay.client.auth.methods import SuppliedTokens
+from patchbay.client.errors import SignInNeeded
+from patchbay.errors import ToolFailed
+from patchbay.events import Event
+from patchbay.kinds.caller_credentials import (
+    CallerCredentials,
+    CallerTokens,
+    Upstream,
+    require_sign_in,
+    sign_in_sentence,
+    sign_in_url,
+)
+from patchbay.kinds.mount.call_connections import Key
+from patchbay.kinds.mount.configuration import Mount
+from patchbay.kinds.mount.event_queue import EventQueue
+from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.topics import UPSTREAM_SIGN_INS_CHANGED
+
+LOOK_SECONDS = 60.0
+"""Seconds between two looks for a first sign-in, beside the messages about new ones."""
+
+SIGNED_IN = "signed in"
+"""An event of the mount: a principal has connected an account."""
+
+RESOURCES = "resources/list"
+
+
+class CallerAccounts:
+    """The accounts at one mount. `credentials` is None for a hub that keeps no tokens of callers."""
+
+    def __init__(self, mount: Mount, environ: Mapping[str, str], credentials: CallerCredentials | None) -> None:
+        self._mount = mount
+        self._environ = environ
+        self._credentials = credentials
+
+    @property
+    def upstream(self) -> Upstream:
+        """Where callers sign in. Raises ConfigError for a missing profile or variable."""
+        return self._mount.upstream(self._environ)
+
+    @property
+    def credentials(self) -> CallerCredentials:
+        """The tokens of callers. Raises ToolFailed for a hub that keeps none."""
+        if self._credentials is None:
+            raise ToolFailed(f"{self._mount.name} needs an account of each caller, and no caller can sign in here")
+        return self._credentials
+
+    def require(self, call: Call) -> Generator[Event, Any, CallerTokens]:
+        """Return the tokens of a caller, who is asked to sign in first if needed. Raises ToolFailed."""
+        return require_sign_in(self.credentials, self.upstream, call)
+
+    def explain(self, call: Call) -> str:
+        """Say where a caller signs in whose token was refused."""
+        return sign_in_sentence(self.upstream, sign_in_url(self.credentials, self.upstream, call))
+
+    def sign_in_of(self, key: Key) -> SuppliedTokens:
+        """Return the tokens for a connection of a call. Raises SignInNeeded if that sign-in is over."""
+        found = self.credentials.find(key.principal, self.upstream)
+        if found is None or found.id != key.sign_in:
+            raise SignInNeeded(f"the caller is not signed in at {self.upstream.label}")
+        return SuppliedTokens(found.source)
+
+    def has_principals(self) -> bool:
+        """Whether a principal has connected an account."""
+        return self._credentials is not None and bool(self._credentials.list_principals(self.upstream))
+
+    def wait_for_principal(self, events: EventQueue, ending: Flag) -> None:
+        """Wait until a principal has connected an account, or `ending` is set, which also puts an event."""
+        if self._credentials is None:
+            ending.wait()
+            return
+        with self._credentials.bus.subscribe([UPSTREAM_SIGN_INS_CHANGED]) as mailbox:
+            while not ending.is_set() and not self.has_principals():
+                mailbox.get(0)
+                if mailbox.call_when_ready(lambda: events.put(SIGNED_IN)):
+                    events.take(LOOK_SECONDS)
+
+    def sign_in_for_lists(self, tries: int) -> SuppliedTokens:
+        """Return the tokens for reading the lists: of the first principal, after failures of the next ones.
+
+        Raises SignInNeeded without one.
+        """
+        upstream = self.upstream
+        names = self.credentials.list_principals(upstream)
+        found = self.credentials.find(names[tries % len(names)], upstream) if names else None
+        if found is None:
+            raise SignInNeeded(f"no caller has connected an account at {upstream.label}")
+        return SuppliedTokens(found.source)
+
+
+def without_resources(found: Snapshot) -> Snapshot:
+    """Return lists without the resources, which may be those of one caller only."""
+    lists = {method: entries for method, entries in found.lists.items() if method != RESOURCES}
+    left_out = dict(found.left_out)
+    if found.lists.get(RESOURCES):
+        left_out[RESOURCES] = ["not listed: each caller may have other resources there"]
+    capabilities = dict(found.capabilities)
+    if "resources" in capabilities:
+        capabilities["resources"] = {}
+    return replace(found, lists=lists, left_out=left_out, capabilities=capabilities)

@@ -1,0 +1,277 @@
+"""Run a call of a mounted API: build its request, add credentials, send it, and read the pages of its answer.
+
+A safe request that the API delays (429 or 503 with `Retry-After`) is sent once more when that is within the deadline.
+An answer with a status of 400 or above is a failure with its body. Streams become text and progress as they arrive.
+Cancelling a call cancels its request. Messages do not show credentials.
+
+Sources: RFC 9110 sections 9.2.1 (safe methods) and 10.2.3 (Retry-After); RFC 6585 section 4.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from patchbay.activation import PAUSE, Call, Events, Handler, pauses
+from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.openapi.api_connection import ApiConnection, ApiExchange, Piece
+from patchbay.client.openapi.http_client import Reply, RequestRules
+from patchbay.client.openapi.requests import HttpRequest, build_request
+from patchbay.errors import PatchbayError, ToolFailed
+from patchbay.events import Content, Event, Failed, Progress, Text
+from patchbay.kinds.openapi import credentials
+from patchbay.kinds.openapi.answers import (
+    STREAMED,
+    StreamDecoder,
+    decode_json,
+    describe_failure,
+    list_body_events,
+    list_value_events,
+)
+from patchbay.kinds.openapi.credentials import PrivateParts
+from patchbay.kinds.openapi.files import load_files
+from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
+from patchbay.kinds.openapi.standing_api import MAX_ANSWER_BYTES, StandingApi
+from patchbay.kinds.openapi.tools import NEXT, ApiTool, ApiTools
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "QUERY")
+DELAYED = (429, 503)
+TOKEN_MARGIN_SECONDS = 30.0
+"""Seconds before its end at which a token is not used any more."""
+
+DEFAULT_TOKEN_SECONDS = 300.0
+
+ReplyEvents = Generator[Event, Any, Reply]
+
+
+def api_handler(standing: StandingApi, tools: ApiTools) -> Handler:
+    """Return the handler of targets `{"tool"}`: the operations of an API."""
+
+    def run(call: Call) -> Events:
+        tool = tools.tools[str(call.target["tool"])]
+        try:
+            yield from _run_tool(_ApiCall(standing, tools, tool, call))
+        except PatchbayError as problem:
+            problem.message = mask_secrets(problem.message, standing.secrets)
+            raise
+
+    return run
+
+
+class _ApiCall:
+    """One call: its tool, and the request that it makes."""
+
+    def __init__(self, standing: StandingApi, tools: ApiTools, tool: ApiTool, call: Call) -> None:
+        self.standing, self.tool, self.call = standing, tool, call
+        self.api = tools.api
+        self.place = f"{tool.operation.method.upper()} {tool.operation.path}"
+        self.private = PrivateParts()
+
+    def build_request(self) -> HttpRequest:
+        """Build the request without credentials. Raises InvalidParams, ToolFailed."""
+        arguments = dict(self.call.arguments)
+        following = arguments.pop(NEXT, None) if self.tool.has_next else None
+        for name in self.tool.files & arguments.keys():
+            arguments[name] = load_files(arguments[name], self.call)
+        base = self.standing.substitute(self.tool.base, "base").rstrip("/")
+        request = build_request(self.tool.operation, base, arguments)
+        if following is not None:
+            if not str(following).startswith("?"):
+                raise ToolFailed(f"{NEXT}: expected the value of an earlier result, which begins with ?")
+            request = replace(request, url=request.url.partition("?")[0] + str(following))
+        return request
+
+    def add_credentials(self) -> Events:
+        """Collect what every request of this call carries beside its arguments."""
+        configured: dict[str, Any] = orjson.loads(self.standing.mount.credentials)
+        for name in credentials.choose_schemes(self.tool.operation, self.api, configured):
+            value = self.standing.substitute(configured[name], f"credentials.{name}")
+            scheme = self.api.authentication[name]
+            if credentials.needs_token(value):
+                value = yield from self._get_token(name, scheme, value)
+            credentials.add_scheme(self.private, scheme, value)
+        pairs = self.standing.substitute(dict(self.standing.mount.query), "query")
+        self.private.query += pairs.items()
+
+    def send(self, request: HttpRequest) -> Generator[Event, Any, tuple[ApiExchange, Reply]]:
+        """Send a request with its credentials; return the running exchange and the head of its answer."""
+        connection = self.standing.connection
+        if self.private:
+            connection.rules.check_private(request.url)
+            request = self.private.add_to(request)
+        retried = request.method not in SAFE_METHODS
+        while True:
+            exchange = connection.start(request, max(0.1, self.call.left()))
+            head = yield from _receive_head(exchange, self.call)
+            wait = _get_delay(head) if head.status in DELAYED and not retried else None
+            if wait is None or wait >= self.call.left():
+                return exchange, head
+            exchange.close()
+            retried = True
+            yield from _wait(wait, self.call)
+
+    def _get_token(self, name: str, scheme: Mapping[str, Any], value: Mapping[str, Any]) -> Generator[Event, Any, str]:
+        known = self.standing.tokens.get(name)
+        if known is not None and known[1] > time.monotonic():
+            return known[0]
+        url, is_named = credentials.find_token_url(scheme, value)
+        connection = self.standing.connection
+        if is_named:
+            connection = ApiConnection(RequestRules((url,), {}, "token_url: "), MAX_ANSWER_BYTES)
+        connection.rules.check_private(url)
+        try:
+            exchange = connection.start(credentials.make_token_request(url, value), max(0.1, self.call.left()))
+            with _closing(exchange):
+                head = yield from _receive_head(exchange, self.call)
+                reply = yield from _receive_body(exchange, head, self.call)
+        finally:
+            if is_named:
+                connection.close()
+        _, found = decode_json(reply)
+        token = found.get("access_token") if isinstance(found, Mapping) else None
+        if reply.status >= 400 or not isinstance(token, str):
+            raise ToolFailed(describe_failure(reply, f"{mask_url(url)}, for a token,"))
+        seconds = found.get("expires_in")
+        seconds = float(seconds) if isinstance(seconds, int | float) else DEFAULT_TOKEN_SECONDS
+        self.standing.tokens[name] = token, time.monotonic() + max(0.0, seconds - TOKEN_MARGIN_SECONDS)
+        return token
+
+
+def _run_tool(run: _ApiCall) -> Events:
+    request = run.build_request()
+    yield from run.add_credentials()
+    exchange, head = yield from run.send(request)
+    with _closing(exchange):
+        if head.status < 400 and head.media_type in STREAMED:
+            yield from _read_stream(exchange, head, run.call)
+            return
+        reply = yield from _receive_body(exchange, head, run.call)
+    if reply.status >= 400:
+        message = mask_secrets(describe_failure(reply, run.place), run.standing.secrets)
+        yield Failed(message + _describe_missing_credentials(run, reply.status))
+        return
+    is_json, value = decode_json(reply)
+    if not is_json:
+        yield from list_body_events(reply, run.tool.descriptor)
+        return
+    value, following = yield from _read_pages(run, request, reply, value)
+    yield from list_value_events(value, run.tool.descriptor)
+    if following:
+        yield Content({"type": "text", "text": f'There are more: call again with "{NEXT}": "{following}".'})
+
+
+def _read_pages(
+    run: _ApiCall, request: HttpRequest, reply: Reply, value: Any
+) -> Generator[Event, Any, tuple[Any, str]]:
+    """Read the following pages up to the limit; return all of them as one value, and what `next` is after them."""
+    if request.method != "GET":
+        return value, ""
+    seen, last = {request.url}, value
+    for _ in range(run.standing.mount.pages):
+        url = find_next_url(reply, last, request.url, run.tool.operation)
+        if not url or url in seen:
+            return value, ""
+        if len(seen) == run.standing.mount.pages:
+            private = frozenset(name for name, _ in run.private.query)
+            return value, make_continuation(url, request.url, private) if run.tool.has_next else ""
+        seen.add(url)
+        request = replace(request, url=url)
+        exchange, head = yield from run.send(request)
+        with _closing(exchange):
+            reply = yield from _receive_body(exchange, head, run.call)
+        is_json, last = decode_json(reply)
+        joined = join_pages(value, last) if is_json and reply.status < 400 else None
+        if joined is None:
+            return value, ""
+        value = joined
+        yield Progress(len(seen), run.standing.mount.pages, f"read page {len(seen)}")
+    return value, ""
+
+
+def _read_stream(exchange: ApiExchange, head: Reply, call: Call) -> Events:
+    decoder, count = StreamDecoder(head.media_type), 0
+    while (piece := (yield from _receive(exchange, call))) is not None:
+        for text in decoder.feed(piece if isinstance(piece, bytes) else b""):
+            count += 1
+            yield Text(text)
+            yield Progress(count, message=text.strip()[:200])
+    for text in decoder.end():
+        yield Text(text)
+
+
+def _receive(exchange: ApiExchange, call: Call) -> Generator[Event, Any, Piece]:
+    """Return the next piece. Raises PatchbayError for a failure."""
+    for wait in pauses(call):
+        try:
+            piece = exchange.get(wait)
+        except queue.Empty:
+            yield PAUSE
+            continue
+        if isinstance(piece, PatchbayError):
+            raise piece
+        return piece
+    raise AssertionError("pauses never end")
+
+
+def _receive_head(exchange: ApiExchange, call: Call) -> ReplyEvents:
+    try:
+        head = yield from _receive(exchange, call)
+    except BaseException:
+        exchange.close()
+        raise
+    assert isinstance(head, Reply), head
+    return head
+
+
+def _receive_body(exchange: ApiExchange, head: Reply, call: Call) -> ReplyEvents:
+    pieces: list[bytes] = []
+    while (piece := (yield from _receive(exchange, call))) is not None:
+        if isinstance(piece, bytes):
+            pieces.append(piece)
+    return replace(head, body=b"".join(pieces))
+
+
+@contextmanager
+def _closing(exchange: ApiExchange) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        exchange.close()
+
+
+def _get_delay(head: Reply) -> float | None:
+    """Return the seconds of the header Retry-After; None without one."""
+    text = str(head.headers.get("retry-after", ""))
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _wait(seconds: float, call: Call) -> Events:
+    end = time.monotonic() + seconds
+    for wait in pauses(call):
+        left = end - time.monotonic()
+        if left <= 0:
+            return
+        call.cancelled.wait(min(wait, left))
+        yield PAUSE
+
+
+def _describe_missing_credentials(run: _ApiCall, status: int) -> str:
+    """Return which credentials the configuration lacks, as the end of the message of a refusal."""
+    configured = orjson.loads(run.standing.mount.credentials)
+    if status not in (401, 403) or configured or not run.api.authentication:
+        return ""
+    names = ", ".join(run.api.authentication)
+    return f'\nThe document names the security schemes {names}; configure them with "credentials".'

@@ -1,0 +1,335 @@
+"""The document of one mounted API: read when the mount starts and then at intervals, stored, compared with its pins.
+
+Each mount has one thread. A document that cannot be read, or describes no API, changes nothing: the last one stays, and
+the health of the mount gives the reason. `check_soon` reads it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+import orjson
+
+from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.addresses.variables import substitute_env_vars, substitute_env_vars_recursive
+from patchbay.client.openapi.api_connection import ApiConnection
+from patchbay.client.openapi.documents import fetch_api, parse_api, parse_document
+from patchbay.client.openapi.http_client import ApiClient, RequestRules, get_origin
+from patchbay.client.openapi.operations import Api, DocumentError
+from patchbay.client.openapi.requests import HttpRequest
+from patchbay.errors import ContentError, PatchbayError
+from patchbay.kinds.openapi.configuration import ApiConfiguration
+from patchbay.kinds.openapi.remote_parts import Read, include_remote_parts
+from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
+from patchbay.kinds.standing import Health, MountContext
+from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
+from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.pins.observation import observe
+from patchbay.pins.records import load_approved, load_pins
+from patchbay.topics import UPSTREAMS
+
+log = logging.getLogger(__name__)
+
+AUTHOR = "upstream"
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
+"""Seconds until the next attempt after a failure, and the random part of it."""
+
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+READ_SECONDS = 60.0
+"""Seconds that one document may take."""
+
+MAX_REASON_CHARACTERS = 300
+SETTING = '"base": '
+"""The name of the base URL in messages."""
+
+
+class StandingApi:
+    """Maintains one mounted API once it is started. Thread-safe."""
+
+    def __init__(self, mount: ApiMount, context: MountContext) -> None:
+        self.mount = mount
+        self.health = Health()
+        self.state_known = threading.Event()
+        self.tokens: dict[str, tuple[str, float]] = {}
+        """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
+        self._context = context
+        self._ending = threading.Event()
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_current = False
+        self._built: tuple[str, ApiTools] | None = None
+        self._read: tuple[str, str] | None = None
+        """The URL and the digest of the document that was read last."""
+
+    def start(self) -> None:
+        """Start the thread; does nothing the second time."""
+        with self._lock:
+            if self._thread is None and not self._ending.is_set():
+                self._thread = threading.Thread(target=self._run, name=f"api {self.mount.name}", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; running calls go on."""
+        self._ending.set()
+        self._wake.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait up to this many seconds for the end."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def set_current(self, is_current: bool) -> None:
+        """Say whether this is the mount of a served server; only then its operations are compared with the pins."""
+        became_current = is_current and not self._is_current
+        self._is_current = is_current
+        if became_current:
+            self._read = None
+            self._wake.set()
+
+    def check_soon(self) -> None:
+        """Read the document now."""
+        self._wake.set()
+
+    @cached_property
+    def environ(self) -> Mapping[str, str]:
+        """The variables of the hub."""
+        return self._context.environ
+
+    @cached_property
+    def secrets(self) -> frozenset[str]:
+        """The values that no message shows."""
+        return self.mount.secrets(self.environ)
+
+    @cached_property
+    def connection(self) -> ApiConnection:
+        """The kept connections to the API. Raises ConfigError for a missing variable."""
+        return ApiConnection(RequestRules(self._named_urls(), self._headers(), SETTING), MAX_ANSWER_BYTES)
+
+    def substitute(self, value: Any, path: str) -> Any:
+        """Return a value of the configuration with its variables. Raises ConfigError for a missing one."""
+        return substitute_env_vars_recursive(value, self.environ, self.mount.name, path)
+
+    def last(self) -> LoadedApi | None:
+        """Return the document that was read last, also before a restart."""
+        store = self._context.store
+        cid = store.names.get(self._stored_name)
+        try:
+            found = orjson.loads(store.blobs.get(cid)) if cid else None
+        except (ContentError, orjson.JSONDecodeError):
+            return None
+        return LoadedApi(cast(str, cid), found["url"], found["document"]) if found else None
+
+    def build(self) -> ApiTools | None:
+        """Return the tools of the last document; None before there is one."""
+        loaded = self.last()
+        if loaded is None:
+            return None
+        built = self._built
+        if built is None or built[0] != loaded.cid:
+            built = self._built = loaded.cid, build_tools(loaded, self.mount)
+        return built[1]
+
+    @property
+    def changes(self) -> Changes | None:
+        """What happens when the operations change; None where nothing is pinned."""
+        return self.mount.changes or self._context.changes
+
+    def check_pins(self, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of the mount hold or report."""
+        if self.changes is None:
+            return PinState("follow")
+        return check_pins(load_pins(self._context.store, self.mount.name), self.changes, listed)
+
+    def approved_introduction(self) -> Wire:
+        """Return the approved title and description of the API; empty without any."""
+        return load_approved(self._context.store, self.mount.name, INTRODUCTION)
+
+    @property
+    def _stored_name(self) -> str:
+        return f"{UPSTREAMS}{self.mount.name}@{self.mount.digest}"
+
+    # methods of the thread
+
+    def _run(self) -> None:
+        tries = 0
+        while not self._ending.is_set():
+            self._wake.clear()
+            try:
+                self._refresh()
+                tries, wait = 0, self.mount.refresh
+            except PatchbayError as problem:
+                tries += 1
+                wait = self._record_failure(problem, tries)
+            except Exception as problem:
+                log.exception("the document of %s is read again", self.mount.name)
+                tries += 1
+                wait = self._record_failure(PatchbayError(f"{type(problem).__name__} in its thread"), tries)
+            self._wake.wait(wait * random.uniform(1 - JITTER, 1 + JITTER))
+        if "connection" in self.__dict__:
+            self.connection.close()
+
+    def _refresh(self) -> None:
+        """Read the document; store it and compare its operations with the pins when it differs from the last one."""
+        before = self._read
+        api, url = self._read_document()
+        if api is not None:
+            data = orjson.dumps({"url": url, "document": api.document})
+            store = self._context.store
+            loaded = LoadedApi(store.blobs.put(data), url, api.document)
+            tools = build_tools(loaded, self.mount)
+            if self._ending.is_set():
+                return
+            # The pins first: no process serves an operation before it is compared with them.
+            is_pinned_anew = self._observe(tools)
+            is_new = store.names.get(self._stored_name) != loaded.cid
+            if is_new:
+                store.names.move({self._stored_name: loaded.cid}, AUTHOR, f"{self.mount.name} has another document")
+            if is_new or is_pinned_anew:
+                self._context.announce()
+        if api is not None or self.health.state != "up":
+            version = self._describe_version(api)
+            self.health = Health("up", revision=version, speaks=f"and its document is {version}")
+        self.state_known.set()
+        if before is None:
+            log.info("the document of %s was read", self.mount.name)
+
+    def _describe_version(self, api: Api | None) -> str:
+        document = api.document if api is not None else (found.document if (found := self.last()) else {})
+        return f"OpenAPI {document.get('openapi') or document.get('swagger') or ''}".strip()
+
+    def _observe(self, tools: ApiTools) -> bool:
+        """Compare the operations with the pins; return whether the pins changed."""
+        if self.changes is None or not self._is_current:
+            return False
+        # Operations that another selection adds are at first sight, because the operator has just selected them.
+        selection = sha256(repr(self.mount.selection).encode()).hexdigest()[:16]
+        return observe(
+            *(self._context.store, self.mount.name, list_entries(tools), self.changes, AUTHOR),
+            source_of=lambda key: "" if key == INTRODUCTION else selection,
+        )
+
+    def _read_document(self) -> tuple[Api | None, str]:
+        """Return the document and its URL; no document when it is the one that was read last."""
+        if self.mount.place == "cid":
+            url = f"cid://{self.mount.document}"
+            return self._parse_changed(self._context.store.blobs.get(self.mount.document), url), url
+        if self.mount.place == "file":
+            path = self._find_file()
+            return self._parse_changed(_read_file(path), path.as_uri(), _read_beside(path)), path.as_uri()
+        url = self._substituted_document()
+        with ApiClient(
+            *(self._named_urls(), self._headers(), READ_SECONDS, MAX_DOCUMENT_BYTES),
+            whole_time=READ_SECONDS,
+            setting=SETTING,
+        ) as client:
+            if self._read is not None:
+                found = self._read[0]
+                return self._parse_changed(
+                    client.send(HttpRequest("GET", found)).body, found, _fetch(client, found)
+                ), found
+            api, found = fetch_api(url, client)
+            self._read = found, ""
+            return Api(include_remote_parts(api.document, found, _fetch(client, found)), mask_url(found)), found
+
+    def _parse_changed(self, data: bytes, url: str, read: Read = lambda url: None) -> Api | None:
+        digest = sha256(data).hexdigest()
+        if self._read == (url, digest):
+            return None
+        api = parse_api(data, mask_url(url))
+        api = Api(include_remote_parts(api.document, url, read), api.where)
+        self._read = url, digest
+        return api
+
+    def _find_file(self) -> Path:
+        path = Path(substitute_env_vars(self.mount.document, self.environ, self.mount.name, "document")).expanduser()
+        return path if path.is_absolute() else ((self._context.folder or Path()) / path).absolute()
+
+    def _substituted_document(self) -> str:
+        return substitute_env_vars(self.mount.document, self.environ, self.mount.name, "document")
+
+    def _named_urls(self) -> tuple[str, ...]:
+        base = substitute_env_vars(self.mount.base, self.environ, self.mount.name, "base")
+        document = self._substituted_document() if self.mount.place == "url" else ""
+        return tuple(filter(None, (document, base)))
+
+    def _headers(self) -> dict[str, str]:
+        found: dict[str, str] = self.substitute(dict(self.mount.headers), "headers")
+        return found
+
+    def _record_failure(self, problem: PatchbayError, tries: int) -> float:
+        """Record the failure; return the seconds until the next attempt."""
+        retry: float = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(tries - 1, 10))
+        reason = mask_secrets(problem.message, self.secrets)[:MAX_REASON_CHARACTERS]
+        since = self.health.since if self.health.state == "down" else time.time()
+        self.health = Health("down", reason, tries=tries, retry=retry, since=since)
+        self.state_known.set()
+        log.warning("the document of %s: %s (try %d; the next one in %.1f s)", self.mount.name, reason, tries, retry)
+        return retry
+
+
+class ApiMount(ApiConfiguration):
+    """A configuration that makes its own standing API."""
+
+    def open(self, context: MountContext) -> StandingApi:
+        """Return what maintains this API."""
+        return StandingApi(self, context)
+
+
+def list_entries(tools: ApiTools) -> dict[ItemKey, Wire]:
+    """Return what is pinned of an API: its introduction and its operations."""
+    listed: dict[ItemKey, Wire] = {INTRODUCTION: tools.introduction}
+    return listed | {("tool", name): one.descriptor.wire for name, one in tools.tools.items()}
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as problem:
+        raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise DocumentError(f"{path}: expected at most {MAX_DOCUMENT_BYTES} bytes")
+    return data
+
+
+def _read_beside(document: Path) -> Read:
+    """Return what reads other documents in the folder of a document."""
+    folder = document.parent.resolve()
+
+    def read(url: str) -> Any:
+        path = Path(unquote(urlsplit(url).path)).resolve()
+        if urlsplit(url).scheme != "file" or not path.is_relative_to(folder):
+            return None
+        try:
+            return parse_document(_read_file(path), str(path))
+        except DocumentError as problem:
+            log.info("%s", problem.message)
+            return None
+
+    return read
+
+
+def _fetch(client: ApiClient, document: str) -> Read:
+    """Return what fetches other documents of the origin of a document."""
+
+    def read(url: str) -> Any:
+        if get_origin(url) != get_origin(document):
+            return None
+        try:
+            return parse_document(client.send(HttpRequest("GET", url)).body, mask_url(url))
+        except PatchbayError as problem:
+            log.info("%s", problem.message)
+            return None
+
+    return read

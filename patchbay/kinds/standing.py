@@ -1,0 +1,114 @@
+"""What the standing connections of mounted servers and of mounted APIs share: their surroundings, and their health."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from patchbay.kinds.caller_credentials import CallerCredentials
+from patchbay.pins.documents import Changes
+from patchbay.store import Store
+
+State = Literal["connecting", "up", "down", "circle", "sign-in"]
+"""`circle`: its own lists lead back to this hub, so it is not served. `sign-in`: no caller has connected an account."""
+
+
+@dataclass(frozen=True)
+class MountContext:
+    """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
+
+    `changes` applies to mounts without this setting; None pins nothing. `folder` is the watched folder, where relative
+    paths of definitions begin. `credentials` are the tokens of callers; None where callers have none.
+    """
+
+    store: Store
+    environ: Mapping[str, str]
+    hub: str
+    version: str
+    announce: Callable[[], None]
+    changes: Changes | None = None
+    folder: Path | None = None
+    credentials: CallerCredentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state since `since` (Unix time, seconds).
+
+    `reason` explains `down`, without secrets; `tries` is the number of failed attempts, `retry` the seconds between the
+    last attempt and the next. `revision` is the protocol revision in use, empty without a connection; `speaks` says it
+    as the end of a sentence where it is not MCP.
+    """
+
+    state: State = "connecting"
+    reason: str = ""
+    revision: str = ""
+    tries: int = 0
+    retry: float = 0.0
+    since: float = field(default_factory=time.time)
+    speaks: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The state as a sentence."""
+        if self.state == "up":
+            return f"it answers, {self.speaks or f'in revision {self.revision}'}"
+        if self.state == "connecting":
+            return "it is being reached for the first time"
+        if self.state == "sign-in":
+            return "its lists are read as soon as the first caller has connected an account there"
+        if self.state == "circle":
+            return f"it is not served: {self.reason}"
+        return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"
+
+    def data(self) -> dict[str, Any]:
+        """Return the health as a JSON object."""
+        return {
+            "state": self.state,
+            "reason": self.reason,
+            "revision": self.revision,
+            "tries": self.tries,
+            "since": self.since,
+            "sentence": self.sentence,
+        }
+
+
+class Standing(Protocol):
+    """What a hub maintains for one mount while it is served."""
+
+    health: Health
+
+    @property
+    def mount(self) -> Any:
+        """The mount: hashable, equal for equal configurations."""
+        ...
+
+    def start(self) -> None:
+        """Start the thread; does nothing the second time."""
+        ...
+
+    def stop(self) -> None:
+        """Let it end."""
+        ...
+
+    def join(self, seconds: float) -> None:
+        """Wait up to this many seconds for the end."""
+        ...
+
+    def set_current(self, is_current: bool) -> None:
+        """Say whether this is the mount of a served server."""
+        ...
+
+
+@runtime_checkable
+class Openable(Protocol):
+    """A mount that makes its own standing connection."""
+
+    def __hash__(self) -> int: ...
+
+    def open(self, context: MountContext) -> Standing:
+        """Return what maintains this mount."""
+        ...

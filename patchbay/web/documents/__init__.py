@@ -1,0 +1,1 @@
+"""Pages of libraries of documents: read, search, compare versions, edit."""

@@ -1,0 +1,136 @@
+"""`/servers/<name>/documents`: the folders of a library, one document as a page, its versions, and a search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from patchbay.documents.collection import Library
+from patchbay.documents.errors import NoDocument
+from patchbay.documents.headings import headings
+from patchbay.documents.history import Version
+from patchbay.documents.index import DocumentRow
+from patchbay.documents.search import MAX_QUERY_CHARACTERS
+from patchbay.documents.search_results import answered
+from patchbay.errors import InvalidParams
+from patchbay.web.documents.libraries import ShownLibrary, find_library
+from patchbay.web.documents.rendering import page_of, render_document, resolve_path
+from patchbay.web.operator.changes import explain_refusal
+from patchbay.web.pages.answers import render_answer
+from patchbay.web.rendering.text_comparison import compare
+from patchbay.web.site import Site
+
+MAX_RESULTS = 50
+"""Documents of one search on the page, at most."""
+
+MAX_LISTED = 500
+"""Documents of one folder on the page, at most."""
+
+
+class _Views:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def documents(self, name: str) -> Response:
+        """GET /servers/<name>/documents: a folder, a document (`path`) or a search (`q`). Raises UnknownServer."""
+        shown = find_library(self._site, name)
+        if path := request.args.get("path", ""):
+            return self._document(shown, path)
+        query = request.args.get("q", "")
+        if len(query) > MAX_QUERY_CHARACTERS:
+            raise InvalidParams(f"the query has {len(query)} characters; expected at most {MAX_QUERY_CHARACTERS}")
+        found = find_documents(shown, query) if query else None
+        folder = request.args.get("folder", "").strip("/")
+        data = {"server": shown.server, "query": query, "found": found, **list_folder(shown, folder)}
+        return self._page(shown, "documents.html", data)
+
+    def _document(self, shown: ShownLibrary, path: str) -> Response:
+        document = shown.read(path, request.args.get("version", ""))
+        body = document.front.body
+        data = {
+            "server": shown.server,
+            "path": path,
+            "title": document.row.title,
+            "cid": document.row.cid,
+            "metadata": document.metadata,
+            "problem": document.row.problem,
+            "content": body,
+            "headings": [{"level": each.level, "title": each.title, "anchor": each.anchor} for each in headings(body)],
+            "versions": [asdict(each) for each in list_versions(shown.library, path)],
+            "is_present": not request.args.get("version"),
+        }
+        known = {row.key for row in shown.rows()}
+        folder = list_folder(shown, path.rpartition("/")[0])
+        html = render_document(body, lambda target, anchor: link_to(shown.server, path, known, target, anchor))
+        return self._page(shown, "document.html", data, html=html, here_folder=folder)
+
+    def compare(self, name: str) -> Response:
+        """GET /servers/<name>/documents/compare: compare the versions `old` and `new` of the document `path`."""
+        shown = find_library(self._site, name)
+        path, versions = request.args.get("path", ""), [request.args.get(key, "") for key in ("old", "new")]
+        if not path or not all(versions):
+            raise InvalidParams("expected path, old and new: a document and the CIDs of two of its versions")
+        old, new = (shown.read(path, version).text for version in versions)
+        found = compare(old, new)
+        data = {"server": shown.server, "path": path, "comparison": asdict(found)}
+        return self._page(shown, "document_versions.html", data, found=found)
+
+    def _page(self, shown: ShownLibrary, template: str, data: dict[str, Any], **view: Any) -> Response:
+        refusal = explain_refusal(self._site)
+        may_write = not shown.library.readonly and refusal is None
+        return render_answer(self._site, template, "servers", data, may_write=may_write, **view)
+
+
+def find_documents(shown: ShownLibrary, query: str) -> dict[str, Any]:
+    """Search in the library; return the totals and the results that the reader may read."""
+
+    def describe(row: DocumentRow) -> dict[str, Any]:
+        return {"path": row.key, "title": row.title, "description": row.description}
+
+    found = answered(shown.library, query, {}, describe, limit=MAX_RESULTS)
+    results = [each for each in found["results"] if shown.may_read(each["path"])]
+    return {**found, "results": results, "total": found["total"] - len(found["results"]) + len(results)}
+
+
+def list_folder(shown: ShownLibrary, folder: str) -> dict[str, Any]:
+    """Return the folders inside a folder with their numbers of documents, and the documents in it."""
+    start = f"{folder}/" if folder else ""
+    inside = [row for row in shown.rows() if row.key.startswith(start)]
+    folders = Counter(rest.partition("/")[0] for row in inside if "/" in (rest := row.key[len(start) :]))
+    rows = [row for row in inside if "/" not in row.key[len(start) :]]
+    return {
+        "folder": folder,
+        "folders": [{"path": start + name, "name": name, "documents": many} for name, many in sorted(folders.items())],
+        "documents": [
+            {"path": row.key, "title": row.title, "description": row.description, "problem": row.problem}
+            for row in rows[:MAX_LISTED]
+        ],
+        "total": len(rows),
+        "pending": shown.library.pending,
+    }
+
+
+def list_versions(library: Library, path: str) -> list[Version]:
+    """Return the versions of a document, newest first; empty for a library without a history."""
+    try:
+        return library.history(path)
+    except NoDocument:
+        return []
+
+
+def link_to(server: str, document: str, known: set[str], target: str, anchor: str) -> str | None:
+    """Return the page of a link's target; a target that is no document has none."""
+    path = resolve_path(document, target)
+    return page_of(server, path, anchor) if path in known else None
+
+
+def documents_blueprint(site: Site) -> Blueprint:
+    """The routes `/servers/<name>/documents` and `/servers/<name>/documents/compare`."""
+    views = _Views(site)
+    pages = Blueprint("documents", __name__)
+    pages.add_url_rule("/servers/<name>/documents", "documents", views.documents)
+    pages.add_url_rule("/servers/<name>/documents/compare", "compare", views.compare)
+    return pages

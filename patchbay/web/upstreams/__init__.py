@@ -1,0 +1,1 @@
+"""Pages where callers connect their own accounts at mounted servers."""
