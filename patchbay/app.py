@@ -44,6 +44,7 @@ from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.operator.switching import switching_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
@@ -116,6 +117,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(switching_blueprint(site))
     app.register_blueprint(documents_blueprint(site))
     app.register_blueprint(document_editing_blueprint(site))
     app.register_blueprint(variable_pages_blueprint(site))

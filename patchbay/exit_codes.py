@@ -44,11 +44,24 @@ ROWS: dict[int, str] = {
     INTERRUPTED: "interrupted (Ctrl-C)",
     UNREAD: "the reader of the output closed it (as `head` does)",
 }
-"""Code to meaning; docs/client.md has the same table."""
+"""Code to meaning; docs/exit-codes.md has the same table."""
 
 HELP = "\b\nExit codes:\n" + "".join(f"  {code:<3}  {meaning}\n" for code, meaning in ROWS.items())
+"""The table at the end of the help page of a program."""
+
+SHORT_HELP = "\b\nExit codes: 0 success, 1 failure, 2 wrong usage; others: docs/exit-codes.md"
+"""The last line of the help page of a command."""
 
 
 def with_examples(*lines: str) -> str:
-    """Return the end of a help page: examples, then the exit codes."""
-    return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines) + "\n" + HELP
+    """Return the examples and the last line of the help page of a command."""
+    return f"{_format_examples(lines)}\n{SHORT_HELP}"
+
+
+def with_examples_and_codes(*lines: str) -> str:
+    """Return the examples of a program and the table of its exit codes."""
+    return f"{_format_examples(lines)}\n{HELP}"
+
+
+def _format_examples(lines: tuple[str, ...]) -> str:
+    return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in lines)

@@ -58,7 +58,7 @@ def test_every_command_is_documented(name: str) -> None:
 
 def test_every_exit_code_is_documented_and_in_the_help() -> None:
     codes = {value for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)}
-    assert {int(code) for code in re.findall(r"^\| (\d+) \|", text_of("docs/operation.md"), re.MULTILINE)} == codes
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", text_of("docs/exit-codes.md"), re.MULTILINE)} == codes
     assert {int(code) for code in re.findall(r"^  (\d+)  ", exit_codes.HELP, re.MULTILINE)} == codes
 
 

@@ -54,7 +54,7 @@ def complete_profile(context: click.Context, parameter: click.Parameter, incompl
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, /, shell: str) -> None:
-    """Print the script that lets SHELL complete commands, options, profiles and tools."""
+    """Print the script for completion in SHELL. It completes commands, options, profiles and tools."""
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"expected one of {', '.join(SHELLS)}")

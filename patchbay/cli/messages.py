@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, NamedTuple, NoReturn
 
 import click
@@ -15,6 +16,8 @@ from patchbay.client.suggestions import describe_unknown_name
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _TYPED = "patchbay.typed"
+EXAMPLES = "\b\nExamples:"
+"""How the examples of a help page begin."""
 
 
 def make_printable(text: str) -> str:
@@ -65,6 +68,15 @@ class LateCommand(NamedTuple):
         return click.Command(None, help=self.gist).get_short_help_str(limit)
 
 
+def show_examples_first(command: click.Command) -> None:
+    """Move the examples of a command's help page, and of the commands below it, before the options."""
+    examples, _, rest = (command.epilog or "").partition("\n\n")
+    if examples.startswith(EXAMPLES):
+        command.help, command.epilog = f"{cleandoc(command.help or '')}\n\n{examples}", rest
+    for one in command.commands.values() if isinstance(command, click.Group) else ():
+        show_examples_first(one)
+
+
 class LateCommandGroup(click.Group):
     """A root group that remembers the typed command line, and imports only the command that is used."""
 
@@ -101,6 +113,7 @@ class LateCommandGroup(click.Group):
         module, _, name = self.late[cmd_name].place.partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
+        show_examples_first(command)
         return command
 
     def resolve_command(

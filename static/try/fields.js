@@ -18,6 +18,12 @@ export function checkNumbers(text, name, input) {
   if (found) throw new InvalidValue(`${name}: a browser cannot send ${found} exactly; call the tool from a program`, input);
 }
 
+/** Whether a schema says that its text has several lines. */
+function hasLines(schema) {
+  return /markdown|html|xml|^text\/|multi-?line|code/i.test(schema.contentMediaType || schema.format || "")
+    || (schema.minLength ?? 0) > MAX_SHORT_CHARACTERS || String(schema.default ?? "").includes("\n");
+}
+
 const INPUTS = { email: "email", uri: "url", date: "date", time: "time", "date-time": "datetime-local", password: "password" };
 const MAX_SHORT_CHARACTERS = 200;
 
@@ -58,11 +64,30 @@ function examples(schema, fill) {
 
 function string(schema, context) {
   const type = INPUTS[schema.format];
-  const short = type || !context.lines || schema.pattern || schema.format || (schema.maxLength ?? Infinity) <= MAX_SHORT_CHARACTERS;
-  const input = short
+  let input = type || !context.lines || !hasLines(schema)
     ? el("input", { type: type || "text", step: schema.format === "time" ? "1" : null, autocomplete: "off" })
-    : el("textarea", { rows: "1", spellcheck: "false" });
-  const fill = (value) => { input.value = value == null ? "" : (FORMATTERS[schema.format] || String)(value); };
+    : el("textarea", { rows: "3", spellcheck: "false" });
+  // A one-line field drops line ends, so a text with some gets a field of several lines.
+  const widen = (text) => {
+    if (input.localName === "textarea" || type || !context.lines) return;
+    const area = el("textarea", { rows: "3", spellcheck: "false" });
+    for (const name of ["id", "aria-describedby", "list"]) if (input.hasAttribute(name)) area.setAttribute(name, input.getAttribute(name));
+    area.value = text;
+    input.replaceWith(area);
+    input = area;
+  };
+  input.addEventListener("paste", (event) => {
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (!text.includes("\n") || input.localName === "textarea" || type || !context.lines) return;
+    event.preventDefault();
+    widen(input.value.slice(0, input.selectionStart) + text + input.value.slice(input.selectionEnd));
+    input.focus();
+  });
+  const fill = (value) => {
+    const text = value == null ? "" : (FORMATTERS[schema.format] || String)(value);
+    if (text.includes("\n")) widen(text);
+    else input.value = text;
+  };
   const read = () => {
     if (input.value === "" && !(context.required && !type)) return schema.nullable && context.required ? null : undefined;
     if (schema.format === "date-time") return new Date(input.value).toISOString();

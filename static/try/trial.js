@@ -32,6 +32,12 @@ export class Trial {
       el("div", { class: "actions run" }, this.send, this.stop, this.form.toggle,
         el("span", { class: "right" }, el("label", { for: id }, "Protocol"), this.revision)));
     form.addEventListener("input", () => this.#showExamples());
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || this.send.disabled) return;
+      event.preventDefault();
+      this.run();
+    });
+    this.send.title = "Ctrl+Enter";
     place.replaceChildren(el("p", { class: "label" }, "Try it"), form, this.examples, this.output);
   }
 
@@ -163,7 +169,7 @@ class RunView {
   done(result, shown) {
     this.#end(result.isError ? "The tool reports an error" : "Done", result.isError ? "bad" : "good");
     this.answer.className = result.isError ? "answer bad" : "answer";
-    this.answer.append(...shown.filter(Boolean));
+    this.answer.append(...shown.filter(Boolean), resultButtons(result));
   }
 
   failed(problem) {
@@ -177,4 +183,25 @@ class RunView {
     this.answer.append(el("p", {}, `${problem.message}${code}`));
     if (problem.data !== undefined) this.answer.append(el("pre", { tabindex: "0" }, JSON.stringify(problem.data, null, 2)));
   }
+}
+
+/** Buttons that copy and download a result: its text when it is one text, else its JSON. */
+function resultButtons(result) {
+  const [only, ...others] = result.content ?? result.contents ?? [];
+  const isText = typeof only?.text === "string" && !others.length && result.structuredContent === undefined;
+  const text = isText ? only.text : JSON.stringify(result, null, 2);
+  const copy = button("Copy the result", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "The browser does not allow it";
+    }
+  }, "quiet slim");
+  const download = button("Download the result", () => {
+    const url = URL.createObjectURL(new Blob([text], { type: isText ? "text/plain" : "application/json" }));
+    el("a", { href: url, download: isText ? "result.txt" : "result.json" }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60000);
+  }, "quiet slim");
+  return el("div", { class: "actions" }, copy, download);
 }

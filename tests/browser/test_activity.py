@@ -76,9 +76,9 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     page.get_by_label("Outcome").select_option("tool_error")
     page.get_by_role("button", name="Show", exact=True).click()
     expect(page).to_have_url(re.compile("outcome=tool_error"), timeout=BOUND)
-    expect(page.locator("#calls tbody tr td:nth-child(4)").first).to_have_text("tool_error", timeout=BOUND)
+    expect(page.locator("#calls tbody tr td:nth-child(4)").first).to_have_text("the tool failed", timeout=BOUND)
     outcomes = page.locator("#calls tbody tr td:nth-child(4)").all_inner_texts()
-    assert outcomes and set(outcomes) == {"tool_error"}
+    assert outcomes and set(outcomes) == {"the tool failed"}
     page.goto(f"{base}/activity")
     page.get_by_text("Data of “Calls and errors over time”").click()
     page.locator("#plots figure").first.locator("tbody a").first.click()

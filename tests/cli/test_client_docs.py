@@ -51,11 +51,24 @@ def test_the_examples_of_the_page_run_and_write_what_it_says(desk: Desk) -> None
 
 @pytest.mark.parametrize(("name", "command"), [*every(jn, "jn"), *every(main, "patchbay")], ids=str)
 def test_every_help_page_has_examples_and_the_exit_codes(name: str, command: click.Command) -> None:
-    """JN-32, JN-63: for each of them, a sentence too."""
+    """JN-32, JN-63: for each of them, a sentence too. A program has the whole table, a command a line and its page."""
     page = command.get_help(click.Context(command, info_name=name))
-    assert "Examples:" in page
-    assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exit_codes.ROWS.items())
     assert command.help
+    if command in (jn, main):
+        assert all(f"  {code:<3}  {meaning}" in page for code, meaning in exit_codes.ROWS.items())
+        assert "Examples:" in page
+    else:
+        assert 0 < page.index("Examples:") < page.index("Options:")
+        assert "docs/exit-codes.md" in " ".join(page.split())
+
+
+def test_the_help_page_has_each_command_in_one_section_on_one_line() -> None:
+    """Issue 17 item 4: grouped by purpose, one line each on a terminal of 80 columns."""
+    page = main.get_help(click.Context(main, info_name="patchbay", terminal_width=80)).splitlines()
+    assert list(main.sections()) == ["Start", "Servers", "Call", "Share", "Maintain"]
+    assert sorted(name for names in main.sections().values() for name in names) == sorted(main.late)
+    for name in main.late:
+        assert [line for line in page if line.startswith(f"  {name} ") and not line.endswith("...")], name
 
 
 @pytest.mark.parametrize("group", [jn, main], ids=lambda group: group.name)

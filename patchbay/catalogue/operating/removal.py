@@ -92,6 +92,14 @@ def find_deleted(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def list_removed(store: Store, folder: Path) -> list[str]:
+    """Return the names of servers that `restore_server` can bring back, sorted."""
+    now = {full.removeprefix(SERVERS) for full in store.names.all(SERVERS)}
+    gone = {move.name.removeprefix(SERVERS) for move in store.names.past("", MAX_MOVES, prefixes=[SERVERS])} - now
+    found = gone | find_deleted(folder).keys()
+    return sorted(name for name in found if name_problem(name) is None and not find_files(folder, name))
+
+
 def _new_place(folder: Path, name: str) -> Path:
     return folder / DELETED / f"{name}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}"
 

@@ -39,7 +39,7 @@ UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     ),
 )
 def audit_command() -> None:
-    """The audit chain: one row for each call, linked by hashes and signed. docs/audit.md describes it."""
+    """Export, verify and prune the audit chain. It has a row for each call, linked by hashes and signed."""
 
 
 @audit_command.command(

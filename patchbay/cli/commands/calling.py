@@ -40,7 +40,10 @@ FORMAT = click.option(
 @FORMAT
 @with_session
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
-    """Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS."""
+    """Show what the server at ADDRESS offers.
+
+    That is: tools, resources, templates, prompts, capabilities and the protocol revision.
+    """
     address = complete_reference(address)
     found = work.sources.find(address, work.context).inspects(address, work.context)
     work.display.clear()

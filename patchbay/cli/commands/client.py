@@ -9,33 +9,31 @@ import click
 
 import patchbay
 from patchbay.cli.messages import LateCommand, LateCommandGroup
-from patchbay.exit_codes import with_examples
+from patchbay.exit_codes import with_examples_and_codes
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 CLIENT = {
     "inspect": LateCommand(
         "patchbay.cli.commands.calling:inspect",
-        "Show the tools, resources, templates, prompts, capabilities and protocol revision of the server at ADDRESS.",
+        "Show what the server at ADDRESS offers.",
     ),
     "cat": LateCommand(
         "patchbay.cli.commands.pipelines:cat",
-        "Write the records at ADDRESS: the results of a tool, a resource, a list.",
+        "Write the records at ADDRESS: results, a resource, a list.",
     ),
     "head": LateCommand(
         "patchbay.cli.commands.pipelines:head",
-        "Write the first records at ADDRESS, or of standard input; then stop.",
+        "Write the first records at ADDRESS, or of a pipe.",
     ),
-    "tail": LateCommand(
-        "patchbay.cli.commands.pipelines:tail", "Write the last records at ADDRESS, or of standard input."
-    ),
+    "tail": LateCommand("patchbay.cli.commands.pipelines:tail", "Write the last records at ADDRESS, or of a pipe."),
     "filter": LateCommand(
         "patchbay.cli.commands.filter:filter_",
-        "Apply a jq EXPRESSION to each JSON value of standard input; write each result on a line.",
+        "Apply a jq EXPRESSION to each JSON value of a pipe.",
     ),
     "put": LateCommand(
         "patchbay.cli.commands.pipelines:put",
-        "Send the records of standard input to TARGET: a tool, called once for each record, or a file.",
+        "Send the records of a pipe to a tool or a file.",
     ),
     "call": LateCommand("patchbay.cli.commands.calling:call", "Call a tool."),
     "read": LateCommand("patchbay.cli.commands.calling:read", "Read a resource."),
@@ -43,11 +41,11 @@ CLIENT = {
     "mcp": LateCommand("patchbay.cli.commands.mcp:mcp", "Explore an MCP server before you make a profile of it."),
     "profile": LateCommand(
         "patchbay.cli.commands.profile_writing:PROFILES",
-        "Manage profiles: saved addresses of servers and their expected contracts.",
+        "Manage profiles: addresses of servers, with contracts.",
     ),
     "completion": LateCommand(
         "patchbay.cli.completion:completion",
-        "Print the script that lets SHELL complete commands, options, profiles and tools.",
+        "Print the script for completion in SHELL.",
     ),
 }
 """The commands of the client."""
@@ -57,7 +55,7 @@ CLIENT = {
     cls=LateCommandGroup,
     late=CLIENT,
     context_settings=CONTEXT,
-    epilog=with_examples(
+    epilog=with_examples_and_codes(
         'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
         'jn cat "@biomcp/search?gene=BRAF"',
         'jn cat "mcp+uvx://..." | jn filter \'select(.text | contains("Phase 3"))\' | jn put results.json',

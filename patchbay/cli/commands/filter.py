@@ -24,7 +24,7 @@ from patchbay.exit_codes import with_examples
 @click.argument("expression")
 @click.option("-r", "--raw-output", "--text", "raw", is_flag=True, help="Write strings as they are, without quotes.")
 def filter_(expression: str, raw: bool) -> None:
-    """Apply a jq EXPRESSION to each JSON value of standard input; write each result on a line.
+    """Apply a jq EXPRESSION to each JSON value of a pipe. Write each result on a line.
 
     Input is read like jq reads it: one value per line, several on a line, or one over many lines. When the expression
     fails for a value, the error is written to standard error, and the next value follows.

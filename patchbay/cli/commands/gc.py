@@ -23,7 +23,7 @@ from patchbay.settings import Settings
 @with_settings
 @click.pass_context
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
-    """Delete the contents of the data folder that nothing refers to, and give their space back.
+    """Delete contents that nothing refers to. Give their space back to the file system.
 
     Contents that the present or past configuration, pins, a room, the audit chain or the present state of a tool refers
     to stay, and so do those that were stored within the last hours (--blob-hours). Environments of packages that no

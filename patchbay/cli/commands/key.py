@@ -31,7 +31,7 @@ WITHOUT_FOLDER = "make its keys on its page /access/keys"
     ),
 )
 def key_command() -> None:
-    """Personal keys: a request with `Authorization: Bearer KEY` is of the principal `key:NAME`."""
+    """Make, list and revoke personal keys. A request with `Authorization: Bearer KEY` is of `key:NAME`."""
 
 
 @key_command.command(

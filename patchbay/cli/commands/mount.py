@@ -86,7 +86,7 @@ def mount_command(
     replace: bool,
     **_: Any,
 ) -> None:
-    """Serve the MCP server or the HTTP API at ADDRESS as /mcp/NAME, in every protocol revision.
+    """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
     \b
     patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"

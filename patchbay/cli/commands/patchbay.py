@@ -13,19 +13,19 @@ HUB = {
     "serve": LateCommand("patchbay.cli.commands.serve:serve_command", "Serve the hub until Ctrl-C or SIGTERM."),
     "stdio": LateCommand(
         "patchbay.cli.commands.stdio:stdio_command",
-        "Serve one SERVER, or all servers as one, over standard input and output for a client that starts it.",
+        "Serve one SERVER, or all, over standard input and output.",
     ),
     "new": LateCommand(
         "patchbay.cli.commands.servers.new:new_command",
-        "Make the server NAME in the servers folder, and print how to call it. No file is overwritten.",
+        "Make the server NAME, and print how to call it.",
     ),
     "list": LateCommand(
         "patchbay.cli.commands.servers.listing:list_command",
-        "List the servers: name, kind, state, number of tools, where each comes from, and its problem.",
+        "List the servers, with their states and problems.",
     ),
     "show": LateCommand(
         "patchbay.cli.commands.servers.listing:show_command",
-        "Show the server NAME: its tools with their arguments, its problems, its configuration, changes that wait.",
+        "Show the server NAME: tools, problems, configuration.",
     ),
     "enable": LateCommand(
         "patchbay.cli.commands.servers.switching:enable_command",
@@ -49,19 +49,19 @@ HUB = {
     ),
     "open": LateCommand(
         "patchbay.cli.commands.servers.opening:open_command",
-        "Open the page of the hub, or of the server NAME, in the browser, logged in as the operator.",
+        "Open a page of the hub in the browser, as the operator.",
     ),
     "logs": LateCommand(
         "patchbay.cli.commands.servers.logs:logs_command",
-        "Show the recorded calls, of all servers or of the server NAME, oldest first, with what their tools logged.",
+        "Show the recorded calls, and what their tools logged.",
     ),
     "doctor": LateCommand(
         "patchbay.cli.commands.servers.doctor:doctor_command",
-        "Check what a hub needs, and name the command that mends each problem.",
+        "Check the hub, and name the command that mends a problem.",
     ),
     "mount": LateCommand(
         "patchbay.cli.commands.mount:mount_command",
-        "Serve the MCP server at ADDRESS as /mcp/NAME, in every protocol revision.",
+        "Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.",
     ),
     "unmount": LateCommand(
         "patchbay.cli.commands.mount:unmount_command",
@@ -69,7 +69,7 @@ HUB = {
     ),
     "install": LateCommand(
         "patchbay.cli.commands.clients.installing:install_command",
-        "Write this hub into the settings file of CLIENT: all servers, or one SERVER.",
+        "Write this hub into the settings of an MCP client.",
     ),
     "uninstall": LateCommand(
         "patchbay.cli.commands.clients.installing:uninstall_command",
@@ -77,15 +77,15 @@ HUB = {
     ),
     "import": LateCommand(
         "patchbay.cli.commands.clients.importing:import_command",
-        "List the servers that MCP clients have configured, and mount those that you choose.",
+        "Mount servers that MCP clients have configured.",
     ),
     "approve": LateCommand(
         "patchbay.cli.commands.pins:approve_command",
-        "Approve what the mounted SERVER changed: one ENTRY, or everything that waits.",
+        "Approve what the mounted SERVER changed.",
     ),
     "pins": LateCommand(
         "patchbay.cli.commands.pins:pins_group",
-        "List what mounted servers changed; export and import approvals.",
+        "List what mounted servers changed; export approvals.",
     ),
     "room": LateCommand(
         "patchbay.cli.commands.rooms.group:room",
@@ -101,7 +101,7 @@ HUB = {
     ),
     "login": LateCommand(
         "patchbay.cli.commands.token:login_command",
-        "Print a link that logs a browser in as the operator of the hub.",
+        "Print a link that logs a browser in as the operator.",
     ),
     "invite": LateCommand(
         "patchbay.cli.commands.people:invite_command",
@@ -113,29 +113,29 @@ HUB = {
     ),
     "key": LateCommand(
         "patchbay.cli.commands.key:key_command",
-        "Personal keys: a request with `Authorization: Bearer KEY` is of the principal `key:NAME`.",
+        "Make, list and revoke personal keys.",
     ),
     "audit": LateCommand(
         "patchbay.cli.commands.audit:audit_command",
-        "The audit chain: one row for each call, linked by hashes and signed. docs/audit.md describes it.",
+        "Export, verify and prune the audit chain.",
     ),
     "replay": LateCommand(
         "patchbay.cli.commands.replay:replay_command",
-        "Make the call of each RECORD again and compare the CIDs of both results.",
+        "Repeat the call of each RECORD, and compare the results.",
     ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
-        "Delete the contents of the data folder that nothing refers to, and give their space back.",
+        "Delete contents that nothing refers to.",
     ),
     "revoke": LateCommand(
         "patchbay.cli.commands.revoke:revoke_command",
-        "Revoke TARGET, the CID of a content or the name of a server: the hub no longer serves it.",
+        "Revoke a content or a server: the hub no longer serves it.",
     ),
 }
 """The commands of the hub itself."""
 
 SECTIONS = {
-    "Start": ("serve", "stdio", "open", "doctor", "install", "import"),
+    "Start": ("serve", "stdio", "open", "doctor", "install", "uninstall", "import"),
     "Servers": (
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
         *("mount", "unmount", "approve", "pins"),
@@ -153,7 +153,7 @@ SECTIONS = {
     sections=SECTIONS,
     invoke_without_command=True,
     context_settings=CONTEXT,
-    epilog=exit_codes.with_examples(
+    epilog=exit_codes.with_examples_and_codes(
         "patchbay",
         "patchbay new hello",
         "patchbay call /mcp/hello greet name=Ann",

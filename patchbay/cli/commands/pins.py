@@ -45,7 +45,7 @@ from patchbay.views.hidden_characters import show_hidden_characters
 @with_settings
 @click.pass_context
 def approve_command(context: click.Context, /, server: str, entry: str | None, digest: str, why: str, **_: Any) -> None:
-    """Approve what the mounted SERVER changed: one ENTRY, or everything that waits.
+    """Approve what the mounted SERVER changed. That is one ENTRY, or everything that waits.
 
     ENTRY is the name of a tool, or prompt:NAME, template:URI or introduction. `patchbay pins list` says what waits. The
     approval is for the present bytes; it lapses when the server changes them.
@@ -63,7 +63,7 @@ def approve_command(context: click.Context, /, server: str, entry: str | None, d
     ),
 )
 def pins_group() -> None:
-    """List what mounted servers changed; export and import approvals."""
+    """List what mounted servers changed; export approvals."""
 
 
 @pins_group.command("list", epilog=exit_codes.with_examples("patchbay pins list", "patchbay pins list time --all"))

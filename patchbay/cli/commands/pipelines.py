@@ -82,7 +82,7 @@ def error_type(problem: PatchbayError) -> str:
 @AS_TEXT
 @with_session
 def cat(work: ClientSession, /, address: str, as_text: bool) -> None:
-    """Write the records at ADDRESS: the results of a tool, a resource, a list. Without an operation: the resources.
+    """Write the records at ADDRESS: results, a resource, a list. Without an operation: the resources.
 
     ADDRESS may also be a file of records (.json, .ndjson, .jsonl, .csv), or - for standard input.
     """
@@ -125,7 +125,7 @@ def _with_count(command: Any) -> Any:
 )
 @_with_count
 def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
-    """Write the first records at ADDRESS, or of standard input; then stop."""
+    """Write the first records at ADDRESS, or of a pipe."""
     count, place = _parse_count_and_place(words, lines)
     failures = FailureCounter()
     if count:
@@ -139,7 +139,7 @@ def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 )
 @_with_count
 def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
-    """Write the last records at ADDRESS, or of standard input."""
+    """Write the last records at ADDRESS, or of a pipe."""
     count, place = _parse_count_and_place(words, lines)
     failures = FailureCounter()
     kept: deque[Any] = deque(maxlen=count)
@@ -164,7 +164,7 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 @click.argument("target", shell_complete=complete_address)
 @with_session
 def put(work: ClientSession, /, target: str) -> None:
-    """Send the records of standard input to TARGET: a tool, called once for each record, or a file.
+    """Send the records of a pipe to a tool or a file. The tool at TARGET is called once for each record.
 
     The results of a tool are written to standard output as records. Fields whose names start with _ are not arguments.
     A line that is not a record, or a failed call, gives an error record, and the next record follows.

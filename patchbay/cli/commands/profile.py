@@ -46,7 +46,7 @@ CHANGE_COLOURS: Mapping[str, str] = {"breaking": "red", "review": "yellow", "non
     "profile", epilog=with_examples("jn profile list", "jn profile validate @biomcp", "jn profile update biomcp")
 )
 def profile() -> None:
-    """Manage profiles: saved addresses of servers and their expected contracts."""
+    """Manage profiles: addresses of servers, with contracts."""
 
 
 def find_profile(work: ClientSession, reference: str) -> tuple[Profile, Source, Profiles]:

@@ -26,7 +26,7 @@ from patchbay.settings import Settings
 @with_settings
 @click.pass_context
 def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any) -> None:
-    """Make the call of each RECORD again and compare the CIDs of both results.
+    """Repeat the call of each RECORD, and compare the results. The results are compared by their CIDs.
 
     RECORD is the id of a record (/activity shows it, such as 120-3) or the number of a row of the audit chain. The call
     runs in this process, with the recorded version of the server and the recorded arguments, as the operator. The hub

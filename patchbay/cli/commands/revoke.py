@@ -27,9 +27,9 @@ from patchbay.settings import Settings
 @with_settings
 @click.pass_context
 def revoke_command(context: click.Context, /, target: str, why: str, lift: bool, **_: Any) -> None:
-    """Revoke TARGET, the CID of a content or the name of a server: the hub no longer serves it.
+    """Revoke a content or a server: the hub no longer serves it.
 
-    A running hub applies the change without a restart.
+    TARGET is the CID of a content, or the name of a server. A running hub applies the change without a restart.
     """
     try:
         settings = load_settings(context)

@@ -20,7 +20,7 @@ from patchbay.errors import PatchbayError
 @with_settings
 @click.pass_context
 def stdio_command(context: click.Context, /, server: str, native: bool, **_: Any) -> None:
-    """Serve one SERVER, or all servers as one, over standard input and output for a client that starts it."""
+    """Serve one SERVER, or all, over standard input and output. A client starts this command."""
     if native and server:
         fail("--native serves the whole hub: leave SERVER out", exit_codes.USAGE)
     try:

@@ -44,7 +44,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 @with_settings
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
-    """Print a link that logs a browser in as the operator of the hub. The link works once, within an hour."""
+    """Print a link that logs a browser in as the operator. The link works once, within an hour."""
     with errors_as_sentence():
         settings = load_settings(context)
         token = _operator_token(settings)

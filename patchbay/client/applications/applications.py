@@ -238,7 +238,7 @@ ROWS = (
         GooseFamily(seconds=("timeout", 1.0), include="available_tools"),
         _goose,
         "~/.config/goose/config.yaml",
-        "https://goose-docs.ai/docs/guides/config-files",
+        "https://block.github.io/goose/docs/guides/config-files",
         syntax="dollar",
         reference="${{{}}}",
         after="Start a new session of Goose",

@@ -145,10 +145,7 @@ class _Views:
     def set_variable(self, name: str) -> Response:
         """PUT /variables/<name>: the body, text in UTF-8, becomes the definition of the variable."""
         self._gate()
-        if not _NAME.fullmatch(name) or name in (".", ".."):
-            raise InvalidParams(
-                f"the name of a variable must have 1 to 128 letters, digits, _, . or -; it is {name[:128]!r}"
-            )
+        check_variable_name(name)
         body = self._body()
         try:
             body.decode("utf-8")
@@ -199,6 +196,14 @@ class _Views:
 
     def _body(self) -> bytes:
         return read_body(request.environ, self._site.settings.body_limit)
+
+
+def check_variable_name(name: str) -> None:
+    """Check the name of a variable. Raises InvalidParams."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise InvalidParams(
+            f"the name of a variable must have 1 to 128 letters, digits, _, . or -; it is {name[:128]!r}"
+        )
 
 
 def _check_condition(now: str | None) -> bool:

@@ -37,6 +37,7 @@ _SUMMARY = {
     "kind": TEXT,
     "origin": TEXT,
     "status": one_of("on", "off", "broken"),
+    "enabled": FLAG,
     "broken": nullable(TEXT),
     "trouble": nullable(TEXT),
     "replaces": nullable(TEXT),

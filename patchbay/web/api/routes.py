@@ -11,6 +11,7 @@ from patchbay.catalogue.directory import KINDS
 from patchbay.web.api.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
 from patchbay.web.api.account_routes import OAUTH_ROUTES, PEOPLE_ROUTES
 from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, form_body, schema_ref
+from patchbay.web.api.server_routes import SERVER_CHANGES, SERVER_PAGES
 from patchbay.web.pages.activity import MAX_RECORDS
 
 FORM = "application/x-www-form-urlencoded"
@@ -55,69 +56,7 @@ PAGES = (
             Query("find", "Only entries that have these words."),
         ),
     ),
-    Route("GET", "/servers", "All servers.", array_of(schema_ref("Summary")), page=True),
-    Route(
-        "GET",
-        "/servers/<name>",
-        "A page to use a server; as JSON its definition, configuration and versions.",
-        schema_ref("Source"),
-        page=True,
-        query=(
-            Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
-            Query("find", "Only entries that have these words."),
-        ),
-    ),
-    *(
-        Route("GET", f"/servers/<name>/{tab}", says, schema_ref("Source"), page=True)
-        for tab, says in (
-            ("source", "The definition and configuration of a server."),
-            ("past", "The versions and changes of a server."),
-            ("settings", "The addresses and the isolation of a server, and the changes that its operator can make."),
-        )
-    ),
-    Route(
-        "GET",
-        "/servers/<name>/compare",
-        "Compare two versions of a server.",
-        schema_ref("Versions"),
-        page=True,
-        query=_OLD_AND_NEW,
-    ),
-    Route("GET", "/servers/<name>/edit", "A form to change a server.", schema_ref("Draft"), page=True),
-    Route(
-        "GET",
-        "/servers/<name>/documents",
-        "The documents of a server: a folder, one document, or a search.",
-        schema_ref("Documents"),
-        page=True,
-        query=(
-            Query("path", "The document to read."),
-            Query("version", "The CID of an earlier version of the document."),
-            Query("folder", "The folder to list."),
-            Query("q", "Words to search for."),
-        ),
-    ),
-    Route(
-        "GET",
-        "/servers/<name>/documents/compare",
-        "Compare two versions of a document.",
-        schema_ref("DocumentVersions"),
-        page=True,
-        query=(Query("path", "The document.", required=True), *_OLD_AND_NEW),
-    ),
-    Route(
-        "GET",
-        "/servers/<name>/documents/edit",
-        "A form to change a document, or to write a new one.",
-        schema_ref("DocumentDraft"),
-        page=True,
-        query=(
-            Query("path", "The document; without it, a new one."),
-            Query("version", "The CID of an earlier version, to restore it."),
-            Query("folder", "The folder of a new document."),
-        ),
-    ),
-    Route("GET", "/servers/new", "A form for a new server.", schema_ref("Draft"), page=True),
+    *SERVER_PAGES,
     Route("GET", "/variables", "All variables.", schema_ref("Variables"), page=True),
     Route("GET", "/variables/<name>", "A variable and its history.", schema_ref("Variable"), page=True),
     Route("GET", "/history", "All roots, newest first.", schema_ref("History"), page=True, query=(_BEFORE,)),
@@ -278,32 +217,24 @@ CHANGES = (
         status=(200, 201),
         operator=True,
     ),
-    Route("DELETE", "/variables/<name>", "Delete a variable.", schema_ref("Set"), operator=True),
-    Route("POST", "/servers/new", "Save a new server.", body=form_body("csrf"), status=(200, 303), operator=True),
     Route(
         "POST",
-        "/servers/<name>/edit",
-        "Save a changed server.",
-        body=form_body("csrf"),
-        status=(200, 303),
-        operator=True,
-    ),
-    Route(
-        "POST",
-        "/servers/<name>/documents/edit",
-        "Save a document.",
-        body=form_body("csrf", "path", "text", base="", action=""),
-        status=(200, 303),
-        operator=True,
-    ),
-    Route(
-        "POST",
-        "/servers/<name>/packages",
-        "Install the packages of a definition again after a failure.",
-        body=form_body("csrf"),
+        "/variables",
+        "Make a variable.",
+        body=form_body("csrf", "name", source="", why=""),
         status=(303,),
         operator=True,
     ),
+    Route(
+        "POST",
+        "/variables/<name>",
+        "Set a variable with a form, or remove it.",
+        body=form_body("csrf", source="", base="", why="", do=""),
+        status=(303,),
+        operator=True,
+    ),
+    Route("DELETE", "/variables/<name>", "Delete a variable.", schema_ref("Set"), operator=True),
+    *SERVER_CHANGES,
     Route(
         "POST",
         "/history/rollback",

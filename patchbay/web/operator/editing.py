@@ -10,23 +10,48 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
-from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE
+from patchbay.catalogue.operating.new_servers import PYTHON_SAMPLE, SHELL_SAMPLE, write_configuration
 from patchbay.catalogue.previews import Preview, preview
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
-from patchbay.errors import InvalidParams, Refused, StaleUpdate, UnknownServer
-from patchbay.kind import DEFAULT_KIND, kind_named
+from patchbay.errors import ConfigError, InvalidParams, Refused, StaleUpdate, UnknownServer
+from patchbay.kind import CONFIGURATION_KIND, DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind
-from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
-from patchbay.web.pages.data import describe_tool
+from patchbay.web.pages.data import describe_tool, page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server
 from patchbay.web.pages.server import describe_impact
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.site import Site
+from patchbay.wire.authentication import is_local_request
+
+STATIC_SAMPLE = """{
+  "kind": "static",
+  "description": "Describe the server in one sentence.",
+  "resources": {
+    "hours": {"uri": "shop://hours", "mimeType": "text/plain", "text": "Monday to Friday, 9 to 17.", "description": "When the shop is open."}
+  },
+  "prompts": {
+    "plan": {
+      "description": "Plan a visit.",
+      "arguments": [{"name": "day", "required": true}],
+      "messages": [{"content": "Plan a visit on {{day}}."}]
+    }
+  }
+}
+"""  # noqa: E501
+"""A definition with texts and prompts, without code."""
+
+SAMPLES = {
+    "python": (DEFAULT_KIND, PYTHON_SAMPLE),
+    "shell": ("shell", SHELL_SAMPLE),
+    "static": (CONFIGURATION_KIND, STATIC_SAMPLE),
+}
+"""Kinds of new servers that the editor writes: the kind of the definition, and its sample."""
 
 MAX_DETAILED_TOOLS = 50
 """Tools of a preview with their arguments; the other tools are listed by name."""
@@ -51,7 +76,29 @@ class _Views:
         self._saving = ServerEditor(self._store, site.settings.servers)
 
     def new(self) -> Response:
-        return self._page(DefinitionDraft("", DEFAULT_KIND, PYTHON_SAMPLE))
+        """GET /servers/new: the editor with a sample of the `kind` python, shell or static."""
+        kind, sample = SAMPLES.get(request.args.get("kind", ""), SAMPLES["python"])
+        return self._page(DefinitionDraft("", kind, sample))
+
+    def post_folder(self) -> Response:
+        """POST /servers/new/documents with `name` and `root`: serve the documents of a folder.
+
+        Only an operator on the machine of the hub can do this, because the server shows the files of that folder.
+        Raises Refused, ReadOnly, InvalidParams.
+        """
+        fields = read_change_form(self._site)
+        name, root = fields.get("name", "").strip(), fields.get("root", "").strip()
+        if not is_local_request(request.environ):
+            raise Refused("only an operator on the machine of the hub can serve a folder of it")
+        if not root.startswith(("/", "~/")):
+            raise InvalidParams(f"root must be the path of a folder, /... or ~/...; it is {root!r:.200}")
+        try:
+            write_configuration(self._site.settings.servers, name, {"kind": "documents", "root": root})
+        except ConfigError as problem:
+            raise InvalidParams(problem.message) from problem
+        self._site.catalogue.read_folder()
+        self._site.catalogue.refresh()
+        return redirect_to(page_path(name))
 
     def edit(self, name: str) -> Response:
         """GET /servers/<name>/edit. Raises UnknownServer, and Refused for a definition that is not text."""
@@ -166,6 +213,7 @@ def editing_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("editing", __name__)
     pages.add_url_rule("/servers/new", "new", views.new)
     pages.add_url_rule("/servers/new", "post_new", views.post_new, methods=["POST"])
+    pages.add_url_rule("/servers/new/documents", "post_folder", views.post_folder, methods=["POST"])
     pages.add_url_rule("/servers/<name>/edit", "edit", views.edit)
     pages.add_url_rule("/servers/<name>/edit", "post_edit", views.post_edit, methods=["POST"])
     return pages

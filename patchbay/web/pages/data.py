@@ -86,6 +86,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "kind": server.kind,
         "origin": server.origin,
         "status": server_status(server),
+        "enabled": server.enabled,
         "broken": server.broken,
         "trouble": _show_hidden(server.trouble),
         "replaces": server.replaces,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
 
+from flask import Blueprint, Response, request
+
+from patchbay.catalogue.operating.removal import list_removed
+from patchbay.catalogue.watching.unserved_files import list_unserved_files
+from patchbay.topics import SERVERS
+from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
-from patchbay.web.pages.mcp import list_snippets
+from patchbay.web.pages.mcp import list_snippets, mend_values
 from patchbay.web.site import Site, base_url
 
 
@@ -17,12 +26,72 @@ class _Views:
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        data = {"snippets": list_snippets(self._site, "", f"{base_url()}/mcp"), "servers": self._site.summaries()}
-        return render_answer(self._site, "home.html", "home", data)
+        """GET /: what needs attention with the link that mends it, the totals, how to connect, and the servers."""
+        rows = self._site.summaries()
+        data = {"snippets": list_snippets(self._site, "", f"{base_url()}/mcp"), "servers": rows}
+        unserved = self._unserved()
+        return render_answer(
+            self._site,
+            "home.html",
+            "home",
+            data,
+            ailing=self._ailing(rows),
+            totals=add_up(rows),
+            unserved=len(unserved),
+        )
+
+    def _ailing(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The servers that need attention: what is wrong, and the link that helps."""
+        found = []
+        for row in rows:
+            server = self._site.catalogue.named(row["name"])
+            mend = mend_values(self._site, server) if server is not None and row["broken"] else None
+            if mend is not None:
+                label, to = f"Edit line {mend['line']}", mend["edit"]
+            elif row["broken"]:
+                label, to = "See its source", f"{row['page']}/source"
+            elif row["trouble"]:
+                label, to = "Restart or switch off", f"{row['page']}/settings#changes"
+            elif row["changed"]:
+                label, to = "See the changes", f"/pins/{quote(row['name'], safe='')}"
+            else:
+                continue
+            many = f"{row['changed']} of its entries changed since they were approved"
+            found.append({**row, "sentence": row["broken"] or row["trouble"] or many, "label": label, "to": to})
+        return found
+
+    def _unserved(self) -> dict[str, str]:
+        """The files of the watched folder that are not served, for readers of the whole configuration."""
+        if not self._site.visible.shows_everything:
+            return {}
+        catalogue = self._site.catalogue
+        served = {row.origin.removeprefix(SERVERS) for row in catalogue.all()}
+        refused = {file: reason for file, reason in catalogue.refused.items() if file not in served}
+        return list_unserved_files(self._site.settings.servers, refused)
 
     def servers(self) -> Response:
-        rows = self._site.summaries()
-        return list_answer(self._site, "servers.html", "servers", rows, servers=rows)
+        """GET /servers: all servers, the files that are not served, and the servers that can be brought back."""
+        rows, refusal = self._site.summaries(), explain_refusal(self._site)
+        removed = [] if refusal else list_removed(self._store, self._site.settings.servers)
+        return list_answer(
+            self._site,
+            "servers.html",
+            "servers",
+            rows,
+            servers=rows,
+            unserved=self._unserved(),
+            removed=removed,
+            just_removed=request.args.get("removed") if request.args.get("removed") in removed else None,
+            refusal=refusal,
+            csrf=self._site.operators.csrf(),
+        )
+
+
+def add_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The numbers of servers that are on, off and broken, and of tools."""
+    states = Counter("ailing" if row["trouble"] else row["status"] for row in rows)
+    kinds = ("on", "ailing", "off", "broken")
+    return {"tools": sum(row["tools"] for row in rows)} | {kind: states[kind] for kind in kinds}
 
 
 def pages_blueprint(site: Site) -> Blueprint:

@@ -85,6 +85,7 @@ class _Views:
             refusal=explain_refusal(self._site),
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
             csrf=self._site.operators.csrf(),
+            done=request.args.get("done") if request.args.get("done") in ("on", "off", "restart") else None,
         )
 
     def compare(self, name: str) -> Response:

@@ -1,20 +1,28 @@
-"""`/variables` and `/variables/<name>`: named texts, their contents and their history. The pages only read."""
+"""`/variables` and `/variables/<name>`: named texts, their contents and their history, and forms that change them.
+
+A change is made only when the variable has the value that the form showed. An error never loses the typed text.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from flask import Blueprint, Response
 
-from patchbay.boot import read_variable
-from patchbay.errors import ContentError, MissingBlob
+from patchbay.boot import change_names, read_variable
+from patchbay.errors import ConfigError, ContentError, InvalidParams, MissingBlob, StaleUpdate
 from patchbay.topics import VARIABLES
-from patchbay.web.operator.changes import explain_refusal
+from patchbay.web.api.content import check_variable_name
+from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form
+from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.server import list_moves
 from patchbay.web.rendering.content_kinds import decode_text, detect_kind
 from patchbay.web.rendering.highlighting import highlight_source
 from patchbay.web.site import Site, UnknownVariable
+
+PAGE = "/variables"
 
 MAX_GIST_CHARACTERS = 100
 """Characters of each value in the list, at most."""
@@ -29,18 +37,67 @@ class _Views:
         self._site.check_shows_everything()
         found = self._store.names.all(VARIABLES)
         rows = [self._row(name.removeprefix(VARIABLES), cid) for name, cid in found.items()]
-        return render_answer(self._site, "variables.html", "variables", {"variables": rows})
+        return render_answer(
+            self._site,
+            "variables.html",
+            "variables",
+            {"variables": rows},
+            refusal=explain_refusal(self._site),
+            csrf=self._site.operators.csrf(),
+        )
 
     def variable(self, name: str) -> Response:
         """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable."""
         self._site.check_shows_everything()
+        response = self._page(name)
+        response.set_etag(self._store.names.get(f"{VARIABLES}{name}") or "")
+        return response
+
+    def create(self) -> Response:
+        """POST /variables with `name` and `source`: make a new variable. Raises Refused, ReadOnly, InvalidParams."""
+        fields = read_change_form(self._site)
+        name = fields.get("name", "").strip()
+        self._set(name, fields.get("source", ""), None, fields.get("why", ""))
+        return redirect_to(f"{PAGE}/{quote(name, safe='')}")
+
+    def change(self, name: str) -> Response:
+        """POST /variables/<name> with `source` and `base`, the CID that the form showed. With `do=remove`, remove it.
+
+        Raises Refused, ReadOnly, UnknownVariable. Other errors show the form again, with the typed text.
+        """
+        fields = read_change_form(self._site)
+        text = None if fields.get("do") == "remove" else fields.get("source", "")
+        try:
+            self._set(name, text, fields.get("base") or None, fields.get("why", ""))
+        except (StaleUpdate, InvalidParams) as problem:
+            response = self._page(name, problem.message, text)
+            response.status_code = problem.status
+            return response
+        return redirect_to(PAGE if text is None else f"{PAGE}/{quote(name, safe='')}")
+
+    def _set(self, name: str, text: str | None, base: str | None, why: str) -> None:
+        """Set a variable, or remove it with None. Raises StaleUpdate, InvalidParams."""
+        check_variable_name(name)
+        full = f"{VARIABLES}{name}"
+        if base is None and self._store.names.get(full) is not None:
+            raise InvalidParams(f"there is a variable {name} already: open its page to change it")
+        cid = None if text is None else self._store.blobs.put(text.encode("utf-8", "replace"))
+        reason = format_reason(why, f"{'remove' if text is None else 'set'} variable {name} on a page")
+        try:
+            change_names(self._store, {full: cid}, find_author(self._site), reason, {full: base})
+        except ConfigError as problem:
+            raise InvalidParams(problem.message) from problem
+        self._site.catalogue.refresh()
+
+    def _page(self, name: str, problem: str | None = None, typed: str | None = None) -> Response:
+        """The page of a variable; `typed` is the text of its form when that was not saved. Raises UnknownVariable."""
         cid = self._store.names.get(f"{VARIABLES}{name}")
         if cid is None:
             raise UnknownVariable(name)
         value = read_variable(self._store, name) or b""
         definition = self._store.blobs.get(cid)
         text = decode_text(value)
-        response = render_answer(
+        return render_answer(
             self._site,
             "variable.html",
             "variables",
@@ -53,9 +110,11 @@ class _Views:
             },
             code=highlight_source(text, detect_kind(value)) if text is not None else None,
             refusal=explain_refusal(self._site),
+            csrf=self._site.operators.csrf(),
+            written=decode_text(definition),
+            typed=typed,
+            problem=problem,
         )
-        response.set_etag(cid)
-        return response
 
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """One row of the list; a missing or damaged value has a message instead of its text."""
@@ -76,9 +135,11 @@ class _Views:
 
 
 def variable_pages_blueprint(site: Site) -> Blueprint:
-    """The routes `/variables` and `GET /variables/<name>`; `content.py` has the routes that change them."""
+    """The routes `/variables` and `/variables/<name>` of a browser; `content.py` has PUT and DELETE for programs."""
     views = _Views(site)
     pages = Blueprint("variable_pages", __name__)
     pages.add_url_rule("/variables", "variables", views.variables)
     pages.add_url_rule("/variables/<name>", "variable", views.variable)
+    pages.add_url_rule(PAGE, "create", views.create, methods=["POST"])
+    pages.add_url_rule(f"{PAGE}/<name>", "change", views.change, methods=["POST"])
     return pages

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
@@ -107,6 +108,7 @@ def _add_filters(env: Environment) -> Environment:
     """Add the filters that templates use."""
     env.filters["pretty"] = format_json
     env.filters["when"] = format_time
+    env.filters["clock"] = mark_time
     env.filters["ago"] = format_age
     env.filters["marked"] = mark_matches
     env.filters["short"] = shorten_cid
@@ -125,6 +127,12 @@ def format_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
+
+
+def mark_time(at: float) -> Markup:
+    """Format Unix time in seconds as a `time` element in UTC, which a script of the page shows in local time."""
+    moment = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" data-local>{}</time>').format(moment, format_time(at))
 
 
 def format_age(at: float, now: float | None = None) -> str:

@@ -129,11 +129,26 @@ def test_a_file_that_cannot_be_read_is_left_out_of_all_and_refused_alone(hub: De
     assert "line 1, column 13" in alone.err
 
 
-def test_the_project_of_this_folder_is_read(hub: Desk) -> None:
+def test_the_project_of_this_folder_is_read_only_on_request(hub: Desk) -> None:
+    """A checkout of others cannot add its programs to `--all`."""
     (hub.work / ".vscode").mkdir()
     (hub.work / ".vscode/mcp.json").write_bytes(sample("vscode"))
-    assert hub.quick("patchbay import vscode github").code == 0
-    assert list(mounts(hub)) == ["github"]
+    place_sample("zed", hub.home)
+    assert hub.quick("patchbay import --all").code == 0
+    assert list(mounts(hub)) == ["local-mcp-server", "older", "remote-mcp-server"]
+    assert hub.quick("patchbay import --project github").code == 2
+    assert hub.quick("patchbay import --project vscode github").code == 0
+    assert "github" in mounts(hub)
+
+
+def test_a_name_with_control_characters_is_shown_without_them(hub: Desk) -> None:
+    file = APPLICATIONS["cursor"].file(machine(hub.home))
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"a\x1b[31mb": {"url": "https://a.example/mcp"}}}))
+    done = hub.quick("patchbay import --all")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert list(mounts(hub)) == ["a-31mb"]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +156,7 @@ def test_the_project_of_this_folder_is_read(hub: Desk) -> None:
     [
         (("curser",), "did you mean 'cursor'?"),
         (("cursor",), "there is no such file"),
+        (("goose", "--project"), "expected its settings file for a project, but there is no such file"),
         (("nowhere/mcp.json",), "there is no such file"),
         (("zed", "nope"), "expected a server of the list, got 'nope'"),
         (("zed", "mcp-server-github"), "it is not imported: it is an extension of Zed"),

@@ -56,6 +56,7 @@ TOML_PIECES = st.sampled_from(
         'key = "[servers.ours]"',
         'text = """\n[servers.ours]\n"""',
         "words = [\n  'a', # b\n  '[c]'\n]",
+        "rows = [\n[1],\n[2],\n]",
         "[servers.a]\ncommand = 'b'",
         "[servers.a.env]\nX = '1'",
         "[servers.'d e']\nurl = 'c' # d",

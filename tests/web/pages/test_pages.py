@@ -67,7 +67,7 @@ def test_the_page_of_one_version_connects_to_that_version(client: FlaskClient, h
 
 
 def test_a_broken_server_says_why_and_offers_no_test(client: FlaskClient) -> None:
-    for path in ("/servers/broken", "/servers/broken/source", "/servers", "/", "/mcp"):
+    for path in ("/servers/broken", "/servers/broken/source", "/servers", "/"):
         html = read(client, path)
         assert "line 1" in Reader(html).text or path == "/servers"
     assert "data-connect" not in read(client, "/servers/broken")

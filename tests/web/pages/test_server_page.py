@@ -22,6 +22,7 @@ def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         "wrong.py": '"""Wrong."""\n\ndef f(:\n    pass\n',
         "fine.py": '"""Fine."""\n\ndef paint(): ...\ndef draw():\n    """Make a sketch."""\n\ndef _private(): ...\n',
     }
+    files |= {"notes.txt": "not a server", "fine.sh": "#!/bin/sh\ntrue\n"}
     hub = Hub(folder, files)
     yield hub
     hub.close()
@@ -78,3 +79,23 @@ def test_the_json_of_every_tab_has_the_source(ailing: Hub) -> None:
     for tab in ("", "/source", "/past", "/settings"):
         found = said(ailing.client.get(f"/servers/fine{tab}.json", headers=BROWSER))
         assert found["source"].startswith('"""Fine."""')
+
+
+def test_home_begins_with_what_needs_attention_and_the_button_that_mends_it(ailing: Hub) -> None:
+    """Issue 17, item 5."""
+    html = read(ailing, "/")
+    assert html.index("Needs attention") < html.index("Connect a client") < html.index('id="servers"')
+    assert {"/servers/wrong/edit#L3", "/servers/notes/settings#changes", "/servers#unserved"} <= links(html)
+    assert "2 files are not served" in Reader(html).text
+
+
+def test_a_file_that_is_not_served_says_why(ailing: Hub) -> None:
+    text = Reader(read(ailing, "/servers")).text
+    assert "Expected a name that ends with .json, .py or .sh." in text
+    assert "fine.py is the server fine already" in text.replace("Fine.py", "fine.py")
+
+
+def test_each_list_of_servers_is_on_a_page_once(ailing: Hub) -> None:
+    for path in ("/mcp", "/servers", "/"):
+        html = read(ailing, path)
+        assert html.count('href="/servers/fine"') == 1, path

@@ -54,6 +54,9 @@ class Found:
 )
 @click.argument("source", default="", metavar="[CLIENT|FILE]", shell_complete=complete_source)
 @click.argument("names", nargs=-1, metavar="[SERVER]...")
+@click.option(
+    "--project", is_flag=True, help="Read the files of the project in this folder, such as .mcp.json, instead."
+)
 @click.option("--all", "everything", is_flag=True, help="Import every server that can be imported.")
 @click.option("--plain", multiple=True, metavar="NAME", help="Keep the value of this variable or header: no secret.")
 @click.option(
@@ -63,18 +66,17 @@ class Found:
 @with_settings
 @click.pass_context
 def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
-    """List the servers that MCP clients have configured, and mount those that you choose.
+    """Mount servers that MCP clients have configured. Without a choice, list them.
 
-    Without CLIENT or FILE, all clients of this machine are read, with the project in this folder. Values of `env` and
+    Without CLIENT or FILE, the user's own files of all clients are read; --project reads those of a project, whose
+    programs somebody else may have chosen. Values of `env` and
     of headers that sign in become references to variables; the command says which variables to set.
     """
     try:
         settings = load_settings(context)
-        found = list(_find(settings, source, given["plain"]))
+        found = list(_find(settings, _files(source, given["project"]), bool(source), given["plain"]))
         if not found:
-            click.echo(
-                "No client of this machine has configured a server." if not source else f"{source} has no servers."
-            )
+            _echo("No client of this machine has configured a server." if not source else f"{source} has no servers.")
             return
         _print_list(found)
         chosen = _choose(found, names, given["everything"])
@@ -89,15 +91,15 @@ def import_command(context: click.Context, /, source: str, names: tuple[str, ...
         sys.exit(exit_codes.USAGE)
 
 
-def _find(settings: Settings, source: str, plain: Sequence[str]) -> Iterator[Found]:
-    """Yield every server of a client, a file, or all clients. A file that cannot be read is an error or a note."""
+def _find(settings: Settings, files: Sequence[ClientFile], is_named: bool, plain: Sequence[str]) -> Iterator[Found]:
+    """Yield every server of the files. A file that cannot be read is an error when the user named it, else a note."""
     seen: dict[Any, str] = {}
     mounted = _read_mounts(settings.servers)
-    for file in _files(source):
+    for file in files:
         try:
             entries = read_entries(file, machine())
         except ConfigError as problem:
-            if source:
+            if is_named:
                 raise
             write_note(f"{problem.message}; it is left out")
             continue
@@ -105,18 +107,19 @@ def _find(settings: Settings, source: str, plain: Sequence[str]) -> Iterator[Fou
             yield _judge(entry, file.application.name, settings, seen, mounted, plain)
 
 
-def _files(source: str) -> list[ClientFile]:
-    if not source:
-        return [file for row in ROWS for file in list_files(row, machine(), Path.cwd())]
+def _files(source: str, project: bool) -> list[ClientFile]:
+    """Return the files of a source: all clients when it is empty, a file, or a client."""
     path = Path(source).expanduser()
-    if path.is_file():
+    if source and path.is_file():
         return [guess_file(path, machine())]
     if "/" in source or path.suffix:
         raise ConfigError(source, "", "expected a file or a client, but there is no such file")
-    files = list_files(find_application(source), machine(), Path.cwd())
-    if not any(file.path.exists() for file in files):
-        raise ConfigError(source, "", f"expected its settings file {files[0].path}, but there is no such file")
-    return files
+    rows = [find_application(source)] if source else ROWS
+    found = [file for row in rows for file in list_files(row, machine(), Path.cwd()) if bool(file.project) == project]
+    if source and not any(file.path.exists() for file in found):
+        where = f" {found[0].path}" if found else " for a project"
+        raise ConfigError(source, "", f"expected its settings file{where}, but there is no such file")
+    return found
 
 
 def _judge(
@@ -147,7 +150,7 @@ def _print_list(found: Sequence[Found]) -> None:
     for number, one in enumerate(found, 1):
         state = "cannot be imported" if one.reason else "on" if one.entry.enabled else "switched off"
         rows.append((str(number), one.client, one.entry.name, state, one.reason or one.address))
-    click.echo(make_printable(format_rows(rows)))
+    _echo(format_rows(rows))
 
 
 def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> list[Found]:
@@ -184,11 +187,9 @@ def _mount(
         fields = mount_fields(replace(one.entry, name=name), name, variables, plain)
         taken.add(name)
         if name != one.entry.name:
-            click.echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
+            _echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
         if dry_run:
-            click.echo(
-                f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}"
-            )
+            _echo(f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}")
             continue
         try:
             file = write_mount(settings.servers, name, fields, replace=False)
@@ -196,11 +197,15 @@ def _mount(
             write_note(f"{one.entry.name} of {one.client} is left out: {problem.message}")
             is_whole = False
             continue
-        click.echo(f"{file} mounts {one.entry.name} of {one.client}; a hub that watches the folder serves /mcp/{name}")
+        _echo(f"{file} mounts {one.entry.name} of {one.client}; a hub that watches the folder serves /mcp/{name}")
     _tell_variables(variables, chosen, None if dry_run else env_file)
     if dry_run:
         write_note("Nothing is written (--dry-run)")
     return is_whole
+
+
+def _echo(text: str) -> None:
+    click.echo(make_printable(text))
 
 
 def _is_taken(folder: Path, name: str, taken: set[str]) -> bool:
@@ -211,15 +216,13 @@ def _tell_variables(variables: Variables, chosen: Sequence[Found], env_file: Pat
     if variables.values and env_file is not None:
         text = "".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.values.items()))
         replace_file(env_file, text.encode())
-        click.echo(
-            f"Wrote {len(variables.values)} variables into {env_file}, which only you can read. Start the hub with"
-        )
-        click.echo(f"  set -a; . {shlex.quote(str(env_file))}; set +a; patchbay serve")
+        _echo(f"Wrote {len(variables.values)} variables into {env_file}, which only you can read. Start the hub with")
+        _echo(f"  set -a; . {shlex.quote(str(env_file))}; set +a; patchbay serve")
     elif variables.values:
-        click.echo("Set these variables in the environment of the hub; --env-file writes them with their values:")
+        _echo("Set these variables in the environment of the hub; --env-file writes them with their values:")
         for name in sorted(variables.values):
-            click.echo(f"  {name}")
+            _echo(f"  {name}")
     if variables.missing:
-        click.echo("Set these variables too; only you or the client know their values:")
+        _echo("Set these variables too; only you or the client know their values:")
         for name in variables.missing:
-            click.echo(f"  {name}")
+            _echo(f"  {name}")

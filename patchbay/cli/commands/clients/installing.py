@@ -13,7 +13,7 @@ from patchbay import exit_codes
 from patchbay.access.keys import PersonalKeys
 from patchbay.cli.commands.clients.choices import check_server, complete_client, machine
 from patchbay.cli.data_store import opened_store
-from patchbay.cli.messages import fail, write_note
+from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
@@ -74,7 +74,7 @@ class Order:
 @with_settings
 @click.pass_context
 def install_command(context: click.Context, /, client: str, only_list: bool, **given: Any) -> None:
-    """Write this hub into the settings file of CLIENT: all servers, or one SERVER.
+    """Write this hub into the settings of an MCP client. It has all servers, or one SERVER.
 
     The command shows the change, asks on a terminal, and makes a backup beside the file. Everything else in the file
     stays as it is, and `patchbay uninstall` takes the entry out again.
@@ -183,7 +183,7 @@ def _plan(settings: Settings, order: Order, replace: bool, key: str) -> Change:
 
 def _is_agreed(change: Change, dry_run: bool, yes: bool) -> bool:
     """Show a change; return whether to write it."""
-    click.echo(change.diff(), nl=False)
+    click.echo(make_printable(change.diff()), nl=False)
     if dry_run:
         write_note("Nothing is written (--dry-run)")
         return False

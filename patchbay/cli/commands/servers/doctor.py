@@ -33,7 +33,7 @@ MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 @with_hub
 @click.pass_context
 def doctor_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
-    """Check what a hub needs, and name the command that mends each problem. Nothing is changed.
+    """Check the hub, and name the command that mends a problem. Nothing is changed.
 
     Give it the options of `patchbay serve`. The exit code is 1 when there is a problem; a warning limits something, and
     the hub works.

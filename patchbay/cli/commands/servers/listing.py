@@ -25,7 +25,7 @@ MAX_PROBLEM_CHARACTERS = 100
 @with_hub
 @click.pass_context
 def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
-    """List the servers: name, kind, state, number of tools, where each comes from, and its problem.
+    """List the servers, with their states and problems.
 
     The state is on, off or broken; a mounted server can also be connecting or down. Without a running hub, the list
     shows what a hub would serve.
@@ -89,7 +89,7 @@ def shorten(text: str) -> str:
 @with_hub
 @click.pass_context
 def show_command(context: click.Context, /, name: str, as_json: bool, **_: Any) -> None:
-    """Show the server NAME: its tools with their arguments, its problems, its configuration, changes that wait."""
+    """Show the server NAME: tools, problems, configuration."""
     with exit_on_error():
         settings = load_hub_settings(context)
         hub = find_running_hub(settings)

@@ -58,9 +58,10 @@ def logs_command(
     as_json: bool,
     **_: Any,
 ) -> None:
-    """Show the recorded calls, of all servers or of the server NAME, oldest first, with what their tools logged.
+    """Show the recorded calls, and what their tools logged.
 
-    For a mounted server, a note says how its connection is.
+    With NAME, only those of this server; for a mounted server, a note says how its connection is. The newest call is
+    last.
     """
     with exit_on_error():
         settings = load_hub_settings(context)

@@ -55,7 +55,7 @@ def new_command(
     api: str | None,
     **_: Any,
 ) -> None:
-    """Make the server NAME in the servers folder, and print how to call it. No file is overwritten."""
+    """Make the server NAME, and print how to call it. No file is overwritten."""
     with exit_on_error():
         settings = load_hub_settings(context)
         given = [option for option in (is_python, is_shell, folder, remote, api) if option]

@@ -31,7 +31,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @with_hub
 @click.pass_context
 def open_command(context: click.Context, /, name: str | None, is_printed: bool, **_: Any) -> None:
-    """Open the page of the hub, or of the server NAME, in the browser, logged in as the operator.
+    """Open a page of the hub in the browser, as the operator. With NAME, it is the page of this server.
 
     Without a browser on this machine, print the address. It logs in once, within an hour: treat it like a password.
     """

@@ -140,9 +140,14 @@ class Installation:
         made = work / "environment"
         self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
         python = ("--python", str(made / "bin" / "python"))
-        if not self._lock.exists():
+        was_locked = self._lock.exists()
+        if not was_locked:
             self._resolve(work, python)
-        self._install(work, python)
+        try:
+            self._install(work, python)
+        except InstallationFailed as problem:
+            hint = f"; or delete {self._lock} to find other versions" if was_locked else ""
+            raise InstallationFailed(problem.message + hint) from problem
         site = next(made.glob("lib/python*/site-packages"))
         size = disk_bytes(made)
         locked = tuple(locked_versions(self._lock.read_text()))
@@ -289,7 +294,7 @@ REASONS = (
 def explain_failure(output: str, needs: Requirements) -> str:
     """Return the reason of a failure in the words of uv, without its drawing, and the next step."""
     lines = (re.sub(r"^[\s×╰─▶├│·]+", "", line).strip() for line in output.splitlines())
-    words = " ".join(line for line in lines if line and not line.startswith("warning:"))
+    words = " ".join(line for line in lines if line and not line.startswith("warning:")).replace(" cause: ", ": ")
     said = words.removeprefix("error: ")[:MAX_REASON_CHARACTERS] or "uv gave no reason"
     step = next((step for pattern, step in REASONS if re.search(pattern, output)), "check the requirements")
     return f"{said.rstrip('.')}. Next step: {step}"

@@ -133,6 +133,7 @@ def test_a_missing_import_is_a_problem_with_its_line_and_the_lines_to_add(hub: H
     [problem] = shown(hub, "lacking")["problems"]
     assert (problem["where"], problem["line"]) == ("import pk_one", 1)
     assert problem["fix"] == '# /// script\n# dependencies = ["pk_one"]\n# ///'
+    assert "See the lines" in hub.client.get("/servers/lacking", headers={"Accept": "text/html"}).text
     assert "# dependencies" in hub.client.get("/servers/lacking/source", headers={"Accept": "text/html"}).text
 
 
@@ -165,6 +166,16 @@ def test_an_environment_that_is_made_again_gets_the_locked_versions(environ: dic
     make_wheel(own, "pk-three", "2.0")
     after = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
     assert after.installed is not None and after.installed.locked == ("pk-three==1.0",)
+    (before.folder / "environment.json").unlink()
+    for gone in (own, before.folder.with_name("cache")):
+        shutil.rmtree(gone)
+    make_wheel(own, "pk-three", "2.0")
+    lost = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three"))
+    lock = before.folder.with_name(f"{before.needs.key}.lock.txt")
+    assert lost.state == "failed" and f"delete {lock} to find other versions" in lost.sentence
+    lock.unlink()
+    found = made(environment(tmp_path, environ | {"UV_FIND_LINKS": str(own)}, "pk-three")).installed
+    assert found is not None and found.locked == ("pk-three==2.0",)
 
 
 def test_two_processes_of_a_hub_make_one_environment(environ: dict[str, str], tmp_path: Path) -> None:

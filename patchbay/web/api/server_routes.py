@@ -1,0 +1,134 @@
+"""The rows of the routes of servers, for the table of all routes (`routes.py`)."""
+
+from __future__ import annotations
+
+from patchbay.web.api.route_table import Query, Route, array_of, form_body, schema_ref
+
+_OLD_AND_NEW = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
+
+SERVER_PAGES = (
+    Route("GET", "/servers", "All servers.", array_of(schema_ref("Summary")), page=True),
+    Route(
+        "GET",
+        "/servers/<name>",
+        "A page to use a server; as JSON its definition, configuration and versions.",
+        schema_ref("Source"),
+        page=True,
+        query=(
+            Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
+            Query("find", "Only entries that have these words."),
+        ),
+    ),
+    *(
+        Route("GET", f"/servers/<name>/{tab}", says, schema_ref("Source"), page=True)
+        for tab, says in (
+            ("source", "The definition and configuration of a server."),
+            ("past", "The versions and changes of a server."),
+            ("settings", "The addresses and the isolation of a server, and the changes that its operator can make."),
+        )
+    ),
+    Route(
+        "GET",
+        "/servers/<name>/compare",
+        "Compare two versions of a server.",
+        schema_ref("Versions"),
+        page=True,
+        query=_OLD_AND_NEW,
+    ),
+    Route("GET", "/servers/<name>/edit", "A form to change a server.", schema_ref("Draft"), page=True),
+    Route(
+        "GET",
+        "/servers/new",
+        "A form for a new server.",
+        schema_ref("Draft"),
+        page=True,
+        query=(Query("kind", "The kind of the sample.", {"enum": ["python", "shell", "static"]}),),
+    ),
+    Route(
+        "GET",
+        "/servers/<name>/documents",
+        "The documents of a server: a folder, one document, or a search.",
+        schema_ref("Documents"),
+        page=True,
+        query=(
+            Query("path", "The document to read."),
+            Query("version", "The CID of an earlier version of the document."),
+            Query("folder", "The folder to list."),
+            Query("q", "Words to search for."),
+        ),
+    ),
+    Route(
+        "GET",
+        "/servers/<name>/documents/compare",
+        "Compare two versions of a document.",
+        schema_ref("DocumentVersions"),
+        page=True,
+        query=(Query("path", "The document.", required=True), *_OLD_AND_NEW),
+    ),
+    Route(
+        "GET",
+        "/servers/<name>/documents/edit",
+        "A form to change a document, or to write a new one.",
+        schema_ref("DocumentDraft"),
+        page=True,
+        query=(
+            Query("path", "The document; without it, a new one."),
+            Query("version", "The CID of an earlier version, to restore it."),
+            Query("folder", "The folder of a new document."),
+        ),
+    ),
+)
+"""Pages of servers."""
+
+SERVER_CHANGES = (
+    Route(
+        "POST",
+        "/servers/<name>/settings",
+        "Switch a server on or off, restart it, or remove it.",
+        body=form_body("csrf", "do"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/servers",
+        "Bring a removed server back.",
+        body=form_body("csrf", "name", do=""),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/servers/new/documents",
+        "Serve the documents of a folder.",
+        body=form_body("csrf", "name", "root"),
+        status=(303,),
+        operator=True,
+    ),
+    Route("POST", "/servers/new", "Save a new server.", body=form_body("csrf"), status=(200, 303), operator=True),
+    Route(
+        "POST",
+        "/servers/<name>/edit",
+        "Save a changed server.",
+        body=form_body("csrf"),
+        status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/servers/<name>/documents/edit",
+        "Save a document.",
+        body=form_body("csrf", "path", "text", base="", action=""),
+        status=(200, 303),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/servers/<name>/packages",
+        "Install the packages of a definition again after a failure.",
+        body=form_body("csrf"),
+        status=(303,),
+        operator=True,
+    ),
+)
+"""Changes of servers by their operator."""

@@ -1,0 +1,79 @@
+"""Buttons of the operator that switch a server on or off, restart it, remove it, and bring a removed one back.
+
+The changes are those of `patchbay enable`, `disable`, `restart`, `remove` and `restore`. Each has a way back:
+the button that undoes it is on the page to which the browser is redirected.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from flask import Blueprint, Response
+
+from patchbay.catalogue.operating.removal import remove_server, restore_server
+from patchbay.catalogue.operating.switching import request_restart, switch_server
+from patchbay.errors import ConfigError, InvalidParams
+from patchbay.web.operator.changes import find_author, read_change_form
+from patchbay.web.operator.login import redirect_to
+from patchbay.web.pages.data import page_path
+from patchbay.web.pages.mcp import find_shown_server
+from patchbay.web.site import Site
+
+ON, OFF, RESTART, REMOVE, RESTORE = "on", "off", "restart", "remove", "restore"
+
+
+class _Views:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.catalogue.store
+        self._folder = site.settings.servers
+
+    def change(self, name: str) -> Response:
+        """POST /servers/<name>/settings with `do`: on, off, restart or remove.
+
+        Raises Refused, ReadOnly, UnknownServer, InvalidParams.
+        """
+        do = read_change_form(self._site).get("do", "")
+        server, _ = find_shown_server(self._site, name)
+        if do not in (ON, OFF, RESTART, REMOVE):
+            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART} or {REMOVE}; it is {do!r:.60}")
+        try:
+            if do == RESTART:
+                request_restart(self._store, server.name)
+            elif do == REMOVE:
+                remove_server(self._store, self._folder, server.name, find_author(self._site))
+            else:
+                switch_server(self._store, server.name, server.origin, server.config, do == ON, find_author(self._site))
+        except ConfigError as problem:
+            raise InvalidParams(problem.message) from problem
+        self._follow()
+        if do == REMOVE:
+            return redirect_to(f"/servers?removed={quote(server.name, safe='')}")
+        return redirect_to(f"{page_path(server.name)}/settings?done={do}")
+
+    def restore(self) -> Response:
+        """POST /servers with `name`: bring a removed server back. Raises Refused, ReadOnly, InvalidParams."""
+        fields = read_change_form(self._site)
+        name, do = fields.get("name", ""), fields.get("do", RESTORE)
+        if do != RESTORE:
+            raise InvalidParams(f"do must be {RESTORE}; it is {do!r:.60}")
+        try:
+            restore_server(self._store, self._folder, name, find_author(self._site))
+        except ConfigError as problem:
+            raise InvalidParams(problem.message) from problem
+        self._follow()
+        return redirect_to(page_path(name))
+
+    def _follow(self) -> None:
+        """Bring this process up to date before the next page; the other processes follow by themselves."""
+        self._site.catalogue.read_folder()
+        self._site.catalogue.refresh()
+
+
+def switching_blueprint(site: Site) -> Blueprint:
+    """The routes `POST /servers/<name>/settings` and `POST /servers`."""
+    views = _Views(site)
+    pages = Blueprint("switching", __name__)
+    pages.add_url_rule("/servers/<name>/settings", "change", views.change, methods=["POST"])
+    pages.add_url_rule("/servers", "restore", views.restore, methods=["POST"])
+    return pages
