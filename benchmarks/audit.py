@@ -2,9 +2,10 @@
 
     .venv/bin/python -m benchmarks.audit [--seconds 3] [--rounds 5]
 
-Three hubs run at once, and the load changes from one to the next: personal; shared, where each call has a key and a
-document of grants decides; shared with the audit chain on. Time is user and system time of the whole hub, its writer of
-records included, as the hub writes the last records before the next measurement. The median of the rounds counts.
+Three hubs run at once, and the load changes from one to the next: personal; shared, where each call has a key, a
+document of grants decides, and quotas count; shared with the audit chain on. Time is user and system time of the whole
+hub, its writer of records included, as the hub writes the last records before the next measurement. The median of the
+rounds counts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ GRANTS = {
         {"to": ["team"], "may": ["see", "call", "read"], "on": ["bench.*"]},
     ],
     "denials": [{"to": ["*"], "on": ["*.delete_*"]}],
+    "quotas": [{"to": ["*"], "calls_in_flight": 1_000_000, "calls_per_minute": 1_000_000}],
 }
+"""The quotas are counted at each call, and never used up."""
 
 
 def main() -> None:

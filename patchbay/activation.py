@@ -187,6 +187,14 @@ class Call:
         return max(0.0, self.deadline - time.monotonic())
 
 
+class CallPlace(Protocol):
+    """A call that is counted until `release`. It begins after `delay` seconds."""
+
+    delay: float
+
+    def release(self) -> None: ...
+
+
 Events = Generator[Event, Any, None]
 Handler = Callable[[Call], Events]
 

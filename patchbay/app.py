@@ -185,6 +185,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
         lambda: access.has_grants,
         operators.is_operator,
         operators.count_wrong_token,
+        keys.find_principal,
     )
     authentication.open_prefixes += OPEN_PREFIXES
     app.extensions["authentication"] = authentication

@@ -59,7 +59,6 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
         "patchbay/access/people/passkeys.py",
         "patchbay.access.people.webauthn_ceremonies",
     ): "start-up time: for passkeys only",
-    ("patchbay/access/quotas.py", "patchbay.access.call_rates.CallRates"): "start-up time: most hubs have no quotas",
     ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",

@@ -70,7 +70,8 @@ class AccessControl:
 
     def asks_for_approval(self, sender: Principal, server: str, entry: str) -> bool:
         """Whether the grants of a sender ask for an approval of calls of a destructive tool."""
-        return self._catalogue.grants is not None and self.rights(sender).asks_for_approval(server, entry)
+        grants = self._catalogue.grants
+        return grants is not None and grants.asks and self.rights(sender).asks_for_approval(server, entry)
 
     def is_administrator(self, sender: Principal) -> bool:
         """Whether a sender may operate the hub: the operator, and principals with the grant `operate`."""

@@ -150,13 +150,25 @@ class PersonalKeys:
         token = credentials.token
         if token is None or not token.startswith(PREFIX):
             return None
-        key = self._find(_digest(token))
-        if key is None:
+        principal = self.find_principal(token)
+        if principal is None:
             raise Unauthorized(
                 "this key is unknown to the hub, expired or revoked: ask the operator for a new one",
                 'Bearer realm="patchbay", error="invalid_token"',
             )
-        self._note_use(key.name)
+        return principal
+
+    def find_principal(self, token: str) -> Principal | None:
+        """Return the principal of a key; None for a text that is no key of this hub, or not any more."""
+        now = time.monotonic()
+        if now - self._looked >= CHECK_SECONDS:
+            self._look()
+        digest = _digest(token)
+        key = self._by_digest.get(digest) or self._find(digest)
+        if key is None or (key.expires is not None and key.is_expired(self._clock())):
+            return None
+        if now - self._noted.get(key.name, -USE_SECONDS) >= USE_SECONDS:
+            self._note_use(key.name)
         return key.principal
 
     def is_current(self, sender: Principal) -> bool:

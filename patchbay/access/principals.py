@@ -35,6 +35,10 @@ class Principal:
     scopes: frozenset[str] | None = None
     is_operator: bool = False
 
+    def __hash__(self) -> int:
+        # Every call looks its principal up in several tables; principals with one subject are few.
+        return hash(self.subject)
+
     @property
     def id(self) -> str:
         """The key of this principal: the subject, after the issuer and `#` where there is an issuer."""

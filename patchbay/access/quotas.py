@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from patchbay.access.call_rates import CallRates
 from patchbay.access.decisions import is_member
 from patchbay.access.principals import Principal
 from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
 from patchbay.errors import OverQuota
 from patchbay.settings import SHARED, Settings
-
-if TYPE_CHECKING:
-    from patchbay.access.call_rates import CallRates
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
@@ -35,6 +33,9 @@ SHARE_OF_STREAMS = 10
 
 RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5}
 """Seconds after which a caller may try again, where the hub cannot compute them."""
+
+PACE_RETRY_SECONDS = 3
+"""A caller that may try again so soon may have calls left in its minute: it began too many at once."""
 
 WORDS = {
     CALLS_IN_FLIGHT: "calls at the same time",
@@ -54,12 +55,35 @@ class Account(NamedTuple):
     limits: Mapping[str, int]
 
 
-class Place:
-    """A call or a stream that is counted until `release`, which every thread may call, and more than once."""
+class Counted:
+    """The accounts of a principal on a server, prepared for a call: their keys in the counters with their limits."""
 
-    __slots__ = ("_accounts", "_counts", "_lock")
+    def __init__(self, accounts: tuple[Account, ...]) -> None:
+        self.accounts = accounts
+        self.flying = self._limited(CALLS_IN_FLIGHT)
+        self.streams = self._limited(STREAMS)
+        self.rates = tuple(
+            (one.key, one.limits[CALLS_PER_MINUTE]) for one in accounts if CALLS_PER_MINUTE in one.limits
+        )
+
+    def _limited(self, what: str) -> tuple[tuple[str, int, Account], ...]:
+        return tuple((f"{what} {one.key}", one.limits[what], one) for one in self.accounts if what in one.limits)
+
+
+UNCOUNTED = Counted(())
+"""Of a sender without quotas."""
+
+
+class Place:
+    """A call or a stream that is counted until `release`, which every thread may call, and more than once.
+
+    A call may begin `delay` seconds after it was counted.
+    """
+
+    __slots__ = ("_accounts", "_counts", "_lock", "delay")
 
     def __init__(self, accounts: list[str], counts: dict[str, int], lock: threading.Lock) -> None:
+        self.delay = 0.0
         self._accounts = accounts
         self._counts = counts
         self._lock = lock
@@ -93,9 +117,9 @@ class Quotas:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._cached_for: Grants | None = None
-        self._cached: dict[tuple[Principal, str], tuple[Account, ...]] = {}
+        self._cached: dict[tuple[Principal, str], Counted] = {}
         self._seen: dict[str, Principal] = {}
-        self._rates: CallRates | None = None
+        self._rates = CallRates()
 
     def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.
@@ -103,83 +127,73 @@ class Quotas:
         `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
         counts for the server alone.
         """
-        accounts = self._accounts(sender, server)
+        counted = self._counted(sender, server)
         if is_nested:
-            accounts = tuple(account for account in accounts if account.key.startswith("server "))
-        limited = [account for account in accounts if CALLS_IN_FLIGHT in account.limits]
-        rated = [account for account in accounts if CALLS_PER_MINUTE in account.limits]
-        if not limited and not rated:
+            own = (account for account in counted.accounts if account.key.startswith("server "))
+            counted = Counted(tuple(own))
+        if not counted.flying and not counted.rates:
             return None
-        place = self._take(CALLS_IN_FLIGHT, limited)
-        try:
-            self._count_rates(rated)
-        except OverQuota:
-            place.release()
-            raise
+        place = self._take(CALLS_IN_FLIGHT, counted.flying)
+        if counted.rates:
+            delay = self._rates.count(counted.rates)
+            if isinstance(delay, str):
+                place.release()
+                raise self._over_rate(delay, counted)
+            place.delay = delay
         return place
 
     def open_stream(self, sender: Principal, server: str = "") -> Place | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
-        limited = [account for account in self._accounts(sender, server) if STREAMS in account.limits]
-        return self._take(STREAMS, limited) if limited else None
+        streams = self._counted(sender, server).streams
+        return self._take(STREAMS, streams) if streams else None
 
     def bytes_stored(self, id: str) -> int | None:
         """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
-        for account in self._accounts(self._seen.get(id) or Principal(id), ""):
+        for account in self._counted(self._seen.get(id) or Principal(id), "").accounts:
             if BYTES_STORED in account.limits:
                 return account.limits[BYTES_STORED]
         return None
 
     def refusal(self, sender: Principal, server: str) -> OverQuota | None:
         """Return the error that a call would get now, without counting one; None for a call that may begin."""
-        for account in self._accounts(sender, server):
+        for account in self._counted(sender, server).accounts:
             flying = account.limits.get(CALLS_IN_FLIGHT)
             if flying is not None and self._counts.get(f"{CALLS_IN_FLIGHT} {account.key}", 0) >= flying:
                 return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
             rate = account.limits.get(CALLS_PER_MINUTE)
-            if rate is not None and not self._call_rates().has_room(account.key, rate):
-                return _over(account, CALLS_PER_MINUTE, self._call_rates().seconds_until_room(account.key, rate))
+            if rate is not None and not self._rates.has_room(account.key, rate):
+                return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
-    def _take(self, what: str, accounts: list[Account]) -> Place:
+    def _take(self, what: str, counted: tuple[tuple[str, int, Account], ...]) -> Place:
+        counts = self._counts
+        taken = []
         with self._lock:
-            for account in accounts:
-                if self._counts.get(f"{what} {account.key}", 0) >= account.limits[what]:
+            for key, limit, account in counted:
+                if counts.get(key, 0) >= limit:
                     raise _over(account, what, RETRY_SECONDS[what])
-            keys = [f"{what} {account.key}" for account in accounts]
-            for key in keys:
-                self._counts[key] = self._counts.get(key, 0) + 1
-        return Place(keys, self._counts, self._lock)
+                taken.append(key)
+            for key in taken:
+                counts[key] = counts.get(key, 0) + 1
+        return Place(taken, counts, self._lock)
 
-    def _count_rates(self, accounts: list[Account]) -> None:
-        """Count the begin of a call; a refused call is not counted where another account refuses it."""
-        for step in ("look", "count"):
-            for account in accounts:
-                rates, limit = self._call_rates(), account.limits[CALLS_PER_MINUTE]
-                has_room = rates.has_room if step == "look" else rates.count
-                if not has_room(account.key, limit):
-                    raise _over(account, CALLS_PER_MINUTE, rates.seconds_until_room(account.key, limit))
+    def _over_rate(self, key: str, counted: Counted) -> OverQuota:
+        """Return the error of a call that the rate of an account refuses."""
+        account = next(account for account in counted.accounts if account.key == key)
+        seconds = self._rates.seconds_until_room(key, account.limits[CALLS_PER_MINUTE])
+        return _over(account, CALLS_PER_MINUTE, seconds)
 
-    def _call_rates(self) -> CallRates:
-        if self._rates is None:
-            from patchbay.access.call_rates import CallRates
-
-            with self._lock:
-                if self._rates is None:
-                    self._rates = CallRates()
-        return self._rates
-
-    def _accounts(self, sender: Principal | None, server: str) -> tuple[Account, ...]:
-        """Return the accounts of a principal on a server (empty: on no server alone)."""
+    def _counted(self, sender: Principal | None, server: str) -> Counted:
+        """Return what is counted for a principal on a server (empty: on no server alone)."""
         grants = self._grants()
         if sender is None or sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
-            return ()
+            return UNCOUNTED
         if self._cached_for is not grants or len(self._cached) >= MAX_CACHED_ACCOUNTS:
             self._cached, self._cached_for, self._seen = {}, grants, {}
         known = self._cached.get((sender, server))
         if known is None:
             self._seen[sender.id] = sender
-            known = self._cached[sender, server] = self._find_accounts(sender, server, grants)
+            known = self._cached[sender, server] = Counted(self._find_accounts(sender, server, grants))
         return known
 
     def _find_accounts(self, sender: Principal, server: str, grants: Grants | None) -> tuple[Account, ...]:
@@ -224,8 +238,8 @@ def _largest(rows: list[Quota]) -> dict[str, int]:
 
 def _over(account: Account, what: str, seconds: int) -> OverQuota:
     unit = "second" if seconds == 1 else "seconds"
-    burst = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds == 1 else ""
-    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{burst}"
+    pace = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds <= PACE_RETRY_SECONDS else ""
+    limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{pace}"
     if what == STREAMS:
         return OverQuota(f"too many streams: {limit}; close one first", seconds)
     return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)

@@ -129,8 +129,18 @@ class Drafts:
         assert sender is not None
         is_kept = mode == "keep" and record_id is not None and run.arguments is not None
         key = (
-            *(id(server), id(descriptor), id(run.grants), run.name, run.method, run.outcome, _code(run), run.way),
-            *(run.principal, sender.agent, sender.scopes, sender.groups, sender.is_operator, mode, is_kept),
+            id(server),
+            id(descriptor),
+            id(run.grants),
+            run.name,
+            run.method,
+            run.outcome,
+            run.code if run.code is None else _code(run),
+            run.way,
+            run.principal,
+            sender,
+            mode,
+            is_kept,
             run.approval,
         )
         known = self._templates.get(key)

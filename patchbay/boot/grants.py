@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,11 @@ class Grants:
     denials: tuple[Grant, ...] = ()
     quotas: tuple[Quota, ...] = ()
     cid: str | None = field(default=None, compare=False)
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether a row asks for an approval of calls."""
+        return any(row.asks for row in self.grants)
 
 
 NOTHING = Grants()

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from patchbay.activation import Call, CancelFlag, Closing, Events, Memory, activate
+from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
@@ -45,12 +45,6 @@ INDEPENDENT_FUNCTION_SECONDS = 3600.0
 
 VisibleTo = Callable[[Any], CatalogueForReading]
 """Returns the catalogue as the sender of a call (`Call.sender`) may see it."""
-
-
-class CallPlace(Protocol):
-    """A call that is counted until `release`."""
-
-    def release(self) -> None: ...
 
 
 BeginCall = Callable[[Any, str, bool], CallPlace | None]

@@ -31,7 +31,16 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import check_parameters
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.run_tool import ToolRun, UnknownTool, counted, find_tool, nearest, new_call, owner_of, run_tool
+from patchbay.protocol.run_tool import (
+    ToolRun,
+    UnknownTool,
+    count_call,
+    find_tool,
+    nearest,
+    new_call,
+    owner_of,
+    run_tool,
+)
 from patchbay.protocol.tasks.methods import created, need_tasks, passed_on
 from patchbay.protocol.tasks.tasks import TASKS, TaskWork
 from patchbay.protocol.translate import Notifier, block, stamped, tool_result
@@ -197,7 +206,8 @@ def _work(
     """Return the work of a call whose events are folded as they pass. Raises OverQuota."""
     fold = Fold()
     server = owner_of(context.server, descriptor)
-    return TaskWork(call, counted(context.services.catalogue.hub, call, server, folded(events, fold)), fold, answer)
+    place = count_call(context.services.catalogue.hub, call, server)
+    return TaskWork(call, folded(events, fold, place=place), fold, answer)
 
 
 def _failed(context: RequestContext, sentence: str) -> Result:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from patchbay.activation import Call, Events
+from patchbay.activation import Call, CallPlace, Events
 from patchbay.arguments import describe_problems, misfits, problems, validator
-from patchbay.catalogue.hub_services import CallPlace, CatalogueHub
+from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, ToolFailed, WrongArguments
@@ -65,11 +65,9 @@ class ToolRun:
         self._promised = "outputSchema" in descriptor.wire and descriptor.source != "upstream"
         self._remembered = descriptor.name in server.tools_with_stored_output
         self.fold = ValueFold(self._promised) if passed_on and not self._remembered else Fold()
-        # Take the place last, because the end of the events releases it.
         approved = hub.gate(server, descriptor, call, server.activate(descriptor, call))
-        self.events: Events = counted(
-            hub, call, owner_of(server, descriptor), folded(approved, self.fold, self._checked)
-        )
+        place = count_call(hub, call, owner_of(server, descriptor))
+        self.events: Events = folded(approved, self.fold, self._checked, place)
 
     def result(self) -> dict[str, Any]:
         """Return the tool result, with references for large parts."""
@@ -184,21 +182,13 @@ def owner_of(server: Server, descriptor: Descriptor | None) -> str:
     return descriptor.belongs_to[0] if descriptor is not None and descriptor.belongs_to else server.name
 
 
-def counted(hub: CatalogueHub, call: Call, server: str, events: Events) -> Events:
-    """Return the events of a call, which count against the quotas of its sender from now to their end.
+def count_call(hub: CatalogueHub, call: Call, server: str) -> CallPlace | None:
+    """Count a call against the quotas of its sender, until the place is released; None where no limit applies.
 
     This is the one place that asks the quotas, after everything that decides whether the call may begin.
     Raises OverQuota.
     """
-    place = hub.begin_call(call.sender, server, len(call.chain) > 1)
-    return events if place is None else _held(place, events)
-
-
-def _held(place: CallPlace, events: Events) -> Events:
-    try:
-        yield from events
-    finally:
-        place.release()
+    return hub.begin_call(call.sender, server, len(call.chain) > 1)
 
 
 def new_call(

@@ -9,12 +9,13 @@ Source: MCP specification 2026-07-28, server/tools.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 
-from patchbay.activation import Events
+from patchbay.activation import CallPlace, Events
 from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
 
 MAX_INDENTED_BYTES = 100_000
@@ -112,14 +113,21 @@ class ValueFold(Fold):
                 self._data.append(event)
 
 
-def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lambda event: event) -> Events:
-    """Yield the events and add each to a fold; `ending` may replace the ending.
+def folded(
+    events: Events,
+    into: Fold,
+    ending: Callable[[Ending], Ending] = lambda event: event,
+    place: CallPlace | None = None,
+) -> Events:
+    """Yield the events and add each to a fold; `ending` may replace the ending. `place` is released at the end.
 
     Closing this generator closes the events. If `ending` raises, the events stay open, so that the caller gets a
     failure and not a cancelled call.
     """
     reply: Any = None
     try:
+        if place is not None and place.delay:
+            time.sleep(place.delay)
         while True:
             event: Event = events.send(reply)
             if isinstance(event, Done) or isinstance(event, Failed):  # noqa: SIM101 (quicker than with a tuple)
@@ -131,6 +139,9 @@ def folded(events: Events, into: Fold, ending: Callable[[Ending], Ending] = lamb
     except GeneratorExit:
         events.close()
         raise
+    finally:
+        if place is not None:
+            place.release()
 
 
 def fold(events: Iterable[Event]) -> dict[str, Any]:

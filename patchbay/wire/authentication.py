@@ -17,13 +17,14 @@ from werkzeug.datastructures import EnvironHeaders
 from werkzeug.http import parse_cookie
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Scheme, Unauthorized, authenticate
+from patchbay.access.keys import PREFIX as KEY_PREFIX
 from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings, authority, is_loopback
 from patchbay.web.site import wants_html
 from patchbay.wire.cors import with_cors
-from patchbay.wire.request_checks import check_head
+from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
 from patchbay.wire.security import check_host_and_origin, check_same_origin
@@ -40,6 +41,9 @@ PROXY_HEADERS = frozenset(
     )
 )
 """Headers that proxies add, by their WSGI names. All headers with the prefix `X-Forwarded-` count too."""
+
+KEY_AUTHORIZATION = f"Bearer {KEY_PREFIX}"
+"""The beginning of `Authorization` with a personal key."""
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout", "/favicon.ico")
 """Paths that are served to every request."""
@@ -85,6 +89,8 @@ class Authentication:
     `open_paths` and `open_prefixes` are served to everybody; parts of the hub that sign people in add theirs. Change
     all of them before the first request. `has_grants` says whether the variable `access` limits callers, `is_operator`
     whether a request of a personal or open hub proves the operator, and `count_wrong_token` counts by address.
+    `find_key_holder` returns the principal of a personal key that is valid: a short way, because programs send a key
+    with each call. A key that it does not know takes the way of all schemes.
     """
 
     def __init__(
@@ -95,6 +101,7 @@ class Authentication:
         has_grants: Callable[[], bool],
         is_operator: Callable[[Any], bool],
         count_wrong_token: Callable[[str], None] = lambda address: None,
+        find_key_holder: Callable[[str], Principal | None] = lambda key: None,
     ) -> None:
         self._app = app
         self._settings = settings
@@ -102,6 +109,7 @@ class Authentication:
         self._has_grants = has_grants
         self._is_operator = is_operator
         self._count_wrong_token = count_wrong_token
+        self._find_key_holder = find_key_holder
         self.schemes = schemes
         self.challenge: Callable[[Credentials], str] = lambda credentials: REALM
         self.open_paths = set(OPEN_PATHS)
@@ -129,8 +137,15 @@ class Authentication:
         if fault is not None:
             raise fault
         check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
+        environ[CHECKED] = True
         if _is_preflight(environ):
             return with_cors(environ, Reply(204))
+        authorization: str = environ.get("HTTP_AUTHORIZATION", "")
+        if authorization.startswith(KEY_AUTHORIZATION):
+            holder = self._find_key_holder(authorization[len("Bearer ") :])
+            if holder is not None:
+                environ[PRINCIPAL] = holder
+                return None
         credentials = credentials_of(environ)
         try:
             principal = self._prove(environ, credentials)

@@ -2,23 +2,33 @@
 
 A refusal costs the hub almost as much as a short call. A client that ignores `Retry-After` would get thousands of them
 a second and slow down every other caller. So each refusal waits about a second on the event loop of the worker, where
-it holds no thread; a connection cannot send its next request before. Without an event loop it is sent at once.
+it holds no thread; a connection cannot send its next request before. The refusals of a principal with many connections
+wait longer, so that each principal gets about `REFUSALS_PER_SECOND`. Without an event loop they are sent at once.
 Source: RFC 9110, section 10.2.3 (`Retry-After`).
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from patchbay.store import Wait
+from patchbay.wire.authentication import principal_of
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.responses import ListeningBody, StartResponse
 
 HOLD_SECONDS = (0.5, 1.5)
 """Seconds between a refusal and its answer: a random number, so that many connections do not return together."""
+
+REFUSALS_PER_SECOND = 20
+"""Refusals that a principal gets in a second from a worker, about, when it has many of them."""
+
+MAX_HOLD_SECONDS = 10.0
+"""Limit on the wait of a refusal: most clients wait longer for an answer."""
 
 MAX_HELD = 4096
 """Refusals that wait at once in a worker; further ones are sent at once."""
@@ -59,7 +69,9 @@ class HeldRefusals:
 
     def __init__(self, app: Callable[[Any, StartResponse], Iterable[bytes]]) -> None:
         self._app = app
-        self._held = 0
+        self._lock = threading.Lock()
+        self._held: Counter[str] = Counter()
+        """Refusals that wait, by principal."""
 
     def __call__(self, environ: MutableMapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         if environ.get(WAITING) is None:
@@ -72,7 +84,7 @@ class HeldRefusals:
             return start_response(status, headers, *rest)
 
         body = self._app(environ, start)
-        if not refused or self._held >= MAX_HELD:
+        if not refused or self._held.total() >= MAX_HELD:
             return body
         try:
             data = b"".join(body)
@@ -80,14 +92,23 @@ class HeldRefusals:
             closing = getattr(body, "close", None)
             if closing is not None:
                 closing()
-        return ListeningBody(self._later(data))
+        return ListeningBody(self._later(data, principal_of(environ).id))
 
-    def _later(self, data: bytes) -> Iterator[bytes | Wait]:
-        self._held += 1
+    def _later(self, data: bytes, id: str) -> Iterator[bytes | Wait]:
+        with self._lock:
+            self._held[id] += 1
         try:
-            until = time.monotonic() + random.uniform(*HOLD_SECONDS)
+            until = time.monotonic() + self._hold_seconds(id)
             while (left := until - time.monotonic()) > 0:
                 yield Wait(_Silence(), left)
             yield data
         finally:
-            self._held -= 1
+            with self._lock:
+                self._held[id] -= 1
+                if not self._held[id]:
+                    del self._held[id]
+
+    def _hold_seconds(self, id: str) -> float:
+        """Return the seconds that a refusal of a principal waits."""
+        seconds = random.uniform(*HOLD_SECONDS) * max(1.0, self._held[id] / REFUSALS_PER_SECOND)
+        return min(seconds, MAX_HOLD_SECONDS)

@@ -40,7 +40,7 @@ from patchbay.wire.request_bodies import (
     read_body,
     release_body,
 )
-from patchbay.wire.request_checks import check_head
+from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import (
     JSON,
@@ -80,7 +80,7 @@ class McpOverHttp:
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        fault = check_head(environ)
+        fault = None if CHECKED in environ else check_head(environ)
         if fault is not None:
             return json_reply(failure(None, fault), fault.status).send(start_response)
         environ[BODIES] = self._bodies
@@ -98,7 +98,8 @@ class McpOverHttp:
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""
         try:
-            check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
+            if CHECKED not in environ:
+                check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self.settings)
             operator = "@" in endpoint and self._is_operator(environ)
             server = self.dispatcher.server(endpoint, principal_of(environ), operator)
             return self._by_method(environ, endpoint, server, operator)

@@ -15,6 +15,9 @@ from patchbay.errors import InvalidRequest, PatchbayError, Refused
 OWN_SITES = ("same-origin", "none")
 """Values of Sec-Fetch-Site for requests from the hub's own pages or from the user directly."""
 
+CHECKED = "patchbay.checked"
+"""Name in the environ of a request whose head, `Host` and `Origin` are checked already."""
+
 _UNDERSCORED = ("HTTP_CONTENT_TYPE", "HTTP_CONTENT_LENGTH")
 """Names in the environ that only a header with an underscore in its name gets."""
 

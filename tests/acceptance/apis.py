@@ -44,7 +44,7 @@ Call = Callable[[str, Json], Json]
 class ApiServer:
     """One server: how uv runs it, the path that answers when it is ready, and how it is mounted.
 
-    `{port}` and `{folder}` stand for a free port and an empty folder. `left_out` are tools that end the server.
+    `{port}` and `{folder}` stand for a free port and an empty folder.
     """
 
     name: str
@@ -54,7 +54,6 @@ class ApiServer:
     document: str
     fields: Json = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    left_out: frozenset[str] = frozenset()
 
 
 HTTPBIN = ApiServer(
@@ -74,7 +73,6 @@ JUPYTER = ApiServer(
     "/api",
     "/api/spec.yaml",
     {"headers": {"Authorization": "token ${JUPYTER_TOKEN}"}},
-    left_out=frozenset({"shutdown"}),
 )
 PREFECT = ApiServer(
     "prefect",
@@ -248,27 +246,41 @@ class Outcome:
         return f"{self.name}: {self.count} operations, {callable_ones} callable ({words}) in {self.seconds:.0f} s"
 
 
-def try_server(server: ApiServer, folder: Path, direct: bool) -> Outcome:
-    """Mount one server in a running hub, and call each of its operations."""
+@dataclass(frozen=True)
+class MountedServer:
+    """A server that is mounted in a running hub, at `endpoint`; `page` is the address of its page."""
+
+    server: ApiServer
+    endpoint: str
+    page: str
+    folder: Path
+
+
+@contextmanager
+def mounted_server(server: ApiServer, folder: Path) -> Iterator[MountedServer]:
+    """Run a server and a hub that mounts it."""
     with running_api(server, folder / "api") as url:
         definition = folder / f"{server.name}.json"
         fields = {"kind": "openapi", "document": url + server.document, "base": url, "max_tools": 1000, "timeout": 60}
-        definition.write_text(json.dumps({**fields, **_with_base(url, server.fields)}), "utf-8")
+        definition.write_text(json.dumps({**fields, **server.fields}), "utf-8")
         environment = {**plain_environment(folder), "JUPYTER_TOKEN": TOKEN}
         with running_hub(folder / "hub", [definition], enable="echo", environment=environment) as hub:
             endpoint = f"{hub.url}/mcp/{server.name}"
-            until(lambda: status_of(endpoint.replace("/mcp/", "/mcp/meta/")) == 200, "the page of the server")
             until(lambda: list_tools(endpoint), "its tools")
-            tools = list_tools(endpoint)
-            page = httpx2.get(f"{hub.url}/servers/{server.name}", headers={"Accept": "application/json"}).json()
-            call = call_directly(endpoint) if direct else call_with_inspector(endpoint, folder)
-            begun = time.monotonic()
-            chosen = [one for one in tools if one["name"] not in server.left_out]
-            with ThreadPoolExecutor(2) as pool:
-                work = {one["name"]: pool.submit(_try_tool, call, one) for one in chosen}
-                found = {name: running.result() for name, running in work.items()}
-            problems = [f"{one['where']}: {one['reason']}" for one in page["server"]["problems"]]
-            return Outcome(server.name, len(tools), found, problems, time.monotonic() - begun)
+            yield MountedServer(server, endpoint, f"{hub.url}/servers/{server.name}", folder)
+
+
+def try_operations(mounted: MountedServer, direct: bool) -> Outcome:
+    """Call each operation of a mounted server."""
+    tools = list_tools(mounted.endpoint)
+    page = httpx2.get(mounted.page, headers={"Accept": "application/json"}, follow_redirects=True).json()
+    call = call_directly(mounted.endpoint) if direct else call_with_inspector(mounted.endpoint, mounted.folder)
+    begun = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        work = {one["name"]: pool.submit(_try_tool, call, one) for one in tools}
+        found = {name: running.result() for name, running in work.items()}
+    problems = [f"{one['where']}: {one['reason']}" for one in page["server"]["problems"]]
+    return Outcome(mounted.server.name, len(tools), found, problems, time.monotonic() - begun)
 
 
 def _try_tool(call: Call, tool: Json) -> str:
@@ -279,10 +291,6 @@ def _try_tool(call: Call, tool: Json) -> str:
         return f"FAILED: {problem!r:.300}"
 
 
-def _with_base(url: str, fields: Json) -> Json:
-    return {key: value.replace("{url}", url) if isinstance(value, str) else value for key, value in fields.items()}
-
-
 def main() -> int:
     """Try the servers that are named, or all. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -291,8 +299,8 @@ def main() -> int:
     given = parser.parse_args()
     failed = False
     for name in given.servers or SERVERS:
-        with tempfile.TemporaryDirectory() as folder:
-            outcome = try_server(SERVERS[name], Path(folder), given.direct)
+        with tempfile.TemporaryDirectory() as folder, mounted_server(SERVERS[name], Path(folder)) as mounted:
+            outcome = try_operations(mounted, given.direct)
         sys.stdout.write(f"{outcome}\n")
         for place, reason in [*outcome.failures.items(), *(("not served", one) for one in outcome.problems)]:
             sys.stdout.write(f"    {place}: {reason}\n")

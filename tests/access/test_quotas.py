@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.access.call_rates import CALLS_AT_ONCE
 from patchbay.access.principals import LOCAL, OPERATOR, Principal
 from patchbay.access.quotas import Quotas, default_quotas
 from patchbay.boot.grants import Grants, parse_grants
@@ -139,18 +141,14 @@ def test_calls_in_a_minute_are_counted_in_a_moving_window_and_the_error_says_how
     assert counts.begin_call(BEN, "slow") is not None
 
 
-def test_the_calls_of_a_minute_cannot_be_spent_at_once() -> None:
-    counts = quotas({"to": ["*"], "calls_per_minute": 3000})
-    for _ in range(99):
-        assert counts.begin_call(ANN, "notes") is not None
-    rates = counts._call_rates()
-    while rates.has_room("principal ann", 3000):
-        counts.begin_call(ANN, "notes")
-    with pytest.raises(OverQuota, match="try again in 1 second") as refused:
-        for _ in range(10_000):
-            counts.begin_call(ANN, "notes")
-    assert refused.value.retry_after == 1
-    assert begun(quotas({"to": ["*"], "calls_per_minute": 20}), ANN, tries=30) == 20
+def test_a_call_begins_after_its_delay(hub: Hub) -> None:
+    """The delay of a call is part of its duration: a burst of calls takes as long as its pace says."""
+    key = new_key(hub, "paced")
+    limit(hub, {"to": ["key:paced"], "calls_per_minute": 600})
+    begun = time.monotonic()
+    for _ in range(CALLS_AT_ONCE + 3):
+        assert call(hub, key).text == "found x"
+    assert time.monotonic() - begun >= 0.3 - 0.02
 
 
 def test_a_refused_call_holds_no_place() -> None:

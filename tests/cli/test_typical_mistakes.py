@@ -86,7 +86,9 @@ MISTAKES = [
         "a syntax error in a definition", "call /mcp/broken f", "at line 2: not valid Python", "`patchbay show NAME`"
     ),
     mistake("bad JSON in a configuration", "show badjson", "but it is not JSON", "Next: mend the line above"),
-    mistake("a wrong kind", "show wrongkind", 'this is "upsteam"', '"static" or "upstream" or "documents"'),
+    mistake(
+        "a wrong kind", "show wrongkind", 'this is "upsteam"', '"static" or "upstream" or "openapi" or "documents"'
+    ),
     mistake("a wrong field", "show wrongfield", "unknown field adress", "did you mean address?"),
     mistake(
         "a configuration without code", "show alone", "only a configuration", "expected alone.py or alone.sh beside it"

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from patchbay.settings import Settings
+from patchbay.settings import SHARED, Settings
 from patchbay.wire.front.answers import StartedAnswer, send_answer
 from patchbay.wire.front.event_loop import EventLoop
-from patchbay.wire.front.request_threads import RequestThreads
+from patchbay.wire.front.fair_queue import FairQueue, find_sender
+from patchbay.wire.front.request_threads import RequestThreads, Work
 from patchbay.wire.front.requests import (
     ARRIVED_SINCE,
     COLLECTED_BYTES,
@@ -45,8 +46,10 @@ class Front:
 
     def __init__(self, app: WsgiApp, settings: Settings, threads: RequestThreads) -> None:
         self._app = app
-        self._run = threads.run
+        self._threads = threads
         self._loop = EventLoop()
+        # In other modes all senders are one principal.
+        self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)
         self.websockets = WebSockets(settings, self._loop)
 
@@ -57,7 +60,7 @@ class Front:
             if scope.proto == "http":
                 self._take(scope, watcher.proto)
             else:
-                self._run(partial(self._upgrade, scope, watcher.proto))
+                self._threads.run(partial(self._upgrade, scope, watcher.proto))
         except Exception:
             log.exception("a request could not be taken")
 
@@ -73,12 +76,13 @@ class Front:
         headers = scope.headers
         announced = headers.get("content-length")
         if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":
-            self._run(partial(self._answer, scope, headers, protocol, io.BytesIO()))
+            self._run(scope, headers, partial(self._answer, scope, headers, protocol, io.BytesIO()))
         elif announced is not None and announced.isdigit() and int(announced) <= COLLECTED_BYTES:
             begun = time.monotonic()
             protocol().add_done_callback(partial(self._collected, scope, headers, protocol, begun), None)
         else:
-            self._run(partial(self._answer, scope, headers, protocol, io.BufferedReader(ArrivingBody(protocol))))
+            body = io.BufferedReader(ArrivingBody(protocol))
+            self._run(scope, headers, partial(self._answer, scope, headers, protocol, body))
 
     def _collected(self, scope: Scope, headers: Headers, protocol: HttpProtocol, begun: float, body: Future) -> None:
         """On a thread of the web server, when a short body is there, or will not come any more."""
@@ -86,7 +90,14 @@ class Front:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
             data = b""
-        self._run(partial(self._answer, scope, headers, protocol, io.BytesIO(data), begun))
+        self._run(scope, headers, partial(self._answer, scope, headers, protocol, io.BytesIO(data), begun))
+
+    def _run(self, scope: Scope, headers: Headers, work: Work) -> None:
+        """Run the work of a request on the threads, in shared mode in the turns of its sender."""
+        if self._fair is None:
+            self._threads.run(work)
+        else:
+            self._fair.run(find_sender(scope, headers), work)
 
     def _answer(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None

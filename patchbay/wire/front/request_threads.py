@@ -56,19 +56,24 @@ class RequestThreads:
             is_here = self._on_web < self.on_web_threads
             if is_here:
                 self._on_web += 1
-            elif self._idle:
-                self._idle.pop().give(work)
-                return
-            elif self._started < self._most:
-                self._started += 1
-            else:
-                # Each request that runs now looks here at its end.
-                self._queue.append(work)
-                return
         if is_here:
             self._run_here(work)
         else:
-            self._start(work)
+            self.start(work)
+
+    def start(self, work: Work) -> None:
+        """Hand the work of a request to a further thread; from any thread."""
+        with self._lock:
+            if self._idle:
+                self._idle.pop().give(work)
+                return
+            # Without a running request, a further thread is the only one that could take work from the queue.
+            if self._started >= self._most and (self._started or self._on_web):
+                # Each request that runs now looks here at its end.
+                self._queue.append(work)
+                return
+            self._started += 1
+        self._start(work)
 
     def _run_here(self, work: Work) -> None:
         """Run work, then what waits, on this thread of the web server."""

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from patchbay.client.openapi.documents import load_api_file
 from patchbay.kinds.openapi.configuration import ApiConfiguration, parse_fields
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
+from tests.client.peers import unpacked_from_npm
 from tests.kinds.openapi.mounting import Json, body, document, operation, parameter
 
 URL = "https://api.example/openapi.json"
+
+
+def test_every_operation_of_a_public_collection_of_documents_is_a_tool(tmp_path: Path) -> None:
+    """17.2: 70 documents of OpenAPI 2.0, 3.0 and 3.1."""
+    count = 0
+    for path in sorted(unpacked_from_npm("@readme/oas-examples@8.2.2", tmp_path).glob("[23].*/**/*.json")):
+        described = load_api_file(path, 1 << 24)
+        found = build_tools(LoadedApi("", URL, described.document), ApiConfiguration("shop", URL))
+        assert (found.problems, len(found.tools)) == ((), len(described.read_operations()[0])), path
+        count += len(found.tools)
+    assert count == 678
 
 
 def build(paths: Json, more: Json | None = None, **fields: Any) -> ApiTools:

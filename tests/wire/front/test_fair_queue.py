@@ -1,0 +1,128 @@
+"""The queues of senders: a sender alone is not limited, and beside others it has a few turns at a time.
+
+Sources: ACCESS section 6 (one principal's flood does not slow down another); issue 16 "Must show".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from patchbay.wire.front import fair_queue
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.fair_queue import MAX_TURNS, FairQueue
+from patchbay.wire.front.request_threads import RequestThreads
+from tests.waiting import BOUND, until
+from tests.wire.front.test_request_threads import Blocking
+
+MANY = 12
+
+
+@pytest.fixture
+def blocking() -> Iterator[Callable[[], Blocking]]:
+    made: list[Blocking] = []
+
+    def make() -> Blocking:
+        made.append(Blocking())
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end.set()
+
+
+@pytest.fixture
+def queue() -> FairQueue:
+    return FairQueue(RequestThreads(64), EventLoop())
+
+
+@pytest.fixture
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns and the memory of other senders last as long as the test."""
+    monkeypatch.setattr(fair_queue, "TURN_SECONDS", BOUND)
+    monkeypatch.setattr(fair_queue, "OTHERS_SECONDS", BOUND)
+
+
+def send(queue: FairQueue, name: str, work: Callable[[], None]) -> None:
+    """Bring a request on a thread of its own, as the web server does."""
+    thread = threading.Thread(target=queue.run, args=(name, work), daemon=True)
+    thread.start()
+    if not isinstance(work, Blocking):
+        thread.join(BOUND)
+
+
+def flood(queue: FairQueue, name: str, made: list[Blocking]) -> int:
+    """Bring many requests; return how many have begun when all others wait."""
+    for work in made:
+        send(queue, name, work)
+    until(lambda: queue.waiting + sum(work.begun.is_set() for work in made) == len(made), "all requests")
+    return sum(work.begun.is_set() for work in made)
+
+
+@pytest.mark.usefixtures("long_turns")
+def test_a_sender_alone_is_not_limited(queue: FairQueue, blocking: Callable[[], Blocking]) -> None:
+    assert flood(queue, "ann", [blocking() for _ in range(MANY)]) == MANY
+
+
+@pytest.mark.usefixtures("long_turns")
+def test_a_sender_beside_others_has_a_few_turns_and_does_not_delay_them(
+    queue: FairQueue, blocking: Callable[[], Blocking]
+) -> None:
+    ben = blocking()
+    send(queue, "ben", ben)
+    assert ben.begun.wait(BOUND)
+    made = [blocking() for _ in range(MANY)]
+    assert flood(queue, "ann", made) == MAX_TURNS
+    again = blocking()
+    send(queue, "ben", again)
+    assert again.begun.wait(BOUND), "ben has turns of his own"
+    for work in made:
+        work.end.set()
+    until(lambda: all(work.begun.is_set() for work in made), "the requests of ann, one after the other")
+    until(lambda: queue.waiting == 0, "an empty queue")
+
+
+def test_a_long_request_gives_its_turn_to_the_next(
+    queue: FairQueue, blocking: Callable[[], Blocking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fair_queue, "OTHERS_SECONDS", BOUND)
+    send(queue, "ben", lambda: None)
+    made = [blocking() for _ in range(MANY)]
+    for work in made:
+        send(queue, "ann", work)
+    until(lambda: all(work.begun.is_set() for work in made), "all requests, while none has ended")
+
+
+def test_a_sender_rests_after_its_slice_of_processor_time(
+    queue: FairQueue, blocking: Callable[[], Blocking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fair_queue, "OTHERS_SECONDS", BOUND)
+    monkeypatch.setattr(fair_queue, "TURN_SECONDS", BOUND)
+    monkeypatch.setattr(fair_queue, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(fair_queue, "REST_FACTOR", 1e9)
+    send(queue, "ben", lambda: None)
+    made = [blocking() for _ in range(MANY)]
+    assert flood(queue, "ann", made) == MAX_TURNS
+    first = [work for work in made if work.begun.is_set()]
+    for work in first:
+        work.end.set()
+    late: list[bool] = []
+    for number in range(3):
+        send(queue, "ben", lambda: late.append(True))
+        assert len(late) == number + 1
+    until(lambda: not any(sender.turns for sender in queue._senders.values()), "the end of the first requests")
+    assert queue.waiting == MANY - MAX_TURNS
+
+
+def test_a_request_that_fails_gives_its_turn_back(queue: FairQueue) -> None:
+    def fail() -> None:
+        raise ValueError("an error of a request")
+
+    for name in ("ben", "ann", "ben", "ann", "ann"):
+        send(queue, name, fail)
+    done: list[bool] = []
+    send(queue, "ann", lambda: done.append(True))
+    until(lambda: done, "the next request")
+    until(lambda: not queue._senders, "no memory of senders without requests")
