@@ -1,7 +1,7 @@
 """The pins of one server: for each entry that it lists, the approved bytes and the bytes that it listed last.
 
-An entry is identified by kind and name. `introduction` is what a server says of itself: its title, description and
-instructions; its name is empty. A pin has three digests of one descriptor:
+An entry is identified by kind and name. The kind `introduction` stands for the title, description and instructions of
+the server itself; its name is empty. A pin has three digests of one descriptor:
 
     cid      the CID of all its fields as JSON with sorted keys: it changes exactly when a byte of them changes
     body     the CID of the same without the name: it shows that a tool only has another name

@@ -225,7 +225,7 @@ class RoomSession:
         return found
 
     def _next(self, limit: int, size: float) -> list[Delivery]:
-        """Return the next deliveries, those of others too; an empty list when there are none."""
+        """Return the next deliveries, including deliveries for other participants; the list may be empty."""
         while True:
             if self._index is None:
                 self._index = self.room.feed.index_after(self._position)

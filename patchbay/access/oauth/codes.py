@@ -73,7 +73,7 @@ class Codes:
         resource: str,
         challenge: str,
     ) -> str:
-        """Make a code for what a person approved. `redirect_uri` is None if the request names none."""
+        """Make a code for what a person approved. `redirect_uri` is None for a request without one."""
         code = secrets.token_urlsafe(32)
         known = AuthorizationCode(
             client=client,

@@ -21,7 +21,7 @@ MAX_SCOPES = 20
 
 
 def parse_scopes(text: str | None) -> tuple[str, ...]:
-    """Return the known scopes of a request, sorted; all actions if the request names none of them."""
+    """Return the known scopes of a request, sorted; all actions for a request without a known scope."""
     asked = {name for name in (text or "").split() if is_scope(name) and name.isascii()}
     return tuple(sorted(asked)[:MAX_SCOPES]) or tuple(SCOPES)
 

@@ -68,7 +68,7 @@ class PersonSessions:
         return None
 
     def end(self, name: str, id: str) -> bool:
-        """End one session of a person; False if there is none with this id. Raises UnknownPerson."""
+        """End one session of a person; return False for an unknown id. Raises UnknownPerson."""
 
         def drop(person: Person) -> Person | None:
             rest = tuple(each for each in person.sessions if each.id != id)

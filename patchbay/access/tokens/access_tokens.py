@@ -183,7 +183,7 @@ class IssuerMetadata:
         self._lock = threading.Lock()
 
     def get(self) -> dict[str, Any]:
-        """Return the metadata. Raises IssuerUnavailable while there is none. A call waits only for the first fetch."""
+        """Return the metadata; only the first fetch makes a call wait. Raises IssuerUnavailable until it succeeds."""
         found = self._found
         if found is not None and (self._clock() < self._next_fetch or self._lock.locked()):
             return found

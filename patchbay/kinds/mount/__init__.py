@@ -3,7 +3,6 @@
     configuration.py         the configuration as a value
     list_bounds.py           limits of the lists of an upstream
     snapshots.py             the last lists of an upstream, in the store
-    health.py                whether it answers, for pages
     call_connections.py      connections for calls that may not share one
     caller_accounts.py       whose token a connection sends, where each caller has its own account
     event_queue.py           the events of one mount, and how often its lists are read

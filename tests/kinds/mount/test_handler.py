@@ -219,7 +219,7 @@ def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub)
 @pytest.mark.process
 def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and_with_which_rights(hub: Hub) -> None:
     """Issue 12 item 12: a mount over a pipe is no "nothing of it runs here"."""
-    page = httpx2.get(hub.endpoint("piped").replace("/mcp/", "/servers/"), timeout=60)
+    page = httpx2.get(hub.endpoint("piped").replace("/mcp/", "/servers/") + "/settings", timeout=60)
     page.raise_for_status()
     shown = html.unescape(page.text)
     program, user = Path(sys.executable).name, pwd.getpwuid(os.geteuid()).pw_name
@@ -230,7 +230,7 @@ def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and
 
 @pytest.mark.process
 def test_the_page_of_a_mounted_address_says_that_the_hub_starts_nothing(upstream: Hub, hub: Hub) -> None:
-    page = httpx2.get(hub.endpoint("modern").replace("/mcp/", "/servers/"), timeout=60)
+    page = httpx2.get(hub.endpoint("modern").replace("/mcp/", "/servers/") + "/settings", timeout=60)
     page.raise_for_status()
     place = upstream.endpoint("work").removesuffix("/mcp/work")
     assert f"t {place}, with the rights it has there; the hub starts nothing" in html.unescape(page.text)
