@@ -26,13 +26,16 @@ def invite(folder: Path, name: str) -> str:
 
 
 class PersonAtBrowser:
-    """A person who has an account of a hub. `pages` are the pages that clients asked to open."""
+    """A person who has an account of a hub. `pages` are the pages that clients asked to open.
 
-    def __init__(self, hub: Hub, name: str) -> None:
-        self.base = f"http://127.0.0.1:{hub.port}"
+    `base` is the address at which the browser sees the hub, `browser` how it names itself.
+    """
+
+    def __init__(self, hub: Hub, name: str, base: str = "", browser: str = "tests") -> None:
+        self.base = base or f"http://127.0.0.1:{hub.port}"
         self.name = name
         self.pages: list[str] = []
-        self._browser = httpx2.Client(timeout=BOUND, headers={**HTML, "Origin": self.base})
+        self._browser = httpx2.Client(timeout=BOUND, headers={**HTML, "Origin": self.base, "User-Agent": browser})
         key = invite(hub.folder / "data", name).partition("=")[2]
         form = {"key": key, "password": PASSWORD, "again": PASSWORD}
         assert self._browser.post(f"{self.base}/invitation", data=form).status_code == 303
@@ -40,6 +43,10 @@ class PersonAtBrowser:
 
     def close(self) -> None:
         self._browser.close()
+
+    def cookies(self) -> list[tuple[str, str]]:
+        """The names and values of the cookies of the browser."""
+        return list(self._browser.cookies.items())
 
     def account(self) -> Any:
         answer = self._browser.get(f"{self.base}/account", headers={"Accept": "application/json"})

@@ -169,7 +169,12 @@ def body_of(response: TestResponse) -> Any:
 def answer_of(response: TestResponse) -> dict[str, str]:
     """The parameters of the redirect to the client."""
     assert response.status_code == 303, response.text
-    return {name: values[0] for name, values in parse_qs(urlsplit(response.headers["Location"]).query).items()}
+    return answer_in(response.headers["Location"])
+
+
+def answer_in(location: str) -> dict[str, str]:
+    """The parameters of the URL to which a browser is led."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
 
 
 def challenge_of(verifier: str) -> str:

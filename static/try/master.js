@@ -38,6 +38,10 @@ function setUp() {
     // The event comes later than the change, so an entry that was chosen since then stays.
     if (target.matches(".item") && target.open && target !== chosen && isWide.matches) choose(target);
   }, true);
+  // The chosen entry stays open: closed, it would leave an empty page.
+  page.addEventListener("click", (event) => {
+    if (event.target.closest(".item[open] > summary") && page.classList.contains("picking")) event.preventDefault();
+  });
   const update = () => {
     page.classList.toggle("picking", isWide.matches);
     const named = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest(".item");

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,27 @@ def tab(browser: Browser, base: str) -> Iterator[Tab]:
 def workplace(stage: Stage) -> Path:
     """A folder that tools may work in."""
     return stage.work
+
+
+class _Callback(BaseHTTPRequestHandler):
+    """The address at which a client waits for its answer."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<link rel=icon href=data:,>the client has its answer")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture
+def callback() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Callback)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/callback"
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -1,6 +1,7 @@
 """Pictures of every page, at two widths and in both colour schemes, of a hub with some life in it.
 
     scripts/screenshots                 those of the README into docs/images
+    scripts/screenshots --sharing           those of docs/sharing.md, of a shared hub at port 8000
     scripts/screenshots --all FOLDER    every page into a folder; docs/images/all is one that git does not see
     --png                               as PNG instead of WebP, for programs that read no WebP
 
@@ -22,6 +23,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.lively_room import enliven
 from tests.browser.tabs import BOUND, Tab, launched
+from tests.browser.team import team
 from tests.checkout import ROOT
 from tests.serving.running import Hub, running
 
@@ -94,6 +96,18 @@ PAGES = {
     "error": "/servers/absent",
 }
 
+SHARING_PORT = 8000
+SHARING = {
+    "sign-in": ("", "/login"),
+    "consent": ("ann", ""),
+    "account": ("ann", "/account"),
+    "people": ("operator", "/people"),
+    "grants": ("operator", "/access?as=key:ci"),
+    "approvals": ("operator", "/approvals"),
+    "audit": ("operator", "/audit"),
+}
+"""The pictures of docs/sharing.md: who looks at which page. The page of consent has no fixed path."""
+
 README = ("home-light-1280", "try-light-1280", "activity-dark-1280", "room-light-1280")
 
 
@@ -119,10 +133,11 @@ class Camera:
         page.goto(tab.base + path, wait_until="load")
         if name == "try":
             _try(tab)
-        self._write(page, full, whole=not self._only)
+        self.write(page, full, whole=not self._only)
         tab.context.close()
 
-    def _write(self, page: Page, name: str, whole: bool) -> None:
+    def write(self, page: Page, name: str, whole: bool) -> None:
+        """Write a picture of a page: of all of it, or of what a window shows."""
         size = page.viewport_size
         assert size is not None
         length = page.evaluate("document.documentElement.scrollHeight")
@@ -209,16 +224,39 @@ def found_by_content(url: str) -> Iterator[tuple[str, str]]:
     yield "root", f"/cid/{roots[0]}"
 
 
+def take_sharing(folder: Path, png: bool) -> None:
+    """Take the pictures of docs/sharing.md: what a person, a client and an administrator see at each step."""
+    with (
+        tempfile.TemporaryDirectory() as place,
+        team(Path(place), None, "--port", str(SHARING_PORT)) as found,
+        sync_playwright() as playwright,
+    ):
+        browser = launched(playwright)
+        camera = Camera(browser, found.hub, folder, png, ())
+        for name, (who, path) in SHARING.items():
+            tab = Tab(browser, found.base, viewport={"width": 1280, "height": 760}, reduced_motion="reduce")
+            if who:
+                found.sign_in(tab) if who == "ann" else tab.log_in(found.hub)
+            page = tab.open(path or found.authorize_path())
+            camera.write(page, f"sharing-{name}", whole=name == "grants")
+            tab.context.close()
+        browser.close()
+
+
 def main() -> int:
     """Run from the command line; answers the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/screenshots", description="Take pictures of the pages.")
     parser.add_argument(
         "--all", type=Path, metavar="FOLDER", help="every page into this folder (default: only README's)"
     )
+    parser.add_argument("--sharing", action="store_true", help="only the pictures of docs/sharing.md")
     parser.add_argument("--png", action="store_true", help="PNG instead of WebP")
     given = parser.parse_args()
     folder: Path = given.all or IMAGES
     folder.mkdir(parents=True, exist_ok=True)
+    if given.sharing:
+        take_sharing(folder, given.png)
+        return 0
     with hub() as found, sync_playwright() as playwright:
         pages = {**PAGES, "try": "/servers/weather", **dict(found_by_content(f"http://127.0.0.1:{found.port}"))}
         browser = launched(playwright, f"--host-resolver-rules=MAP {ADDRESS} 127.0.0.1:{found.port}")

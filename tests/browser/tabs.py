@@ -79,6 +79,7 @@ class Tab:
         """The opened descriptor of a server's page; loads the page when it is another one."""
         if self.page.url.partition("#")[0] != f"{self.base}/servers/{server}":
             self.open(f"/servers/{server}")
+        self.page.wait_for_load_state("load")  # the script may open an entry
         heading = self.page.locator("summary h3").get_by_text(name, exact=True)
         item = self.page.locator("details.item").filter(has=heading)
         if item.get_attribute("open") is None:

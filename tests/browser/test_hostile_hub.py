@@ -25,11 +25,12 @@ from tests.wire.hostile import ELEMENTS, HOSTILE
 
 pytestmark = pytest.mark.browser
 
-MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header", "br", "hr", "blockquote", "em"}
+MADE = ELEMENTS | {"fieldset", "legend", "time", "progress", "datalist", "header", "br", "hr", "blockquote", "em", "q"}
 """What templates and scripts may put on a page."""
 
 APPS = (
-    r"cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install|lmstudio:\/\/add_mcp|goose:\/\/extension|vscode:mcp\/install"
+    r"cursor:\/\/anysphere\.cursor-deeplink\/mcp\/install|lmstudio:\/\/add_mcp|goose:\/\/extension"
+    r"|vscode(-insiders)?:mcp\/install"
 )
 """The links by which clients add a server."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import threading
+import socket
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -18,7 +18,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
 from tests.checkout import ROOT
-from tests.interaction.peers import NODE
+from tests.interaction.peers import INSPECTOR, NODE, PACKAGES
+from tests.interaction.programs import plain_environment
 from tests.person_at_browser import invite
 from tests.serving.running import Hub, running
 from tests.signing_in import PASSWORD, OAuthClient
@@ -66,30 +67,6 @@ def sign_in(page: Page, name: str) -> None:
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
-
-
-class _Callback(BaseHTTPRequestHandler):
-    """The address at which a client waits for its answer."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<link rel=icon href=data:,>the client has its answer")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Write no log."""
-
-
-@pytest.fixture
-def callback() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Callback)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/callback"
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def authorize_path(hub: Hub, callback: str = "http://127.0.0.1:7999/callback") -> str:
@@ -196,6 +173,43 @@ def test_mcp_remote_opens_a_page_and_works_after_it(tab: Tab, shared: Hub, tmp_p
         finally:
             remote.kill()
     tab.faults = [fault for fault in tab.faults if "/oauth/callback" not in fault]  # it tries to close the tab
+
+
+@contextmanager
+def inspector(url: str, home: Path) -> Iterator[str]:
+    """The page of the official MCP Inspector for one server; it starts from an empty home."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    environment = plain_environment(home) | {"CLIENT_PORT": port, "MCP_AUTO_OPEN_ENABLED": "false"}
+    environment |= {"MCP_SANDBOX_PORT": "0", "MCP_APP_ORIGIN_PORT": "0", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+    command = [str(NODE), str(INSPECTOR), "--web", "--server-url", url, "--transport", "http"]
+    log = home / "log"
+    with log.open("wb") as lines, Popen(command, cwd=PACKAGES, env=environment, stdout=lines, stderr=lines) as program:
+        try:
+            yield until(lambda: re.search(rf"http://\S+:{port}\S+", log.read_text()), log.read_text)[0]
+        finally:
+            program.terminate()
+
+
+@pytest.mark.node
+def test_the_page_of_the_inspector_signs_in_lists_tools_and_calls_one(tab: Tab, shared: Hub, tmp_path: Path) -> None:
+    """Issue 16: MCP Inspector signs in from an empty home; a person allows it on the page of consent."""
+    sign_up(tab, shared, "inspects")
+    page = tab.page
+    page.route(re.compile("^https://"), lambda route: route.fulfill(content_type="text/css", body=""))
+    with inspector(f"{tab.base}/mcp/echo", tmp_path) as address:
+        page.goto(address)
+        page.get_by_label("Connect or disconnect").dispatch_event("click")
+        expect(page.get_by_role("heading", name="MCP Inspector")).to_be_visible(timeout=BOUND)
+        page.get_by_role("button", name="Allow").click()
+        expect(page.get_by_text("Connected", exact=True)).to_be_visible(timeout=BOUND)
+        page.locator("label", has_text="Tools").click()
+        page.get_by_role("button", name="echo", exact=True).click()
+        page.get_by_role("textbox", name="text", exact=False).last.fill("hello from a page")
+        page.get_by_role("button", name="Execute Tool").click()
+        expect(page.get_by_text("hello from a page").first).to_be_visible(timeout=BOUND)
+        tab.open("/account")
+        expect(page.get_by_text("MCP Inspector")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

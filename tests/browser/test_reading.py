@@ -29,13 +29,13 @@ def test_home_says_what_is_plugged_in(tab: Tab) -> None:
     expect(page.locator(".card.broken")).to_contain_text("Broken:")
     lines = page.locator(".lines > li")
     clients = ["Claude Code", "Claude Desktop", "Gemini CLI", "Codex", "LM Studio", "Goose", "Cursor", "VS Code"]
-    clients += ["Windsurf", "Zed", "MCP Inspector", "Python", "TypeScript", "curl"]
+    clients += ["VS Code Insiders", "Windsurf", "Zed", "MCP Inspector", "Python", "TypeScript", "curl"]
     assert lines.locator("h3").all_text_contents() == clients
     for line in lines.all():
         texts = line.locator("pre").all_text_contents()
         assert any(f"{tab.base}/mcp" in text or '"stdio"' in text for text in texts)
     schemes = [(link.get_attribute("href") or "").partition(":")[0] for link in lines.locator("a.button").all()]
-    assert schemes == ["lmstudio", "goose", "cursor", "vscode"]
+    assert schemes == ["lmstudio", "goose", "cursor", "vscode", "vscode-insiders"]
     card.get_by_role("link", name="Echo").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Echo")
 

@@ -88,6 +88,18 @@ def _get_loop(pid: int) -> EventLoopThread:
     return loop
 
 
+_locks = {"creation": threading.Lock()}
+
+
+def _renew_lock() -> None:
+    """A thread that the child does not have may hold the lock."""
+    _locks["creation"] = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def get_shared_loop() -> EventLoopThread:
     """Get the loop of this process; a forked child gets its own, because it has no thread of its parent."""
-    return _get_loop(os.getpid())
+    with _locks["creation"]:  # two threads would get two loops, and a client of one loop hangs on the other
+        return _get_loop(os.getpid())

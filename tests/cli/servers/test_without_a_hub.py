@@ -122,10 +122,10 @@ def test_nothing_is_removed_without_a_yes(tmp_path: Path) -> None:
 
 def test_the_servers_folder_is_that_of_the_last_hub(tmp_path: Path) -> None:
     """A command that names only the data folder does not take the files of another folder for removed."""
-    run_command(tmp_path, "new", "hello")
-    run_command(tmp_path, "call", "/mcp/hello", "greet", "name=Ann")
+    run_command(tmp_path, "new", "spare")
+    run_command(tmp_path, "call", "/mcp/spare", "greet", "name=Ann")
     from_elsewhere = run_command(tmp_path, "list", "--json", names_servers=False)
-    assert any(row["name"] == "hello" for row in json.loads(from_elsewhere.out))
+    assert any(row["name"] == "spare" for row in json.loads(from_elsewhere.out))
 
 
 @pytest.mark.parametrize("words", [("restart", "echo"), ("open",)])
