@@ -21,6 +21,13 @@ REPORT = """addEventListener("securitypolicyviolation", (event) => {
   console.error(`the policy forbade ${event.violatedDirective}: ${event.blockedURI} ${event.sample}`);
 });"""
 
+PASTE = """(field, text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
+"""Paste a text of several lines into a field of one line, which then has several."""
+
 REVISIONS = ("2025-11-25", "2026-07-28")
 
 
@@ -161,4 +168,10 @@ def fill(form: Locator, values: dict[str, Any]) -> None:
             control.set_checked(value)
         else:
             text = control.evaluate("each => each.placeholder === 'JSON'")
-            control.fill(json.dumps(value) if text or not isinstance(value, str) else value)
+            typed = json.dumps(value) if text or not isinstance(value, str) else value
+            is_line = control.evaluate("each => each.localName === 'input'")
+            if is_line and "\n" in typed:
+                control.fill("")
+                control.evaluate(PASTE, typed)
+            else:
+                control.fill(typed)
