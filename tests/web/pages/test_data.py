@@ -12,9 +12,10 @@ import orjson
 import pytest
 import yaml
 
+from patchbay.client.applications.own_entry import stdio_command
 from patchbay.settings import Settings
 from patchbay.web.pages.data import MAX_SCHEMA_ROWS, describe_type, property_row, schema_rows
-from patchbay.web.rendering.snippets import TERMINAL, snippets, stdio_command
+from patchbay.web.rendering.snippets import TERMINAL, snippets
 from patchbay.web.site import wants_html
 from tests.web.browsing import BROWSER
 
