@@ -37,6 +37,8 @@ function goTo(line) {
 if (form.querySelector("button")) {
   area.addEventListener("input", schedulePreview);
   form.elements.name?.addEventListener("input", schedulePreview);
+  // The user, or the browser after a reload, was faster than this script.
+  if (area.value !== area.defaultValue) schedulePreview();
 }
 document.getElementById("preview").addEventListener("click", (event) => {
   const link = event.target.closest("[data-line]");

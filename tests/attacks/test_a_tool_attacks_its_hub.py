@@ -175,7 +175,7 @@ def test_a_confined_tool_keeps_the_access_it_needs(scene: Scene) -> None:
 
 
 def test_the_page_lists_the_active_protections(scene: Scene) -> None:
-    status, body = scene.hub.get("/servers/spy")
+    status, body = scene.hub.get("/servers/spy/settings")
     assert status == 200
     text = body.decode()
     assert ("Yes, files:" in text) == (LANDLOCK in scene.names)

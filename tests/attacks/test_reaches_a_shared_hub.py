@@ -32,7 +32,13 @@ SIGN_IN = {
 }
 SERVED_TO_CLIENTS = {f"/oauth/{name}" for name in ("authorize", "token", "register", "revoke", "jwks")}
 METADATA = "/.well-known/"
-OPEN = SIGN_IN | SERVED_TO_CLIENTS | {"/healthz", "/readyz", "/static/<path:filename>", "/favicon.ico"}
+SIGN_IN_ELSEWHERE = {"/upstreams/callback/<issuer>", "/upstreams/client/<issuer>"}
+"""The browser comes back from another site without the strict cookie (an unknown sign-in gets 403), and that site reads
+the metadata of the hub as a client.
+"""
+OPEN = (
+    SIGN_IN | SERVED_TO_CLIENTS | SIGN_IN_ELSEWHERE | {"/healthz", "/readyz", "/static/<path:filename>", "/favicon.ico"}
+)
 """What a stranger reaches: health, sign-in, the routes and the metadata of the authorization server, styles."""
 
 KEY_COMMAND = (sys.executable, "-m", "patchbay", "key")

@@ -39,7 +39,7 @@ def test_a_second_hub_is_refused_and_the_first_one_and_its_workers_go_on(tmp_pat
         [line] = second.stderr.splitlines()
         assert f"the data folder {tmp_path / 'data'} is in use by another hub" in line
         assert f"(process {hub.process.pid})" in line
-        assert line.endswith("stop that hub, or start this one with another folder (--data)")
+        assert line.endswith("stop it, or start this one with another folder (--data)")
 
         piped = patchbay(tmp_path, other, "stdio")
         assert piped.returncode == 2
