@@ -263,5 +263,7 @@ def test_an_unusable_setting_is_one_sentence(
     with started(tmp_path, server, *options) as child:
         code, out, log = child.ends()
     assert (code, out) == (exit_codes.USAGE, b"")
-    assert log.splitlines()[-1].startswith(sentence)
+    problem, *next_step = log.splitlines()[-2:] if "\nNext: " in log else log.splitlines()[-1:]
+    assert problem.startswith(sentence)
+    assert all(line.startswith("Next: ") for line in next_step)
     assert "Traceback" not in log
