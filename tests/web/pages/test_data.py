@@ -115,21 +115,23 @@ def test_each_client_has_one_line_with_the_right_address(client: str) -> None:
     assert "\n" not in line
     query = parse_qs(urlsplit(line).query)
     config = orjson.loads(b64decode(query["config"][0])) if "config" in query else {}
-    assert url in line or config == {"url": url} or query.get("url") == [url] or '["stdio"]' in line
+    assert url in unquote(line) or config == {"url": url} or query.get("url") == [url] or '["stdio"]' in line
 
 
 def test_links_open_a_client_with_the_server_filled_in() -> None:
     """Issue 12 part 2."""
     url = "http://localhost:9/mcp/a?b=c&d"
     links = {each.client: each.link for each in snippets("my a", url) if each.link}
-    assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code"}
+    assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code", "VS Code Insiders"}
     for client in ("LM Studio", "Cursor"):
         query = parse_qs(urlsplit(links[client]).query, strict_parsing=True)
         assert (query["name"], orjson.loads(b64decode(query["config"][0]))) == (["my a"], {"url": url})
     goose = parse_qs(urlsplit(links["Goose"]).query, strict_parsing=True)
     assert (goose["name"], goose["url"], goose["type"]) == (["my a"], [url], ["streamable_http"])
-    start, _, entry = links["VS Code"].partition("?")
-    assert (start, orjson.loads(unquote(entry))) == ("vscode:mcp/install", {"name": "my a", "type": "http", "url": url})
+    for client, scheme in (("VS Code", "vscode"), ("VS Code Insiders", "vscode-insiders")):
+        start, _, entry = links[client].partition("?")
+        assert start == f"{scheme}:mcp/install"
+        assert orjson.loads(unquote(entry)) == {"name": "my a", "type": "http", "url": url}
 
 
 def test_the_places_of_this_machine_are_told_to_it_alone(tmp_path: Path) -> None:
