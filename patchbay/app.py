@@ -17,6 +17,7 @@ from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
+from patchbay.kinds.python.discovery.syntax import SYNTAX_LOCK
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.inspection import InspectedServers
@@ -100,8 +101,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
     app.extensions["guests"] = guests
-    _add_sign_in(app, site, dispatcher.services)
-    _add_pages(app, site, dispatcher, drain)
+    # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
+    with SYNTAX_LOCK:
+        _add_sign_in(app, site, dispatcher.services)
+        _add_pages(app, site, dispatcher, drain)
     authentication = _over_http(app, site, dispatcher, drain)
     app.wsgi_app = _with_sign_in(authentication, app.extensions["accounts"], site, issuer)  # type: ignore[assignment,method-assign]
     return app

@@ -15,7 +15,8 @@ from typing import Any
 MAX_PARSE_ATTEMPTS = 5
 """Maximum number of attempts to parse one text."""
 
-_ONE_AT_A_TIME = threading.RLock()  # reentrant, because a finalizer that runs during parsing may parse too
+SYNTAX_LOCK = threading.RLock()  # reentrant, because a finalizer that runs during parsing may parse too
+"""Held while a tree is built, and while a library builds trees, as Werkzeug does for each route."""
 
 
 def parse_source(text: str | bytes, name: str = "<unknown>") -> ast.Module:
@@ -32,7 +33,7 @@ def parse_expression(text: str) -> ast.expr:
 
 def _parsed(text: str | bytes, name: str, mode: str) -> Any:
     for _ in range(MAX_PARSE_ATTEMPTS - 1):
-        with _ONE_AT_A_TIME, suppress(SystemError):
+        with SYNTAX_LOCK, suppress(SystemError):
             return ast.parse(text, name, mode)
-    with _ONE_AT_A_TIME:
+    with SYNTAX_LOCK:
         return ast.parse(text, name, mode)
