@@ -50,7 +50,7 @@ class Upstream:
 
     @property
     def key(self) -> str:
-        """What tokens are kept for: a mount of another address gets none of them."""
+        """The key of stored tokens, from name and address: a mount of another address has another key."""
         return sha256(f"{self.server}\n{self.target.url}".encode()).hexdigest()[:32]
 
     @property

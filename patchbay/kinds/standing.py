@@ -1,4 +1,4 @@
-"""What the standing connections of mounted servers and of mounted APIs share: their surroundings, and their health."""
+"""What the standing connections of mounted servers and of mounted APIs share: surroundings, health, and pins."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from patchbay.kinds.caller_credentials import CallerCredentials
-from patchbay.pins.documents import Changes
+from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
+from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.pins.records import load_approved, load_pins
 from patchbay.store import Store
 
 State = Literal["connecting", "up", "down", "circle", "sign-in"]
@@ -74,6 +76,42 @@ class Health:
             "since": self.since,
             "sentence": self.sentence,
         }
+
+
+class PinnedConfiguration(Protocol):
+    """The configuration of a mount with pins; `changes` is None without the setting."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def changes(self) -> Changes | None: ...
+
+
+M = TypeVar("M", bound=PinnedConfiguration)
+
+
+class PinnedMount(Generic[M]):
+    """A mount whose entries are compared with the pins of its name."""
+
+    def __init__(self, mount: M, context: MountContext) -> None:
+        self.mount = mount
+        self._context = context
+
+    @property
+    def changes(self) -> Changes | None:
+        """What happens when the other side changes what it lists; None where nothing is pinned."""
+        return self.mount.changes or self._context.changes
+
+    def check_pins(self, listed: Mapping[ItemKey, Wire]) -> PinState:
+        """Return which of these entries the pins of the mount hold or report."""
+        if self.changes is None:
+            return PinState("follow")
+        return check_pins(load_pins(self._context.store, self.mount.name), self.changes, listed)
+
+    def approved_introduction(self) -> Wire:
+        """Return the approved title, description and instructions of the other side; empty without any."""
+        return load_approved(self._context.store, self.mount.name, INTRODUCTION)
 
 
 class Standing(Protocol):

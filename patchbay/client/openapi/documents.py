@@ -83,6 +83,11 @@ def parse_api(data: bytes, where: str) -> Api:
 
 def load_api_file(path: Path, limit: int) -> Api:
     """Load the document of an API from a file. Raises DocumentError."""
+    return parse_api(read_api_file(path, limit), str(path))
+
+
+def read_api_file(path: Path, limit: int) -> bytes:
+    """Return the bytes of a file of at most `limit` bytes. Raises DocumentError."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -90,7 +95,7 @@ def load_api_file(path: Path, limit: int) -> Api:
         raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
     if len(data) > limit:
         raise DocumentError(f"{path}: expected at most {limit} bytes")
-    return parse_api(data, str(path))
+    return data
 
 
 def fetch_api(url: str, client: ApiClient) -> tuple[Api, str]:

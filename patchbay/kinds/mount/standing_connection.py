@@ -29,11 +29,8 @@ from patchbay.kinds.mount.caller_accounts import CallerAccounts, without_resourc
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
-from patchbay.kinds.standing import Health, MountContext
-from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
-from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.kinds.standing import Health, MountContext, PinnedMount
 from patchbay.pins.observation import observe
-from patchbay.pins.records import load_approved, load_pins
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -59,11 +56,11 @@ class MountCycle(PatchbayError):
     """A mounted server leads back to the mount."""
 
 
-class StandingConnection:
+class StandingConnection(PinnedMount[Mount]):
     """Maintains one mount once it is started. Thread-safe."""
 
     def __init__(self, mount: Mount, context: MountContext) -> None:
-        self.mount = mount
+        super().__init__(mount, context)
         self.id = f"{context.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
@@ -76,7 +73,6 @@ class StandingConnection:
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         if mount.has_caller_credentials:
             self.accounts = CallerAccounts(mount, context.environ, context.credentials)
-        self._context = context
         self._events = EventQueue()
         self._uris: dict[str, None] = {}
         self._ending = threading.Event()
@@ -334,21 +330,6 @@ class StandingConnection:
         self.state_known.set()
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
-
-    @property
-    def changes(self) -> Changes | None:
-        """What happens when the upstream changes what it lists; None where nothing is pinned."""
-        return self.mount.changes or self._context.changes
-
-    def check_pins(self, listed: Mapping[ItemKey, Wire]) -> PinState:
-        """Return which of these entries the pins of the mount hold or report."""
-        if self.changes is None:
-            return PinState("follow")
-        return check_pins(load_pins(self._context.store, self.mount.name), self.changes, listed)
-
-    def approved_introduction(self) -> Wire:
-        """Return the approved title, description and instructions of the upstream; empty without any."""
-        return load_approved(self._context.store, self.mount.name, INTRODUCTION)
 
     def last(self) -> Snapshot | None:
         """Return its offers at its last answer."""

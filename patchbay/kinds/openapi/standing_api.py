@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -22,7 +22,7 @@ import orjson
 from patchbay.client.addresses.targets import mask_secrets, mask_url
 from patchbay.client.addresses.variables import substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
-from patchbay.client.openapi.documents import fetch_api, parse_api, parse_document
+from patchbay.client.openapi.documents import fetch_api, parse_api, parse_document, read_api_file
 from patchbay.client.openapi.http_client import ApiClient, RequestRules, get_origin
 from patchbay.client.openapi.operations import Api, DocumentError
 from patchbay.client.openapi.requests import HttpRequest
@@ -30,11 +30,9 @@ from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.openapi.configuration import ApiConfiguration
 from patchbay.kinds.openapi.remote_parts import Read, include_remote_parts
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
-from patchbay.kinds.standing import Health, MountContext
-from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
-from patchbay.pins.enforcement import PinState, check_pins
+from patchbay.kinds.standing import Health, MountContext, PinnedMount
+from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.pins.observation import observe
-from patchbay.pins.records import load_approved, load_pins
 from patchbay.topics import UPSTREAMS
 
 log = logging.getLogger(__name__)
@@ -53,16 +51,15 @@ SETTING = '"base": '
 """The name of the base URL in messages."""
 
 
-class StandingApi:
+class StandingApi(PinnedMount["ApiMount"]):
     """Maintains one mounted API once it is started. Thread-safe."""
 
     def __init__(self, mount: ApiMount, context: MountContext) -> None:
-        self.mount = mount
+        super().__init__(mount, context)
         self.health = Health()
         self.state_known = threading.Event()
         self.tokens: dict[str, tuple[str, float]] = {}
         """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
-        self._context = context
         self._ending = threading.Event()
         self._wake = threading.Event()
         self._lock = threading.Lock()
@@ -122,38 +119,26 @@ class StandingApi:
 
     def last(self) -> LoadedApi | None:
         """Return the document that was read last, also before a restart."""
-        store = self._context.store
-        cid = store.names.get(self._stored_name)
+        cid = self._context.store.names.get(self._stored_name)
+        return self._load(cid) if cid else None
+
+    def _load(self, cid: str) -> LoadedApi | None:
         try:
-            found = orjson.loads(store.blobs.get(cid)) if cid else None
+            found = orjson.loads(self._context.store.blobs.get(cid))
         except (ContentError, orjson.JSONDecodeError):
             return None
-        return LoadedApi(cast(str, cid), found["url"], found["document"]) if found else None
+        return LoadedApi(cid, found["url"], found["document"])
 
     def build(self) -> ApiTools | None:
         """Return the tools of the last document; None before there is one."""
-        loaded = self.last()
+        cid, built = self._context.store.names.get(self._stored_name), self._built
+        if cid is not None and built is not None and built[0] == cid:
+            return built[1]
+        loaded = self._load(cid) if cid is not None else None
         if loaded is None:
             return None
-        built = self._built
-        if built is None or built[0] != loaded.cid:
-            built = self._built = loaded.cid, build_tools(loaded, self.mount)
-        return built[1]
-
-    @property
-    def changes(self) -> Changes | None:
-        """What happens when the operations change; None where nothing is pinned."""
-        return self.mount.changes or self._context.changes
-
-    def check_pins(self, listed: Mapping[ItemKey, Wire]) -> PinState:
-        """Return which of these entries the pins of the mount hold or report."""
-        if self.changes is None:
-            return PinState("follow")
-        return check_pins(load_pins(self._context.store, self.mount.name), self.changes, listed)
-
-    def approved_introduction(self) -> Wire:
-        """Return the approved title and description of the API; empty without any."""
-        return load_approved(self._context.store, self.mount.name, INTRODUCTION)
+        self._built = loaded.cid, build_tools(loaded, self.mount)
+        return self._built[1]
 
     @property
     def _stored_name(self) -> str:
@@ -226,7 +211,9 @@ class StandingApi:
             return self._parse_changed(self._context.store.blobs.get(self.mount.document), url), url
         if self.mount.place == "file":
             path = self._find_file()
-            return self._parse_changed(_read_file(path), path.as_uri(), _read_beside(path)), path.as_uri()
+            return self._parse_changed(
+                read_api_file(path, MAX_DOCUMENT_BYTES), path.as_uri(), _read_beside(path)
+            ), path.as_uri()
         url = self._substituted_document()
         with ApiClient(
             *(self._named_urls(), self._headers(), READ_SECONDS, MAX_DOCUMENT_BYTES),
@@ -292,17 +279,6 @@ def list_entries(tools: ApiTools) -> dict[ItemKey, Wire]:
     return listed | {("tool", name): one.descriptor.wire for name, one in tools.tools.items()}
 
 
-def _read_file(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_DOCUMENT_BYTES + 1)
-    except OSError as problem:
-        raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
-    if len(data) > MAX_DOCUMENT_BYTES:
-        raise DocumentError(f"{path}: expected at most {MAX_DOCUMENT_BYTES} bytes")
-    return data
-
-
 def _read_beside(document: Path) -> Read:
     """Return what reads other documents in the folder of a document."""
     folder = document.parent.resolve()
@@ -312,7 +288,7 @@ def _read_beside(document: Path) -> Read:
         if urlsplit(url).scheme != "file" or not path.is_relative_to(folder):
             return None
         try:
-            return parse_document(_read_file(path), str(path))
+            return parse_document(read_api_file(path, MAX_DOCUMENT_BYTES), str(path))
         except DocumentError as problem:
             log.info("%s", problem.message)
             return None
