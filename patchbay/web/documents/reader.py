@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -44,7 +45,7 @@ class _Views:
             raise InvalidParams(f"the query has {len(query)} characters; expected at most {MAX_QUERY_CHARACTERS}")
         found = find_documents(shown, query) if query else None
         folder = request.args.get("folder", "").strip("/")
-        data = {"server": shown.server, "query": query, "found": found, **list_folder(shown, folder)}
+        data = {"server": shown.server, "query": query, "found": found, **list_folder(shown, shown.rows(), folder)}
         return self._page(shown, "documents.html", data)
 
     def _document(self, shown: ShownLibrary, path: str) -> Response:
@@ -62,8 +63,9 @@ class _Views:
             "versions": [asdict(each) for each in list_versions(shown.library, path)],
             "is_present": not request.args.get("version"),
         }
-        known = {row.key for row in shown.rows()}
-        folder = list_folder(shown, path.rpartition("/")[0])
+        rows = shown.rows()
+        known = {row.key for row in rows}
+        folder = list_folder(shown, rows, path.rpartition("/")[0])
         html = render_document(body, lambda target, anchor: link_to(shown.server, path, known, target, anchor))
         return self._page(shown, "document.html", data, html=html, here_folder=folder)
 
@@ -95,20 +97,20 @@ def find_documents(shown: ShownLibrary, query: str) -> dict[str, Any]:
     return {**found, "results": results, "total": found["total"] - len(found["results"]) + len(results)}
 
 
-def list_folder(shown: ShownLibrary, folder: str) -> dict[str, Any]:
-    """Return the folders inside a folder with their numbers of documents, and the documents in it."""
+def list_folder(shown: ShownLibrary, rows: Sequence[DocumentRow], folder: str) -> dict[str, Any]:
+    """Return the folders inside a folder with their numbers of documents, and the documents in it. `rows` are all."""
     start = f"{folder}/" if folder else ""
-    inside = [row for row in shown.rows() if row.key.startswith(start)]
+    inside = [row for row in rows if row.key.startswith(start)]
     folders = Counter(rest.partition("/")[0] for row in inside if "/" in (rest := row.key[len(start) :]))
-    rows = [row for row in inside if "/" not in row.key[len(start) :]]
+    here = [row for row in inside if "/" not in row.key[len(start) :]]
     return {
         "folder": folder,
         "folders": [{"path": start + name, "name": name, "documents": many} for name, many in sorted(folders.items())],
         "documents": [
             {"path": row.key, "title": row.title, "description": row.description, "problem": row.problem}
-            for row in rows[:MAX_LISTED]
+            for row in here[:MAX_LISTED]
         ],
-        "total": len(rows),
+        "total": len(here),
         "pending": shown.library.pending,
     }
 

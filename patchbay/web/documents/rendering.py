@@ -11,17 +11,14 @@ from collections.abc import Callable
 from urllib.parse import quote, unquote, urlsplit
 
 import nh3
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
 from patchbay.documents.headings import Anchors, plain_title
-from patchbay.web.rendering.markdown import ELEMENTS, MAX_RENDERED_CHARACTERS, MAX_RENDERING_SECONDS, SCHEMES
+from patchbay.web.rendering.markdown import ELEMENTS, MAX_RENDERED_CHARACTERS, MAX_RENDERING_SECONDS, READER, SCHEMES
 from patchbay.web.rendering.time_limits import run_within
 
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
-
-_READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def render_document(body: str, link_to: Callable[[str, str], str | None]) -> Markup | None:
@@ -36,14 +33,14 @@ def render_document(body: str, link_to: Callable[[str, str], str | None]) -> Mar
 
 
 def _render(body: str, link_to: Callable[[str, str], str | None]) -> Markup:
-    tokens = _READER.parse(body)
+    tokens = READER.parse(body)
     anchors = Anchors()
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
             token.attrSet("id", anchors.add(plain_title(tokens[place + 1].content)))
         for inner in token.children or ():
             _change_target(inner, link_to)
-    html = _READER.renderer.render(tokens, _READER.options, {})
+    html = READER.renderer.render(tokens, READER.options, {})
     attributes = {"a": {"href"}, **{name: {"id"} for name in HEADINGS}}
     cleaned = nh3.clean(
         html, tags=set(ELEMENTS), attributes=attributes, url_schemes=set(SCHEMES), link_rel="noreferrer noopener"

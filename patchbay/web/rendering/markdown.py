@@ -40,13 +40,14 @@ MAX_RENDERING_SECONDS = 2.0
 MAX_ELEMENT_DEPTH = 100
 """Depth of nested elements, at most; deeper content is added to the deepest element."""
 
-_READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+"""Reads Markdown; HTML in it is text. Its output still has to be cleaned."""
 
 
 def render_nodes(text: str) -> list[Any]:
     """Convert Markdown to nodes."""
     html = nh3.clean(
-        _READER.render(text),
+        READER.render(text),
         tags=set(ELEMENTS),
         attributes={"a": {"href"}},
         url_schemes=set(SCHEMES),
