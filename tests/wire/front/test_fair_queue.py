@@ -6,7 +6,7 @@ Sources: ACCESS section 6 (one principal's flood does not slow down another); is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -15,22 +15,9 @@ from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import MAX_TURNS, FairQueue
 from patchbay.wire.front.request_threads import RequestThreads
 from tests.waiting import BOUND, until
-from tests.wire.front.test_request_threads import Blocking
+from tests.wire.front.blocking import Blocking
 
 MANY = 12
-
-
-@pytest.fixture
-def blocking() -> Iterator[Callable[[], Blocking]]:
-    made: list[Blocking] = []
-
-    def make() -> Blocking:
-        made.append(Blocking())
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.end.set()
 
 
 @pytest.fixture

@@ -8,42 +8,15 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from patchbay.wire.front import request_threads
 from patchbay.wire.front.request_threads import SPARE_WEB_THREADS, RequestThreads
+from tests.wire.front.blocking import Blocking
 
 BOUND = 60.0
-
-
-class Blocking:
-    """Work that says on which thread it runs, and waits until it may end."""
-
-    def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.end = threading.Event()
-        self.thread: threading.Thread | None = None
-
-    def __call__(self) -> None:
-        self.thread = threading.current_thread()
-        self.begun.set()
-        self.end.wait(BOUND)
-
-
-@pytest.fixture
-def blocking() -> Iterator[Callable[[], Blocking]]:
-    """Make work that ends with the test at the latest."""
-    made: list[Blocking] = []
-
-    def make() -> Blocking:
-        made.append(Blocking())
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.end.set()
 
 
 @pytest.fixture
