@@ -95,7 +95,10 @@ MISTAKES = [
     ),
     mistake("a server that is off", "call /mcp/bash execute command=ls", "it is disabled", "`patchbay enable NAME`"),
     mistake(
-        "a folder that is not there", "new docs --folder /no/such", "there is none at /no/such", "mkdir -p /no/such"
+        "a folder that is not there",
+        "new docs --folder /no/such",
+        "there is no folder at /no/such",
+        "mkdir -p /no/such",
     ),
     # Other servers
     mistake("no address", "mount far nonsense", "not an address: 'nonsense'", "expected mcp+LAUNCHER://"),

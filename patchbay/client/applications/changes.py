@@ -63,7 +63,7 @@ class Place:
     section: str
 
     def read(self) -> bytes | None:
-        """Return the bytes of the file, None when there is none. Raises ConfigError."""
+        """Return the bytes of the file; None for a missing file. Raises ConfigError."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(MAX_FILE_BYTES + 1)

@@ -68,9 +68,9 @@ def test_variables_of_the_environment_move_files() -> None:
 def test_the_file_of_a_project_is_listed_once() -> None:
     machine = Machine("linux", HOME, {})
     cursor = APPLICATIONS["cursor"]
-    assert [str(one.path) for one in list_files(cursor, machine, Path("/work"))] == [
+    assert [str(one.path) for one in list_files(cursor, machine, Path("/checkout"))] == [
         "/srv/ada/.cursor/mcp.json",
-        "/work/.cursor/mcp.json",
+        "/checkout/.cursor/mcp.json",
     ]
     assert len(list_files(cursor, machine, HOME)) == 1
     assert {row.name: row.project for row in ROWS if row.project} == {

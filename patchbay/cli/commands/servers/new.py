@@ -82,7 +82,7 @@ def _write_folder(settings: Settings, name: str, folder: str) -> Path:
     root = Path(folder).expanduser().absolute()
     if not root.is_dir():
         raise ConfigError(
-            "--folder", "", f"expected a folder; there is none at {root}: make it first (mkdir -p {root})"
+            "--folder", "", f"expected a folder; there is no folder at {root}: make it first (mkdir -p {root})"
         )
     return write_configuration(settings.servers, name, {"kind": "documents", "root": str(root)})
 
