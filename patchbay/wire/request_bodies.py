@@ -4,7 +4,7 @@ A proxy may pass an empty body in place of a truncated one, or exactly the limit
 module compares the lengths: never more than the limit, never less than announced. The worker limits the bodies that are
 read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
 while they arrive, and another until the end of their request. A body that arrives too slowly ends with its connection
-(`serving/slow_clients.py`).
+(`front/slow_clients.py`).
 Source: RFC 9110, section 8.6; RFC 9112, section 6.
 """
 
@@ -19,9 +19,9 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.wire.front.requests import ARRIVED_SINCE
+from patchbay.wire.front.slow_clients import AT_WORK, AtWork
 
 BODIES = "patchbay.bodies"
 """Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
