@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
-from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header
-
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.wire.front.requests import ARRIVED_SINCE
@@ -52,17 +49,6 @@ class TooSlow(InvalidRequest):
     """A body did not arrive in time."""
 
     status = 408
-
-
-@lru_cache(maxsize=256)
-def accepted(accept: str) -> tuple[bool, bool]:
-    """Return whether an `Accept` header accepts JSON and whether it accepts a stream.
-
-    A wildcard accepts JSON; a stream must be named. A missing header accepts neither.
-    """
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
-    json = any(qualities.get(kind, 0) > 0 for kind in ("application/json", "application/*", "*/*"))
-    return json, qualities.get("text/event-stream", 0) > 0
 
 
 @lru_cache(maxsize=256)
