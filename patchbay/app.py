@@ -60,7 +60,7 @@ from patchbay.web.people.browsers import Browsers
 from patchbay.web.people.invitation import invitation_blueprint
 from patchbay.web.people.people import people_blueprint
 from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
-from patchbay.web.rendering.markdown import rendering_blueprint
+from patchbay.web.rendering.render_routes import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 from patchbay.web.upstreams.pages import OPEN_PREFIXES, upstreams_blueprint

@@ -198,6 +198,14 @@ CHANGES = (
         schema_ref("Nodes"),
         body={PLAIN: TEXT},
     ),
+    Route(
+        "POST",
+        "/render/code",
+        "Split code into lines of coloured pieces.",
+        schema_ref("ColouredLines"),
+        query=(Query("language", "A language or a kind of server; without it, the kind of the definition."),),
+        body={PLAIN: TEXT},
+    ),
     Route("POST", "/cid", "Store a content.", schema_ref("Kept"), body={BYTES: ANY}, status=(200, 201), operator=True),
     Route(
         "PUT",
