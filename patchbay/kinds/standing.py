@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from patchbay.kinds.caller_credentials import CallerCredentials
+from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
@@ -34,6 +36,11 @@ class MountContext:
     changes: Changes | None = None
     folder: Path | None = None
     credentials: CallerCredentials | None = None
+
+    @cached_property
+    def roots(self) -> RememberedRoots:
+        """The roots that clients of this hub gave."""
+        return RememberedRoots(self.store.bus)
 
 
 @dataclass(frozen=True, slots=True)

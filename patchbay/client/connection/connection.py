@@ -38,6 +38,7 @@ from patchbay.client.connection.requests import (
     make_refusal,
 )
 from patchbay.client.errors import McpFailure, ServerTimeout
+from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Question
 from patchbay.jsonrpc import Exchange, Notification
@@ -59,8 +60,8 @@ MAX_LISTED_ITEMS = 100_000
 """Tools, resources, templates or prompts of one server."""
 
 LIST_KINDS = ("tools", "resources", "resources/templates", "prompts")
-QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
-"""The requests that a server may be allowed to send to the client."""
+QUESTIONS = frozenset({"elicitation", "sampling", "list_roots", QUESTION_TASKS})
+"""The requests that a server may be allowed to send to the client, and whether it may ask them as tasks."""
 
 _tokens = itertools.count(1)
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ class StandingConnection(PinnedMount[Mount]):
         """Set once it is known whether the upstream answers."""
         self.accounts: CallerAccounts | None = None
         """The accounts of callers, None for a mount that uses the hub's credentials."""
+        self.roots = context.roots
         if mount.has_caller_credentials:
             self.accounts = CallerAccounts(mount, context.environ, context.credentials)
         self._events = EventQueue()
@@ -181,8 +183,12 @@ class StandingConnection(PinnedMount[Mount]):
         questions: Iterable[str] | None = None,
         era: Era | None = None,
         sign_in: SuppliedTokens | None = None,
+        key: Key | None = None,
     ) -> Connection:
-        """Open a connection that declares these questions, or all of them. `sign_in` has the tokens of a caller."""
+        """Open a connection that declares these questions, or all of them.
+
+        `sign_in` has the tokens of a caller, `key` says whose roots answer questions between calls.
+        """
         environ = self._context.environ
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
@@ -193,6 +199,7 @@ class StandingConnection(PinnedMount[Mount]):
             version=self._context.version,
             start_timeout=START_SECONDS,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
+            ask=partial(self._answer_between_calls, key),
             listener=self._on_notification,
             environ=make_launch_environment(environ),
             signin=sign_in,
@@ -204,8 +211,22 @@ class StandingConnection(PinnedMount[Mount]):
 
     def _open_for_call(self, key: Key) -> Connection:
         if self.accounts is not None:
-            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key))
-        return self._open(key.questions, era="legacy")
+            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key), key=key)
+        return self._open(key.questions, era="legacy", key=key)
+
+    def _answer_between_calls(self, key: Key | None, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a question that belongs to no call: with the roots of the client of the connection.
+
+        The shared connection (`key` is None) has no roots, because each caller may have other ones.
+        """
+        if method != "roots/list":
+            raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
+        if key is None:
+            return {"roots": []}
+        found = self.roots.find(key.principal, key.client) if "list_roots" in key.questions else None
+        if found is None:
+            raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
+        return found
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         uri = params.get("uri")
