@@ -297,13 +297,17 @@ def _read_beside(document: Path) -> Read:
 
 
 def _fetch(client: ApiClient, document: str) -> Read:
-    """Return what fetches other documents of the origin of a document."""
+    """Return what fetches other documents of the origin of a document, up to MAX_DOCUMENT_BYTES of all of them."""
+    fetched = 0
 
     def read(url: str) -> Any:
-        if get_origin(url) != get_origin(document):
+        nonlocal fetched
+        if fetched > MAX_DOCUMENT_BYTES or get_origin(url) != get_origin(document):
             return None
         try:
-            return parse_document(client.send(HttpRequest("GET", url)).body, mask_url(url))
+            data = client.send(HttpRequest("GET", url)).body
+            fetched += len(data)
+            return parse_document(data, mask_url(url)) if fetched <= MAX_DOCUMENT_BYTES else None
         except PatchbayError as problem:
             log.info("%s", problem.message)
             return None

@@ -51,6 +51,7 @@ _SUMMARY = {
     "endpoint": TEXT,
     "meta": TEXT,
     "page": TEXT,
+    "icon": nullable(TEXT),
 }
 _ROOM_NUMBERS = {
     **dict.fromkeys(("members", "sessions", "servers", "tools", "open_calls", "entries"), INTEGER),
