@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 
 from patchbay.views.hidden_characters import find_hidden_character
+from tests.browser.keyboard import press, step_to, write
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.team import Team, Words, team
 from tests.browser.test_accessible import SIZES, violations
@@ -37,9 +38,6 @@ OPERATORS = (
     *("/access/keys", "/approvals", "/audit", "/people", "/pins", "/pins/far", "/login", "/history"),
 )
 """Pages for administrators."""
-
-MAX_STEPS = 150
-"""Presses of the Tab key that lead to everything on a page."""
 
 
 @pytest.fixture(scope="module")
@@ -77,27 +75,6 @@ def test_what_strangers_write_is_only_shown(browser: Browser, shared: Team, size
             looked_at(tab, path)
             assert find_hidden_character(tab.page.locator("body").inner_text()) is None, path
         tab.close()
-
-
-def step_to(page: Page, wanted: Locator) -> None:
-    """Press the Tab key until an element has the focus, as somebody without a mouse does; the focus is visible."""
-    for _ in range(MAX_STEPS):
-        page.keyboard.press("Tab")
-        if wanted.evaluate("each => each === document.activeElement && each.matches(':focus-visible')"):
-            return
-    raise AssertionError(f"{MAX_STEPS} presses of the Tab key do not lead to {wanted}")
-
-
-def press(page: Page, name: str) -> None:
-    """Go to a button and press it, with the keyboard."""
-    step_to(page, page.get_by_role("button", name=name, exact=True))
-    page.keyboard.press("Enter")
-
-
-def write(page: Page, label: str, text: str) -> None:
-    """Go to a field and write, with the keyboard."""
-    step_to(page, page.get_by_label(label).first)
-    page.keyboard.type(text)
 
 
 def test_a_person_joins_and_leaves_with_the_keyboard_alone(browser: Browser, shared: Team, callback: str) -> None:
