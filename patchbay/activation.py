@@ -161,7 +161,8 @@ class Call:
     the call reads and calls in turn (None: the hub's own work, without limits); `capabilities` is the
     ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
-    the id of the approval that the call used; `find_origin` returns scheme, host and port by which the caller reached
+    the id of the approval that the call used; `client` names the client among those of its principal: its session, its
+    connection, or its own name, "" if unknown; `find_origin` returns scheme, host and port by which the caller reached
     the hub, "" if unknown.
     """
 
@@ -180,6 +181,7 @@ class Call:
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     is_repeated: bool = False
     approval: str = ""
+    client: str = ""
     find_origin: Callable[[], str] = str
 
     def left(self) -> float:

@@ -50,6 +50,7 @@ from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
+from patchbay.web.pages.icons import icons_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
@@ -60,7 +61,7 @@ from patchbay.web.people.browsers import Browsers
 from patchbay.web.people.invitation import invitation_blueprint
 from patchbay.web.people.people import people_blueprint
 from patchbay.web.people.sign_in import SIGN_IN_PATHS, login_values, sign_in_blueprint
-from patchbay.web.rendering.markdown import rendering_blueprint
+from patchbay.web.rendering.render_routes import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 from patchbay.web.upstreams.pages import OPEN_PREFIXES, upstreams_blueprint
@@ -119,6 +120,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site))
+    app.register_blueprint(icons_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
     app.register_blueprint(switching_blueprint(site))
     app.register_blueprint(documents_blueprint(site))

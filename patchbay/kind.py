@@ -128,9 +128,9 @@ class ConfiguredServer:
 class ServerParts:
     """The parts of a server. The configuration overrides its title, description and instructions.
 
-    `fields` extend the configuration. `upstream` is the connection to a mounted server, `api` what the hub maintains
-    for a mounted HTTP API; `offers` holds the capabilities that the server declared, `via` the mounts that its lists
-    pass through, `pins` the entries that are not approved.
+    `icons` is the unchecked value of its icons. `fields` extend the configuration. `upstream` is the connection to a
+    mounted server, `api` what the hub maintains for a mounted HTTP API; `offers` holds the capabilities that the server
+    declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved.
     """
 
     handler: Handler
@@ -142,6 +142,7 @@ class ServerParts:
     title: str | None = None
     description: str = ""
     instructions: str | None = None
+    icons: Any = None
     fields: Fields = field(default_factory=dict)
     upstream: Any = None
     api: Any = None

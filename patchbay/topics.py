@@ -103,6 +103,9 @@ ACCESS_ENDED = "access/ended"
 UPSTREAM_SIGN_INS_CHANGED = "upstream-sign-ins"
 """A principal connected an account at a mounted server, or disconnected it; the message is the key of the server."""
 
+ROOTS_CHANGED = "roots-changed"
+"""The roots of a client changed; the message is its session or connection."""
+
 METRICS_ASKED = "metrics/asked"
 """A process collects metrics; the message is the topic for the answers."""
 

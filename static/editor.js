@@ -1,5 +1,7 @@
 // Show a preview of a definition while the operator edits it. Without this script the button "Check" does the same.
 // The script sends the form, and copies the preview from the page that the hub returns. The definition does not run.
+import { goToLine } from "./code.js";
+
 const form = document.querySelector("form[data-editor]");
 const area = form.querySelector("textarea");
 let lastCheck = 0;
@@ -27,13 +29,6 @@ function schedulePreview() {
   timer = setTimeout(updatePreview, 300);
 }
 
-function goTo(line) {
-  const lines = area.value.split("\n");
-  const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
-  area.focus();
-  area.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
-}
-
 if (form.querySelector("button")) {
   area.addEventListener("input", schedulePreview);
   form.elements.name?.addEventListener("input", schedulePreview);
@@ -44,5 +39,5 @@ document.getElementById("preview").addEventListener("click", (event) => {
   const link = event.target.closest("[data-line]");
   if (!link) return;
   event.preventDefault();
-  goTo(Number(link.dataset.line));
+  goToLine(area, Number(link.dataset.line));
 });

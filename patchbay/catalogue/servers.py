@@ -33,7 +33,8 @@ class Server:
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `api` what the hub maintains for a
     mounted HTTP API; `offers` are the capabilities that it declared, `via` are the mounts between it and this hub.
-    `pins` are the entries that it lists without approval.
+    `pins` are the entries that it lists without approval. `icons` is the value that the configuration or the mounted
+    server has; that of a mounted server is unchecked.
     `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
     requires.
     """
@@ -47,6 +48,7 @@ class Server:
     title: str | None = None
     description: str = ""
     instructions: str | None = None
+    icons: Any = None
     tools: Mapping[str, Descriptor] = field(default_factory=dict)
     resources: Mapping[str, Descriptor] = field(default_factory=dict)
     templates: Mapping[str, Descriptor] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from patchbay.access.principals import LOCAL
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
@@ -29,6 +30,7 @@ from patchbay.errors import (
 )
 from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
+from patchbay.protocol.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.request_context import RequestContext
@@ -49,6 +51,7 @@ from patchbay.views.fold import Fold, folded
 
 Answers = Iterator[Message | Sign]
 
+MAX_CLIENT_NAME_CHARACTERS = 200
 _ANSWERS = ("inputResponses", "requestState")
 
 _PARAMETERS: ServerCache[str, tuple[tuple[str, tuple[str, ...]], ...]] = ServerCache()
@@ -191,8 +194,21 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "progress_token": token,
         "meta": meta,
         "cancelled": context.cancelled,
+        "client": _name_client(caller, meta),
         "find_origin": caller.wire.find_origin,
     }
+
+
+def _name_client(caller: Caller, meta: Mapping[str, Any]) -> str:
+    """Return what names the client among those of its principal, "" if nothing does.
+
+    A client of 2026-07-28 over HTTP has no session. Its own name counts only for a principal with an identity, because
+    all others are one principal.
+    """
+    info = meta.get("io.modelcontextprotocol/clientInfo")
+    if caller.owner is not None or caller.wire.sender.id == LOCAL.id or not isinstance(info, Mapping):
+        return caller.owner or ""
+    return f"{info.get('name')} {info.get('version')}"[:MAX_CLIENT_NAME_CHARACTERS]
 
 
 def _record(context: RequestContext, descriptor: Descriptor | None, call: Call) -> None:

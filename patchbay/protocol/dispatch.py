@@ -29,7 +29,7 @@ from patchbay.protocol.routing import narrowed
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
-from patchbay.topics import SESSIONS
+from patchbay.topics import ROOTS_CHANGED, SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,11 @@ class Dispatcher:
 
     def _note(self, notification: Notification, caller: Caller) -> None:
         # Over HTTP a modern client cancels by closing its stream: it owns no request ids.
-        if notification.method != "notifications/cancelled" or caller.owner is None:
+        if caller.owner is None:
+            return
+        if notification.method == "notifications/roots/list_changed":
+            self.services.catalogue.store.bus.publish(ROOTS_CHANGED, caller.owner.encode())
+        if notification.method != "notifications/cancelled":
             return
         reason = notification.params.get("reason")
         id = notification.params.get("requestId")

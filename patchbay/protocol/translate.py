@@ -40,6 +40,8 @@ def implementation(server: Server, revision: Revision) -> dict[str, Any]:
         info["title"] = server.title
     if server.description and "description@implementation" not in revision.absent:
         info["description"] = server.description
+    if "icons" in server.config and "icons" not in revision.absent:
+        info["icons"] = server.config["icons"]
     info |= server.config.get("server_info", {})
     return info
 

@@ -38,13 +38,13 @@ from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
 from patchbay.serving.respawning import Supervisor
-from patchbay.serving.slow_clients import AtWork, SlowClientWatch
-from patchbay.serving.sockets import return_large_blocks
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
-from patchbay.wire.work_limits import EXTRA_THREADS, WorkLimits
+from patchbay.wire.front.slow_clients import AtWork, SlowClientWatch
+from patchbay.wire.front.sockets import return_large_blocks
+from patchbay.wire.front.work_limits import EXTRA_THREADS, WorkLimits
 
 log = logging.getLogger(__name__)
 

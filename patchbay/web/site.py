@@ -12,9 +12,7 @@ from functools import partial
 from typing import Any
 
 from flask import Response, request
-from werkzeug.datastructures import MIMEAccept
 from werkzeug.exceptions import NotFound
-from werkzeug.http import parse_accept_header
 
 from patchbay import __version__
 from patchbay.access.control import AccessControl
@@ -34,20 +32,6 @@ from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
 from patchbay.web.pages.data import describe_isolation, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
-
-HTML_TYPES = ("text/html", "application/xhtml+xml")
-PROGRAM_TYPES = ("application/json", "text/event-stream")
-
-
-def wants_html(accept: str) -> bool:
-    """Whether an `Accept` header names HTML with at least the quality of JSON and event streams.
-
-    A wildcard alone is not enough: curl and other programs send it.
-    """
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
-    html = max((qualities.get(kind, 0) for kind in HTML_TYPES), default=0)
-    return html > 0 and html >= max(qualities.get(kind, 0) for kind in PROGRAM_TYPES)
-
 
 MAX_RECENT_RECORDS = 500
 """Records to search for the last call of each server."""

@@ -22,7 +22,7 @@ from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIP
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings, authority, is_loopback
-from patchbay.web.site import wants_html
+from patchbay.wire.accept import wants_html
 from patchbay.wire.cors import with_cors
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin

@@ -26,7 +26,7 @@ from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import MAX_EVENT_BYTES
-from patchbay.web.site import wants_html
+from patchbay.wire.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.batches import answer_batch
 from patchbay.wire.body_budget import Bodies
@@ -35,7 +35,6 @@ from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
     McpHeaders,
-    accepted,
     check_json,
     read_body,
     release_body,
@@ -43,7 +42,6 @@ from patchbay.wire.request_bodies import (
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import (
-    JSON,
     ClosingBody,
     ListeningBody,
     Reply,
@@ -125,13 +123,13 @@ class McpOverHttp:
             return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
         if method == "DELETE":
             return self._delete(self._session(environ, endpoint, operator))
-        if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
+        if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
         return self._get(environ, self._session(environ, endpoint, operator), server)
 
     def _post(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         check_json(environ)
-        json, stream = accepted(environ.get("HTTP_ACCEPT", ""))
+        json, stream = accepted_forms(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
         value = parse(read_body(environ, self.settings.body_limit))
@@ -274,7 +272,7 @@ def _endpoint(environ: Environ) -> str | None:
     rest = path[len(PATH) :]
     if rest in ("", "/"):
         # A browser at /mcp gets the page; a client asks for a stream in `Accept`.
-        looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted(environ.get("HTTP_ACCEPT", ""))[1]
+        looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]
         return None if looks else ""
     name = rest[1:].removesuffix("/")
     return name if rest[0] == "/" and name and "/" not in name else None

@@ -32,23 +32,15 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
 from patchbay.store import Store, Wait, wait_blocking
 from patchbay.views.sse import COMMENT, address, event
+from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.cors import with_cors
 from patchbay.wire.front.requests import WAITING
-from patchbay.wire.request_bodies import accepted, media_type, read_body
+from patchbay.wire.request_bodies import media_type, read_body
 from patchbay.wire.resource_metadata import find_client_origin
-from patchbay.wire.responses import (
-    JSON,
-    ListeningBody,
-    Reply,
-    StartResponse,
-    busy,
-    json_reply,
-    refusal,
-    stream_reply,
-)
+from patchbay.wire.responses import ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
 from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)
@@ -100,7 +92,7 @@ class HttpSse:
         """Open a channel; its stream begins with the address to post to."""
         if environ["REQUEST_METHOD"] != "GET":
             return refusal(405, "this address takes GET", ("Allow", "GET"))
-        if not accepted(environ.get("HTTP_ACCEPT", ""))[1]:
+        if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
             return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
         wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
         release = self._dispatcher.places.open(wire.sender, endpoint)

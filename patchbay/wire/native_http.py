@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
-
-from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header
 
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
@@ -26,12 +23,13 @@ from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from patchbay.settings import Settings
 from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
+from patchbay.wire.accept import JSON, NDJSON, STREAM, preferred_form
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.cors import with_cors
 from patchbay.wire.lines import as_line
 from patchbay.wire.request_bodies import check_json, read_body
 from patchbay.wire.resource_metadata import find_client_origin
-from patchbay.wire.responses import JSON, STREAM, Reply, StartResponse, json_reply, refusal, stream_reply
+from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, stream_reply
 from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.sse import Body
 
@@ -39,7 +37,6 @@ log = logging.getLogger(__name__)
 
 Environ = MutableMapping[str, Any]
 PATH = "/rpc"
-NDJSON = "application/x-ndjson"
 
 
 class NativeOverHttp:
@@ -74,7 +71,7 @@ class NativeOverHttp:
 
     def _post(self, environ: Environ) -> Reply:
         check_json(environ)
-        form = preferred(environ.get("HTTP_ACCEPT", ""))
+        form = preferred_form(environ.get("HTTP_ACCEPT", ""))
         if form is None:
             return refusal(406, f"Accept has to name {STREAM}, {NDJSON} or {JSON}")
         value = parse(read_body(environ, self._settings.body_limit))
@@ -115,18 +112,3 @@ def _frames(messages: Stream, form: str) -> Iterator[bytes]:
             yield b"\n" if lines else COMMENT
         else:
             yield as_line(encode(message)) if lines else event(encode(message))
-
-
-@lru_cache(maxsize=256)
-def preferred(accept: str) -> str | None:
-    """Return the form that an `Accept` header prefers; of equally preferred forms, the one that streams the most.
-
-    A wildcard, or no header, accepts a JSON document; a stream must be named. Returns None if no form is accepted.
-    """
-    if not accept.strip():
-        return JSON
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
-    json = max((qualities.get(kind, 0) for kind in (JSON, "application/*", "*/*")), default=0)
-    likes = {STREAM: qualities.get(STREAM, 0), NDJSON: qualities.get(NDJSON, 0), JSON: qualities.get(JSON, json)}
-    best = max(likes, key=lambda form: likes[form])
-    return best if likes[best] > 0 else None

@@ -4,7 +4,7 @@ A proxy may pass an empty body in place of a truncated one, or exactly the limit
 module compares the lengths: never more than the limit, never less than announced. The worker limits the bodies that are
 read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
 while they arrive, and another until the end of their request. A body that arrives too slowly ends with its connection
-(`serving/slow_clients.py`).
+(`front/slow_clients.py`).
 Source: RFC 9110, section 8.6; RFC 9112, section 6.
 """
 
@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
-from werkzeug.datastructures import MIMEAccept
-from werkzeug.http import parse_accept_header
-
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.serving.slow_clients import AT_WORK, AtWork
 from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
 from patchbay.wire.front.requests import ARRIVED_SINCE
+from patchbay.wire.front.slow_clients import AT_WORK, AtWork
 
 BODIES = "patchbay.bodies"
 """Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
@@ -52,17 +49,6 @@ class TooSlow(InvalidRequest):
     """A body did not arrive in time."""
 
     status = 408
-
-
-@lru_cache(maxsize=256)
-def accepted(accept: str) -> tuple[bool, bool]:
-    """Return whether an `Accept` header accepts JSON and whether it accepts a stream.
-
-    A wildcard accepts JSON; a stream must be named. A missing header accepts neither.
-    """
-    qualities = dict(parse_accept_header(accept, MIMEAccept))
-    json = any(qualities.get(kind, 0) > 0 for kind in ("application/json", "application/*", "*/*"))
-    return json, qualities.get("text/event-stream", 0) > 0
 
 
 @lru_cache(maxsize=256)

@@ -15,9 +15,7 @@ from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
 from patchbay.store import Wait, wait_blocking
-
-JSON = "application/json"
-STREAM = "text/event-stream"
+from patchbay.wire.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
 

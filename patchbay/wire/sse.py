@@ -1,7 +1,7 @@
 """The bodies of event streams for a WSGI server, and their end when the reader leaves.
 
 Closing a stream of 2026-07-28 cancels its call. In older revisions the call continues, and in a session its messages
-are stored for replay. `serving/slow_clients.py` closes the connection of a client that does not read.
+are stored for replay. `front/slow_clients.py` closes the connection of a client that does not read.
 Source: MCP specification, basic/transports (resumability) and basic/utilities/cancellation.
 """
 

@@ -41,7 +41,7 @@ def links() -> list:
 
 def picture() -> bytes:
     """Give a drawing with a script in it."""
-    return {"type": "image", "mimeType": "image/svg+xml", "data": _SVG}
+    return {"type": "image", "mimeType": "image/svg+xml", "data": "{drawing}"}
 
 
 def steps(many: int, context) -> str:
@@ -53,13 +53,13 @@ def steps(many: int, context) -> str:
             return "stopped"
         time.sleep(0.05)
     return "counted"
+'''
 
-
-_SVG = (
+DRAWING = (
     "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHdpZHRoPSI0MCIgaGVpZ2h0PSI0MCI+PHNjcmlwdD5hbGVydCgxKTwvc2Nya"
     "XB0PjxjaXJjbGUgY3g9IjIwIiBjeT0iMjAiIHI9IjE1Ii8+PC9zdmc+"
 )
-'''
+"""A circle with a script beside it, in base64."""
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -109,6 +109,7 @@ HOURS: dict[str, Any] = {
 
 ATELIER_CONFIG: dict[str, Any] = {
     "title": "Atelier",
+    "icons": [{"src": "https://far.example/icon.png"}, {"src": f"data:image/svg+xml;base64,{DRAWING}"}],
     "auto_discover": True,
     "instructions": "Measure twice.",
     "tools": {
@@ -189,7 +190,7 @@ class Stage:
             **reference("bash"),
             **reference("claudecode", environment={"PATH": f"{programs}:/usr/bin:/bin"}),
             **reference("cone", **cone, prompts_transform_cid=cid_of(transform)),
-            "atelier.py": ATELIER,
+            "atelier.py": ATELIER.replace("{drawing}", DRAWING),
             "atelier.mcp.json": json.dumps(ATELIER_CONFIG),
             "hostile.py": HOSTILE_SOURCE.format(said=HOSTILE),
             "hello.py": (ROOT / "servers/hello.py").read_text(),

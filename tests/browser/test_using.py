@@ -60,3 +60,11 @@ def test_a_pasted_text_of_several_lines_keeps_its_lines(tab: Tab) -> None:
     expect(trial.item.locator('[data-name="name"] textarea')).to_have_value("one\ntwo")
     trial.start()
     assert "two" in str(trial.ended())
+
+
+def test_the_icon_of_a_server_is_a_picture_without_scripts(tab: Tab) -> None:
+    """Issue 17, item 5: the tab fails when a script of the picture runs, or when the page calls another host."""
+    page = tab.open("/servers/atelier")
+    assert page.locator("h1 img.face").evaluate("(each) => each.decode().then(() => each.naturalWidth)") == 40
+    page = tab.open("/servers/hello")
+    expect(page.locator("h1 .face")).to_have_text("H")

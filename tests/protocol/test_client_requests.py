@@ -13,6 +13,7 @@ from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Request
 from patchbay.protocol import client_requests
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ROOTS_CHANGED
 from tests.hubs import BOTH, Hub
 
 ELICIT: dict[str, Any] = {"elicitation": {}}
@@ -249,3 +250,11 @@ def test_a_cancelled_call_is_not_answered(zoo: Hub) -> None:
     assert zoo.send("zoo", wrong, headers).status == 202
     assert zoo.send("zoo", right, headers).status == 202
     assert b"result" not in b"".join(frames)
+
+
+def test_a_session_whose_roots_changed_is_announced_to_all_processes(zoo: Hub) -> None:
+    """Issue 17, part 7: mounts forget the roots of that session."""
+    session = zoo.open("zoo", capabilities={"roots": {"listChanged": True}})
+    with zoo.catalogue.store.bus.subscribe([ROOTS_CHANGED]) as mailbox:
+        zoo.send("zoo", {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, {"Mcp-Session-Id": session})
+        assert mailbox.get(60) is not None

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.wire.work_limits import EXTRA_THREADS
+from patchbay.wire.front.work_limits import EXTRA_THREADS
 from tests.serving.running import Hub, Worker, running
 from tests.waiting import BOUND, until
 

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patchbay.catalogue.rows import name_problem
-from patchbay.wire.native_http import preferred
 from patchbay.wire.stdio import MAX_CONCURRENT_CALLS
 from tests.hubs import Answer, Hub
 from tests.waiting import until
@@ -82,28 +81,6 @@ def test_every_form_says_the_same(zoo: Hub, accept: str) -> None:
         items = [one["params"]["result"] for one in messages[1:]]
     told = [item.get("message", item.get("data")) for item in items]
     assert told == ["step 1", "step 2", "did 2", "step 3", "did 3", "done", None]
-
-
-@pytest.mark.parametrize(
-    ("accept", "form"),
-    [
-        ("", JSON),
-        ("*/*", JSON),
-        ("application/json", JSON),
-        ("application/*", JSON),
-        ("application/json, text/event-stream", STREAM),
-        ("text/event-stream;q=0.5, application/json", JSON),
-        ("application/x-ndjson, application/json", NDJSON),
-        ("application/x-ndjson, text/event-stream;q=0.9", NDJSON),
-        ("application/x-ndjson, text/event-stream", STREAM),
-        ("application/json;q=0, text/event-stream", STREAM),
-        ("text/html", None),
-        ("application/json;q=0", None),
-    ],
-)
-def test_the_form_is_what_accept_prefers(accept: str, form: str | None) -> None:
-    """SUB-26."""
-    assert preferred(accept) == form
 
 
 def test_an_accept_header_without_a_known_form_is_refused(zoo: Hub) -> None:

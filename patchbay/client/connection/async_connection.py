@@ -48,6 +48,7 @@ from patchbay.client.connection.requests import CURRENT_RUN, Answer, Json, Reque
 from patchbay.client.connection.stdio import ChildProcess, run_program
 from patchbay.client.connection.uv_cache import make_offline_target
 from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import PatchbayError
 from patchbay.events import Question
 
@@ -170,7 +171,8 @@ class AsyncConnection:
 
     async def _run_session(self, opening: RequestRun, era: Era, streams: AbstractAsyncContextManager[Any]) -> None:
         async with anyio.create_task_group() as tasks:
-            self.router = MessageRouter(self.listener, self.ask, tasks.start_soon)
+            declares_tasks = QUESTION_TASKS in self.plan.capabilities
+            self.router = MessageRouter(self.listener, self.ask, tasks.start_soon, declares_tasks)
             deadline = anyio.CancelScope()
             tasks.start_soon(self._enforce_deadline, opening, deadline, tasks.cancel_scope)
             async with streams as (reading, writing):
@@ -208,7 +210,7 @@ class AsyncConnection:
         self.failure_known.set()
 
     def _make_session(self, inlet: SessionReadStream, outlet: SessionWriteStream) -> ClientSession:
-        declared = {f"{name}_callback": _refuse_callback for name in self.plan.capabilities}
+        declared = {f"{name}_callback": _refuse_callback for name in self.plan.capabilities - {QUESTION_TASKS}}
         level: Any = self.plan.log_level
         return ClientSession(
             dispatcher=SessionDispatcher(inlet, outlet),

@@ -38,6 +38,7 @@ from patchbay.client.connection.requests import (
     make_refusal,
 )
 from patchbay.client.errors import McpFailure, ServerTimeout
+from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Question
 from patchbay.jsonrpc import Exchange, Notification
@@ -59,8 +60,8 @@ MAX_LISTED_ITEMS = 100_000
 """Tools, resources, templates or prompts of one server."""
 
 LIST_KINDS = ("tools", "resources", "resources/templates", "prompts")
-QUESTIONS = frozenset({"elicitation", "sampling", "list_roots"})
-"""The requests that a server may be allowed to send to the client."""
+QUESTIONS = frozenset({"elicitation", "sampling", "list_roots", QUESTION_TASKS})
+"""The requests that a server may be allowed to send to the client, and whether it may ask them as tasks."""
 
 _tokens = itertools.count(1)
 
@@ -308,12 +309,15 @@ class Connection:
         elif isinstance(item, Notification):
             self._async_connection.listener(item.method, dict(item.params))
 
-    def iterate_pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
-        """Give all items of all pages of a list, `key` in each; `on_page` receives each page.
+    def iterate_pages(
+        self, method: str, key: str, on_page: Callable[[Json], object] | None = None, meta: Json | None = None
+    ) -> Iterator[Json]:
+        """Give all items of all pages of a list, `key` in each; `on_page` receives each page, `meta` goes with each
+        request.
 
         Raises McpFailure for too many.
         """
-        params: Json = {}
+        params: Json = {"_meta": meta} if meta else {}
         cursors: set[str] = set()
         count = 0
         while len(cursors) < MAX_LIST_PAGES:
@@ -333,7 +337,7 @@ class Connection:
             if cursor in cursors:
                 raise McpFailure(-32603, f"the pages of {method} never end: the cursor {cursor[:80]!r} came twice")
             cursors.add(cursor)
-            params = {"cursor": cursor}
+            params = {**params, "cursor": cursor}
         raise McpFailure(-32603, f"{method} has more than {MAX_LIST_PAGES} pages")
 
     def _request_page(self, method: str, key: str, params: Json) -> Json:

@@ -41,6 +41,7 @@ from patchbay.client.connection.requests import (
     make_notification_item,
 )
 from patchbay.client.errors import McpFailure
+from patchbay.client.question_tasks import TASKS_CAPABILITY, QuestionTasks
 from patchbay.client.rate_limit import make_message_limiter
 from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
@@ -70,7 +71,8 @@ class TransportWriteStream(Protocol):
 class MessageRouter:
     """The open requests of a connection, and the delivery of the server's own messages.
 
-    `listener` receives notifications that belong to no request, `ask` answers questions, `spawn` starts a task.
+    `listener` receives notifications that belong to no request, `ask` answers questions, `spawn` starts a task. With
+    `declares_tasks`, the handshake declares that the server may ask questions as tasks.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class MessageRouter:
         listener: Callable[[str, Json], None],
         ask: Callable[[Question], Awaitable[Answer]] | None,
         spawn: Callable[..., object],
+        declares_tasks: bool = False,
     ) -> None:
         self.runs: dict[str | int, RequestRun] = {}
         self.ended = anyio.Event()
@@ -86,12 +89,18 @@ class MessageRouter:
         self._listener = listener
         self._ask = ask
         self.spawn = spawn
+        self._question_tasks = QuestionTasks(spawn) if declares_tasks else None
         self._question_scopes: dict[str | int, anyio.CancelScope] = {}
         self._open_requests = 0
 
     def register_sent(self, message: SessionMessage) -> None:
         """Register a request that is being sent."""
         run, body = CURRENT_RUN.get(), message.message
+        if self._question_tasks is not None and isinstance(body, JSONRPCRequest) and body.method == "initialize":
+            # The official session declares nothing about tasks.
+            params = body.params or {}
+            capabilities = {**params.get("capabilities", {}), "tasks": TASKS_CAPABILITY}
+            message.message = body = body.model_copy(update={"params": {**params, "capabilities": capabilities}})
         if run is None or not isinstance(body, JSONRPCRequest):
             return
         self.unregister(run)
@@ -192,9 +201,14 @@ class MessageRouter:
         with anyio.CancelScope() as scope:
             self._question_scopes[body.id] = scope
             try:
-                await _write_reply(out, _make_reply(body.id, await self.find_answer(question, run)))
+                await _write_reply(out, _make_reply(body.id, await self._find_answer_or_task(question, run)))
             finally:
                 self._question_scopes.pop(body.id, None)
+
+    async def _find_answer_or_task(self, question: Question, run: RequestRun | None) -> Answer:
+        if self._question_tasks is not None and self._question_tasks.handles(question):
+            return await self._question_tasks.answer(question, lambda one: self.find_answer(one, run))
+        return await self.find_answer(question, run)
 
     async def find_answer(self, question: Question, run: RequestRun | None) -> Answer:
         """Find the answer to a question: from the caller of the request it belongs to, else from the connection's

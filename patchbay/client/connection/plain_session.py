@@ -33,6 +33,7 @@ from patchbay.client.connection.direct_http import (
 from patchbay.client.connection.plan import AgreedSession, ConnectionPlan
 from patchbay.client.connection.requests import Item, Json, RequestRun
 from patchbay.client.errors import ServerTimeout
+from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY
 from patchbay.settings import names_proxy
 
 MODERN_REVISION = "2026-07-28"
@@ -52,6 +53,7 @@ CAPABILITIES: Mapping[str, tuple[str, Json]] = {
     "elicitation": ("elicitation", {"form": {}, "url": {}}),
     "sampling": ("sampling", {}),
     "list_roots": ("roots", {"listChanged": True}),
+    QUESTION_TASKS: ("tasks", TASKS_CAPABILITY),
 }
 
 NEGOTIATION_SECONDS = 5.0
@@ -162,14 +164,14 @@ class PlainSession:
         self._direct = DirectHttp(self._target, self._headers, stamp, session, limit, math.inf)
         return True
 
-    def _declare_capabilities(self) -> Json:
-        return {CAPABILITIES[name][0]: CAPABILITIES[name][1] for name in sorted(self._plan.capabilities)}
+    def _declare_capabilities(self, without: frozenset[str] = frozenset()) -> Json:
+        return {CAPABILITIES[name][0]: CAPABILITIES[name][1] for name in sorted(self._plan.capabilities - without)}
 
     def _make_modern_fields(self) -> AddSessionFields:
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_REVISION,
             "io.modelcontextprotocol/clientInfo": {"name": self._plan.name, "version": self._plan.version},
-            CLIENT_CAPABILITIES_META_KEY: self._declare_capabilities(),
+            CLIENT_CAPABILITIES_META_KEY: self._declare_capabilities(frozenset({QUESTION_TASKS})),
         }
 
         def stamp(data: Json, options: Any) -> None:

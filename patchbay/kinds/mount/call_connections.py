@@ -35,12 +35,15 @@ IDLE_SECONDS = 60.0
 class Key:
     """The principal of a connection, and the questions that its caller can answer.
 
-    `sign_in` is the id of the principal's own tokens, empty where the hub's credentials are used.
+    `sign_in` is the id of the principal's own tokens, empty where the hub's credentials are used. `client` is the one
+    whose roots the server may ask for, and `roots` names its present roots; both are empty without.
     """
 
     principal: str
     questions: frozenset[str]
     sign_in: str = ""
+    client: str = ""
+    roots: str = ""
 
 
 @dataclass

@@ -29,11 +29,13 @@ import orjson
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import McpFailure, SignInNeeded, Unreachable
+from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
 from patchbay.kinds.mount.call_connections import CallConnection, Key
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.kinds.remembered_roots import RememberedRoots
 
 if TYPE_CHECKING:
     from patchbay.client.connection.connection import Connection
@@ -49,6 +51,9 @@ HUB_PRINCIPAL = "local"
 
 QUESTIONS_OF_CAPABILITY = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
 """Client capabilities, with the client's names of the questions that they allow."""
+
+TASK_QUESTIONS = frozenset({"elicitation", "sampling"})
+"""The questions that a server before 2026-07-28 may ask as tasks."""
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 PREFIX = "io.modelcontextprotocol/"
@@ -170,9 +175,12 @@ def _run_request(
         for name in QUESTIONS_OF_CAPABILITY
         if isinstance(call.capabilities.get(name), Mapping)
     )
+    if questions & TASK_QUESTIONS:
+        # The hub answers with a task at once and asks the caller meanwhile, which needs no tasks of the caller.
+        questions |= {QUESTION_TASKS}
     is_shared = connection is not None and (connection.modern or not (questions or call.principal != HUB_PRINCIPAL))
     if sign_in or not is_shared:
-        reserved = standing.call_connections.take(Key(call.principal, questions, sign_in))
+        reserved = standing.call_connections.take(_make_key(standing, call, questions, sign_in))
         try:
             connection = yield from _wait_for_opening(reserved, call)
         except BaseException:
@@ -181,12 +189,19 @@ def _run_request(
     assert connection is not None
     with _using(standing, connection, reserved) as line:
         try:
-            result = yield from _request_in_rounds(line.connection, call, method, params)
+            result = yield from _request_in_rounds(line.connection, call, method, params, standing.roots)
         except McpFailure:
             line.clean = True
             raise
         line.clean = True
         return result
+
+
+def _make_key(standing: StandingConnection, call: Call, questions: frozenset[str], sign_in: str) -> Key:
+    if "list_roots" not in questions:
+        return Key(call.principal, questions, sign_in)
+    roots = standing.roots.name_generation(call.principal, call.client)
+    return Key(call.principal, questions, sign_in, call.client, roots)
 
 
 @contextmanager
@@ -211,11 +226,13 @@ def _wait_for_opening(reserved: CallConnection, call: Call) -> Generator[Event, 
     raise AssertionError("pauses never end")
 
 
-def _request_in_rounds(connection: Connection, call: Call, method: str, params: Json) -> ResultEvents:
+def _request_in_rounds(
+    connection: Connection, call: Call, method: str, params: Json, roots: RememberedRoots
+) -> ResultEvents:
     """Return the result of a request; an upstream of 2026-07-28 may require several rounds, each with more answers."""
     asked = 0
     for _ in range(MAX_QUESTION_ROUNDS):
-        result, asked = yield from _request_once(connection, call, method, params, asked)
+        result, asked = yield from _request_once(connection, call, method, params, asked, roots)
         if not connection.modern or result.get("resultType") != "input_required":
             return result
         wanted = result.get("inputRequests") or {}
@@ -241,7 +258,7 @@ def _question(wanted: Any) -> Question:
 
 
 def _request_once(
-    connection: Connection, call: Call, method: str, params: Json, asked: int
+    connection: Connection, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
 ) -> Generator[Event, Any, tuple[Json, int]]:
     capabilities = {key: value for key, value in call.capabilities.items() if key != "tasks"}
     items = connection.request(
@@ -260,7 +277,7 @@ def _request_once(
             answer = None
             if isinstance(item, Question):
                 asked += 1
-                answer = yield from _ask_caller(item, call, asked)
+                answer = yield from _ask_caller(item, call, asked, roots)
             elif isinstance(item, (Progress, Log)) or item is PAUSE:
                 yield item
     except StopIteration as end:
@@ -269,8 +286,8 @@ def _request_once(
         items.close()
 
 
-def _ask_caller(question: Question, call: Call, number: int) -> Generator[Event, Any, Answer]:
-    """Return the caller's answer to a question that came over the connection."""
+def _ask_caller(question: Question, call: Call, number: int, roots: RememberedRoots) -> Generator[Event, Any, Answer]:
+    """Return the caller's answer to a question that came over the connection; its roots may be remembered."""
     capability = CAPABILITY.get(question.method)
     if capability is None:
         return McpFailure(UNKNOWN_METHOD, f"the caller cannot be asked for {question.method}")
@@ -279,11 +296,15 @@ def _ask_caller(question: Question, call: Call, number: int) -> Generator[Event,
             # Many servers ask for roots right after the handshake: the question may not belong to this call.
             return McpFailure(UNKNOWN_METHOD, "the caller has no roots")
         raise MissingCapability({capability: {}})
+    if capability == "roots" and (remembered := roots.find(call.principal, call.client)) is not None:
+        return remembered
     # A repeated call asks again: only the same question finds the recorded answer.
     text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)
     key = f"{number}-{sha256(text).hexdigest()[:16]}"
     answers = yield Ask({key: question})
     found: Answer = answers[key]
+    if capability == "roots" and isinstance(found, Mapping):
+        roots.remember(call, found)
     return found
 
 

@@ -59,6 +59,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         title=_text(introduction.get("title")),
         description=_text(introduction.get("description")) or "",
         instructions=introduction.get("instructions"),
+        icons=introduction.get("icons"),
         pins=pins,
         upstream=standing,
         offers=last.capabilities,

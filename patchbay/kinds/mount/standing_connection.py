@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +68,9 @@ class StandingConnection(PinnedMount[Mount]):
         self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.call_connections = CallConnections(self._open_for_call)
-        self.state_known = threading.Event()
-        """Set once it is known whether the upstream answers."""
         self.accounts: CallerAccounts | None = None
         """The accounts of callers, None for a mount that uses the hub's credentials."""
+        self.roots = context.roots
         if mount.has_caller_credentials:
             self.accounts = CallerAccounts(mount, context.environ, context.credentials)
         self._events = EventQueue()
@@ -86,6 +86,7 @@ class StandingConnection(PinnedMount[Mount]):
         with self._lock:
             if self._thread is None and not self._ending.is_set():
                 name = f"upstream {self.mount.name}"
+                self.started_at = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
@@ -181,8 +182,12 @@ class StandingConnection(PinnedMount[Mount]):
         questions: Iterable[str] | None = None,
         era: Era | None = None,
         sign_in: SuppliedTokens | None = None,
+        key: Key | None = None,
     ) -> Connection:
-        """Open a connection that declares these questions, or all of them. `sign_in` has the tokens of a caller."""
+        """Open a connection that declares these questions, or all of them.
+
+        `sign_in` has the tokens of a caller, `key` says whose roots answer questions between calls.
+        """
         environ = self._context.environ
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
@@ -193,6 +198,7 @@ class StandingConnection(PinnedMount[Mount]):
             version=self._context.version,
             start_timeout=START_SECONDS,
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
+            ask=partial(self._answer_between_calls, key),
             listener=self._on_notification,
             environ=make_launch_environment(environ),
             signin=sign_in,
@@ -204,8 +210,22 @@ class StandingConnection(PinnedMount[Mount]):
 
     def _open_for_call(self, key: Key) -> Connection:
         if self.accounts is not None:
-            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key))
-        return self._open(key.questions, era="legacy")
+            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key), key=key)
+        return self._open(key.questions, era="legacy", key=key)
+
+    def _answer_between_calls(self, key: Key | None, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a question that belongs to no call: with the roots of the client of the connection.
+
+        The shared connection (`key` is None) has no roots, because each caller may have other ones.
+        """
+        if method != "roots/list":
+            raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
+        if key is None:
+            return {"roots": []}
+        found = self.roots.find(key.principal, key.client) if "list_roots" in key.questions else None
+        if found is None:
+            raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
+        return found
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         uri = params.get("uri")
@@ -292,7 +312,7 @@ class StandingConnection(PinnedMount[Mount]):
         """Read all lists, or those that these notifications announce; store them when they differ."""
         name, mount, store = self.mount.name, self.mount.digest, self._context.store
         fresh = snapshots.read_snapshot(
-            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed)
+            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed), self.id
         )
         if self.accounts is not None:
             fresh = without_resources(fresh)

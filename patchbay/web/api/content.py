@@ -26,7 +26,8 @@ from patchbay.topics import ACCESS, VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
-from patchbay.web.site import Site, UnknownVariable, wants_html
+from patchbay.web.site import Site, UnknownVariable
+from patchbay.wire.accept import wants_html
 from patchbay.wire.request_bodies import read_body
 from patchbay.wire.security import SANDBOX_CSP
 

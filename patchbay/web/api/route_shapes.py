@@ -51,6 +51,7 @@ _SUMMARY = {
     "endpoint": TEXT,
     "meta": TEXT,
     "page": TEXT,
+    "icon": nullable(TEXT),
 }
 _ROOM_NUMBERS = {
     **dict.fromkeys(("members", "sessions", "servers", "tools", "open_calls", "entries"), INTEGER),
@@ -314,6 +315,7 @@ SCHEMAS: dict[str, Schema] = {
     "Kept": object_of(cid=TEXT),
     "Set": object_of(root=nullable(TEXT), cid=nullable(TEXT)),
     "Nodes": object_of(nodes=array_of(ANY)),
+    "ColouredLines": object_of(language=TEXT, lines=array_of(array_of(array_of(TEXT)))),
     "Rpc": {"type": "object", "properties": {"jsonrpc": {"const": "2.0"}}, "required": ["jsonrpc"]},
 }
 """All schemas of the OpenAPI document, by name."""

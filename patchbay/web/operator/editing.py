@@ -18,13 +18,14 @@ from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
 from patchbay.errors import ConfigError, InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import CONFIGURATION_KIND, DEFAULT_KIND, kind_named
-from patchbay.kinds.discovery import MAX_DEFINITION_BYTES, detect_kind
+from patchbay.kinds.discovery import MAX_DEFINITION_BYTES
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool, page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server
 from patchbay.web.pages.server import describe_impact
+from patchbay.web.rendering.content_kinds import detect_definition_kind
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.site import Site
 from patchbay.wire.authentication import is_local_request
@@ -171,6 +172,8 @@ class _Views:
             {"name": draft.name, "kind": draft.kind, "source": draft.text, "problem": problem},
             draft=draft,
             label=kind_named(draft.kind).title,
+            # The kind of a new server follows its text.
+            language=kind_named(draft.kind).language if draft.current else "",
             largest=MAX_DEFINITION_BYTES,
             preview=_preview_values(draft, found_preview) if found_preview else None,
             change=describe_impact(draft.current, found_preview.server)
@@ -185,7 +188,7 @@ class _Views:
 
 def _new_draft(name: str, fields: dict[str, str]) -> DefinitionDraft:
     text = fields.get("source", "")
-    return DefinitionDraft(name, detect_kind(text.encode()), text, fields=fields)
+    return DefinitionDraft(name, detect_definition_kind(text), text, fields=fields)
 
 
 def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from patchbay.kinds.confinement_description import confinement
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
 from patchbay.views.hidden_characters import show_hidden_characters
+from patchbay.web.rendering.icons import find_icon
 
 HINTS = {
     "readOnlyHint": ("reads only", "may change things"),
@@ -100,6 +101,7 @@ def summarize_server(server: Server, settings: Settings) -> dict[str, Any]:
         "endpoint": endpoint_path(server.name),
         "meta": f"/mcp/meta/{quote(server.name, safe='')}",
         "page": page_path(server.name),
+        "icon": f"{page_path(server.name)}/icon" if find_icon(server.icons) else None,
     }
 
 
@@ -165,6 +167,7 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
     plain = f"/{quote(server, safe='')}"
     if descriptor.name != server:
         plain += f"/{quote(descriptor.name, safe='')}"
+    picture = find_icon(wire.get("icons"))
     return describe_descriptor(descriptor) | {
         "place": place,
         "title": _show_hidden(wire.get("title")),
@@ -176,6 +179,7 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "input": wire.get("inputSchema"),
         "output": wire.get("outputSchema"),
         "plain": plain,
+        "icon": f"{page_path(server)}/icon?tool={quote(descriptor.name, safe='')}" if picture else None,
         "read_only": descriptor.read_only,
     }
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from patchbay.kind import known_kinds, recognized_kind
+from patchbay.kind import CONFIGURATION_KIND, known_kinds, recognized_kind
+from patchbay.kinds import discovery
 from patchbay.kinds.python.discovery.syntax import parse_source
 
 IMAGES = (
@@ -66,6 +67,11 @@ def detect_kind(data: bytes, known_as: Iterable[str] = ()) -> str:
     if len(text) <= MAX_PARSED_CHARACTERS and _is_python(text):
         return "python"
     return "markdown" if _MARKDOWN.search(text[:MAX_PARSED_CHARACTERS]) else "text"
+
+
+def detect_definition_kind(text: str) -> str:
+    """Detect the kind of the definition of a new server: a JSON object is a configuration; else discovery decides."""
+    return CONFIGURATION_KIND if is_json(text) else discovery.detect_kind(text.encode("utf-8", "replace"))
 
 
 def is_json(text: str) -> bool:

@@ -95,6 +95,12 @@ def highlight_lines(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
     return tuple(tuple(_link_cids(line)) for line in _split_lines(_colour(text, language)))
 
 
+def colour_lines(text: str, language: str) -> list[list[Piece]]:
+    """Split a text into lines of pieces without links. No cache: an editor sends a new text with each key press."""
+    # Pygments recognizes a heading or a comment by the end of its line.
+    return list(_split_lines(_colour(text if text.endswith("\n") else f"{text}\n", language)))
+
+
 def indent_json(text: str) -> str:
     """Indent JSON. A text that is not JSON, too long or too deep stays as it is."""
     try:

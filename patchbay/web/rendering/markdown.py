@@ -1,6 +1,6 @@
-"""`POST /render/markdown`: convert Markdown to a tree of safe elements, from which a page builds its content.
+"""Convert Markdown to a tree of safe elements, from which a page builds its content.
 
-HTML in the source becomes text; nh3 cleans the rest. The response is JSON, never HTML: a page inserts no foreign
+HTML in the source becomes text; nh3 cleans the rest. The result is a tree, never HTML: a page inserts no foreign
 markup. Images are left out, because a page loads nothing from other sites. A node is a string, or an array of element
 name, attributes and child nodes: `["a", {"href": "..."}, ["x"]]`.
 Source: CommonMark 0.31.
@@ -12,15 +12,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import nh3
-from flask import Blueprint, Response, request
 from markdown_it import MarkdownIt
-
-from patchbay.errors import InvalidParams, TooLarge
-from patchbay.web.api.json_answers import json_answer
-from patchbay.web.rendering.time_limits import run_within
-from patchbay.web.site import Site
-from patchbay.wire.request_bodies import read_body
-from patchbay.wire.security import check_same_origin
 
 ELEMENTS = frozenset(
     (
@@ -87,22 +79,3 @@ class _Tree(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self._open[-1].append(data)
-
-
-def rendering_blueprint(site: Site) -> Blueprint:
-    """The route `POST /render/markdown`: text in UTF-8 in, `{"nodes": [...]}` out."""
-
-    def show() -> Response:
-        check_same_origin(request.headers)
-        body = read_body(request.environ, site.settings.body_limit)
-        try:
-            text = body.decode("utf-8")
-        except UnicodeDecodeError as problem:
-            raise InvalidParams(f"Markdown must be text in UTF-8; byte {problem.start} is not") from problem
-        if len(text) > MAX_RENDERED_CHARACTERS:
-            raise TooLarge(f"the Markdown has {len(text)} characters; at most {MAX_RENDERED_CHARACTERS} are rendered")
-        return json_answer({"nodes": run_within(MAX_RENDERING_SECONDS, lambda: render_nodes(text), "the Markdown")})
-
-    rendering = Blueprint("rendering", __name__)
-    rendering.add_url_rule("/render/markdown", "markdown", show, methods=["POST"])
-    return rendering

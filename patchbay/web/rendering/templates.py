@@ -26,6 +26,7 @@ from patchbay.fulltext.index import BEGIN, END
 from patchbay.store import Store
 from patchbay.topics import PAGE_TEMPLATES
 from patchbay.views.hidden_characters import escape_hidden_characters, show_hidden_characters
+from patchbay.web.rendering.icons import choose_tint, first_letter
 
 SHIPPED = REFERENCE_TEMPLATES / "servers" / "templates"
 """The shipped content-addressed templates; the hub uses them when the store has no template of a name."""
@@ -114,6 +115,8 @@ def _add_filters(env: Environment) -> Environment:
     env.filters["short"] = shorten_cid
     env.filters["shown"] = show_hidden_characters
     env.filters["sentence"] = as_sentence
+    env.filters["letter"] = first_letter
+    env.filters["tint"] = choose_tint
     return env
 
 

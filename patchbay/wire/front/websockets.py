@@ -24,10 +24,10 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol as Framing
 from websockets.protocol import Side, State
 
-from patchbay.serving.sockets import find_connection
 from patchbay.settings import Settings
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import Future, Scope
+from patchbay.wire.front.sockets import find_connection
 from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 
 log = logging.getLogger(__name__)

@@ -49,6 +49,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
 
 
+def answer_as_ada(method: str, _: Any) -> Any:
+    """Answer the question of a server: Ada, and no roots."""
+    return {"roots": []} if method == "roots/list" else {"action": "accept", "content": {"name": "Ada"}}
+
+
 def opened(hub: Hub, name: str, era: Any, **options: Any) -> Connection:
     return Connection.open(Http(hub.endpoint(name)), era=era, **options)
 
@@ -70,6 +75,36 @@ def test_tools_resources_prompts_and_completions_pass_through(hub: Hub, name: st
         assert asked == "What's weather in Turin?"
         reference = {"type": "ref/prompt", "name": "completable-prompt"}
         assert caller.complete(reference, "department", "E")["completion"]["values"] == ["Engineering"]
+
+
+def test_all_tools_are_listed_also_for_a_caller_that_answers_no_question(hub: Hub, name: str, era: str) -> None:
+    """Issue 17, part 7: seven of the nineteen exist only for clients that declare questions, two of them tasks."""
+    for options in ({}, {"ask": lambda *_: {"action": "decline"}}):
+        with opened(hub, name, era, **options) as caller:
+            assert len(caller.list_tools()) == 19
+
+
+def test_a_question_that_is_asked_as_a_task_passes_through(hub: Hub, name: str, era: str) -> None:
+    with opened(hub, name, era, ask=answer_as_ada) as caller:
+        answer = text(caller.call_tool("trigger-elicitation-request-async"))
+    assert "[COMPLETED]" in answer and "Task created" in answer and "Ada" in answer
+
+
+def test_the_roots_of_a_session_are_asked_for_once_for_all_mounts(hub: Hub, name: str, era: Any) -> None:
+    """Issue 17, part 7. A client of 2026-07-28 without an identity is asked by each mount."""
+    for folder in ("ada", "ben"):
+        asked: list[str] = []
+
+        def answer(method: str, _: Any, asked: list[str] = asked, folder: str = folder) -> Any:
+            asked.append(method)
+            return {"roots": [{"uri": f"file:///home/{folder}"}]}
+
+        with Connection.open(Http(f"{hub.url}/mcp"), era=era, ask=answer) as caller:
+            for mount in (name, "web", "piped"):
+                given = text(caller.call_tool(f"{mount}.get-roots-list"))
+                # A client without a session may get the connection of the last one, whose roots the server still has.
+                assert era == "modern" or f"file:///home/{folder}\n" in given
+        assert era == "modern" or asked == ["roots/list"]
 
 
 def test_progress_passes_through(hub: Hub, name: str, era: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from patchbay.cid import cid_of
+from patchbay.web.operator.editing import STATIC_SAMPLE
 from tests.hubs import Hub
 from tests.waiting import until
 from tests.web.browsing import BROWSER, TOWN, read
@@ -117,6 +118,13 @@ def test_a_saved_server_is_served_at_once_with_its_reason(hub: Hub) -> None:
     assert served(hub, "fresh").definition == cid_of(GREET.encode())
     newest = hub.catalogue.store.names.past("root", 1)[0]
     assert (newest.who, newest.why) == ("operator", "for guests")
+
+
+def test_a_new_server_of_texts_and_prompts_is_saved_as_a_configuration(hub: Hub) -> None:
+    """A JSON object is valid Python too, but it is not the file of a Python server."""
+    assert "shop://hours" in seen(post(hub, "/servers/new", action="check", name="shop", source=STATIC_SAMPLE))
+    assert post(hub, "/servers/new", action="save", name="shop", source=STATIC_SAMPLE).status_code == 303
+    assert (served(hub, "shop").kind, list(served(hub, "shop").prompts)) == ("static", ["plan"])
 
 
 def test_a_new_server_that_is_broken_is_not_saved(hub: Hub) -> None:

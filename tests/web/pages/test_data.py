@@ -1,4 +1,4 @@
-"""The pure functions behind pages: schemas in words, snippets, content negotiation."""
+"""The pure functions behind pages: schemas in words, and snippets."""
 
 from __future__ import annotations
 
@@ -16,30 +16,6 @@ from patchbay.client.applications.own_entry import stdio_command
 from patchbay.settings import Settings
 from patchbay.web.pages.data import MAX_SCHEMA_ROWS, describe_type, property_row, schema_rows
 from patchbay.web.rendering.snippets import TERMINAL, snippets
-from patchbay.web.site import wants_html
-from tests.web.browsing import BROWSER
-
-
-@pytest.mark.parametrize(
-    ("accept", "html"),
-    [
-        (BROWSER["Accept"], True),
-        ("text/html", True),
-        ("application/xhtml+xml", True),
-        ("text/html;q=0.5, application/json;q=0.4", True),
-        ("text/html;q=0.5, application/json", False),
-        ("text/html;q=0", False),
-        ("", False),
-        ("*/*", False),
-        ("text/*", False),
-        ("application/json, text/event-stream", False),
-        ("text/event-stream", False),
-        ("nonsense", False),
-    ],
-)
-def test_who_wants_html(accept: str, html: bool) -> None:
-    """V-C8: a browser does, an MCP client and curl do not."""
-    assert wants_html(accept) is html
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from patchbay.web.rendering import highlighting, markdown
+from patchbay.web.rendering import highlighting, render_routes
 from patchbay.web.rendering.highlighting import highlight_lines
 from patchbay.web.rendering.time_limits import MAX_CONCURRENT_JOBS, TookTooLong, run_within
 from tests.hubs import Hub
@@ -52,7 +52,7 @@ def test_markdown_that_takes_long_to_render_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     hub = Hub(tmp_path_factory.mktemp("hub"))
-    monkeypatch.setattr(markdown, "MAX_RENDERING_SECONDS", 0.05)
+    monkeypatch.setattr(render_routes, "MAX_RENDERING_SECONDS", 0.05)
     try:
         answer = hub.client.post("/render/markdown", data=b"|a|\n|-|\n" * 12_000)
         assert answer.status_code == 413

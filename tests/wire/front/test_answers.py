@@ -12,8 +12,8 @@ from contextlib import closing
 
 import pytest
 
-from patchbay.serving.sockets import find_connection
 from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow
+from patchbay.wire.front.sockets import find_connection
 
 PIECE = 16 * 1024
 BOUND = 60.0

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
-from patchbay.serving.sockets import (
+from patchbay.settings import Settings
+from patchbay.wire.front.sockets import (
     DESCRIPTORS,
     Counters,
     count_descriptors,
@@ -31,7 +32,6 @@ from patchbay.serving.sockets import (
     shut_down,
     sockets,
 )
-from patchbay.settings import Settings
 
 log = logging.getLogger(__name__)
 

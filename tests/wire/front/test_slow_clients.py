@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from patchbay.serving.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
-from patchbay.serving.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from patchbay.settings import Settings
+from patchbay.wire.front.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
+from patchbay.wire.front.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
 from tests.waiting import until
 
 WRITE, IDLE = 10.0, 20.0

@@ -1,0 +1,51 @@
+"""Answers three questions about an `Accept` header: JSON or a stream, which native form, and whether a person asks.
+
+Source: RFC 9110, section 12.5.1.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+JSON, STREAM, NDJSON = "application/json", "text/event-stream", "application/x-ndjson"
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+
+
+@lru_cache(maxsize=256)
+def accepted_forms(accept: str) -> tuple[bool, bool]:
+    """Return whether an `Accept` header accepts JSON and whether it accepts a stream.
+
+    A wildcard accepts JSON; a stream must be named. A missing header accepts neither.
+    """
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    json = any(qualities.get(kind, 0) > 0 for kind in (JSON, "application/*", "*/*"))
+    return json, qualities.get(STREAM, 0) > 0
+
+
+@lru_cache(maxsize=256)
+def preferred_form(accept: str) -> str | None:
+    """Return the form that an `Accept` header prefers; of equally preferred forms, the one that streams the most.
+
+    A wildcard, or no header, accepts a JSON document; a stream must be named. Returns None if no form is accepted.
+    """
+    if not accept.strip():
+        return JSON
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    json = max((qualities.get(kind, 0) for kind in (JSON, "application/*", "*/*")), default=0)
+    likes = {STREAM: qualities.get(STREAM, 0), NDJSON: qualities.get(NDJSON, 0), JSON: qualities.get(JSON, json)}
+    best = max(likes, key=lambda form: likes[form])
+    return best if likes[best] > 0 else None
+
+
+@lru_cache(maxsize=256)
+def wants_html(accept: str) -> bool:
+    """Whether an `Accept` header names HTML with at least the quality of JSON and event streams.
+
+    A wildcard alone is not enough: curl and other programs send it.
+    """
+    qualities = dict(parse_accept_header(accept, MIMEAccept))
+    html = max((qualities.get(kind, 0) for kind in HTML_TYPES), default=0)
+    return html > 0 and html >= max(qualities.get(kind, 0) for kind in (JSON, STREAM))
