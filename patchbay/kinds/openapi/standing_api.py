@@ -57,7 +57,6 @@ class StandingApi(PinnedMount["ApiMount"]):
     def __init__(self, mount: ApiMount, context: MountContext) -> None:
         super().__init__(mount, context)
         self.health = Health()
-        self.state_known = threading.Event()
         self.tokens: dict[str, tuple[str, float]] = {}
         """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
         self._ending = threading.Event()
@@ -73,6 +72,7 @@ class StandingApi(PinnedMount["ApiMount"]):
         """Start the thread; does nothing the second time."""
         with self._lock:
             if self._thread is None and not self._ending.is_set():
+                self.started_at = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name=f"api {self.mount.name}", daemon=True)
                 self._thread.start()
 
