@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
 from patchbay.store import Store
+
+FIRST_LISTS_SECONDS = 2.0
+"""Seconds after the start of a mount in which a request for its lists waits for its first answer."""
 
 State = Literal["connecting", "up", "down", "circle", "sign-in"]
 """`circle`: its own lists lead back to this hub, so it is not served. `sign-in`: no caller has connected an account."""
@@ -104,6 +108,15 @@ class PinnedMount(Generic[M]):
     def __init__(self, mount: M, context: MountContext) -> None:
         self.mount = mount
         self._context = context
+        self.state_known = threading.Event()
+        """Set once it is known whether the other side answers."""
+        self.started_at: float | None = None
+        """The `time.monotonic()` of the start."""
+
+    def wait_for_first_answer(self) -> None:
+        """Wait until it is known whether the other side answers, at most until FIRST_LISTS_SECONDS after the start."""
+        if self.started_at is not None:
+            self.state_known.wait(max(0.0, self.started_at + FIRST_LISTS_SECONDS - time.monotonic()))
 
     @property
     def changes(self) -> Changes | None:
@@ -125,6 +138,7 @@ class Standing(Protocol):
     """What a hub maintains for one mount while it is served."""
 
     health: Health
+    state_known: threading.Event
 
     @property
     def mount(self) -> Any:
@@ -133,6 +147,10 @@ class Standing(Protocol):
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
+        ...
+
+    def wait_for_first_answer(self) -> None:
+        """Wait until it is known whether the other side answers, at most until FIRST_LISTS_SECONDS after the start."""
         ...
 
     def stop(self) -> None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Result, Sign
+from patchbay.kinds.mount.snapshots import mounts_in
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
 from patchbay.protocol.request_context import RequestContext
@@ -148,7 +150,30 @@ def _want(context: RequestContext, uris: list[str]) -> None:
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
-    return lambda context: context.services.lists.page(context.server, kind, context.caller.revision, context.params)
+    def answer(context: RequestContext) -> Any:
+        return context.services.lists.page(_wait_for_lists(context), kind, context.caller.revision, context.params)
+
+    return answer
+
+
+def _wait_for_lists(context: RequestContext) -> Server:
+    """Return the server of a list; one that is mounted and has never answered gets a moment for its first answer.
+
+    A request that comes from a mount does not wait: two mounts that lead to each other would wait for each other.
+    """
+    server = context.server
+    standing = server.standing
+    if standing is None or standing.state_known.is_set() or server.pinned:
+        return server
+    has_lists = server.tools or server.resources or server.templates or server.prompts
+    if has_lists or mounts_in(context.params.get("_meta")):
+        return server
+    standing.start()
+    standing.wait_for_first_answer()
+    if not standing.state_known.is_set():
+        return server
+    context.services.catalogue.refresh()
+    return context.catalogue.find(server.name)
 
 
 def _listen(context: RequestContext) -> Answers:

@@ -309,12 +309,15 @@ class Connection:
         elif isinstance(item, Notification):
             self._async_connection.listener(item.method, dict(item.params))
 
-    def iterate_pages(self, method: str, key: str, on_page: Callable[[Json], object] | None = None) -> Iterator[Json]:
-        """Give all items of all pages of a list, `key` in each; `on_page` receives each page.
+    def iterate_pages(
+        self, method: str, key: str, on_page: Callable[[Json], object] | None = None, meta: Json | None = None
+    ) -> Iterator[Json]:
+        """Give all items of all pages of a list, `key` in each; `on_page` receives each page, `meta` goes with each
+        request.
 
         Raises McpFailure for too many.
         """
-        params: Json = {}
+        params: Json = {"_meta": meta} if meta else {}
         cursors: set[str] = set()
         count = 0
         while len(cursors) < MAX_LIST_PAGES:
@@ -334,7 +337,7 @@ class Connection:
             if cursor in cursors:
                 raise McpFailure(-32603, f"the pages of {method} never end: the cursor {cursor[:80]!r} came twice")
             cursors.add(cursor)
-            params = {"cursor": cursor}
+            params = {**params, "cursor": cursor}
         raise McpFailure(-32603, f"{method} has more than {MAX_LIST_PAGES} pages")
 
     def _request_page(self, method: str, key: str, params: Json) -> Json:

@@ -99,8 +99,19 @@ def build_request(operation: Operation, base: str, arguments: Mapping[str, Any])
         raise InvalidParams(
             f"{operation.name}: the document describes no parameter for {path[path.index('{') :][:80]!r}"
         )
+    _check_segments(operation, path)
     url = base + path + (f"?{'&'.join(query)}" if query else "")
     return HttpRequest(operation.method.upper(), url, headers, content, files)
+
+
+def _check_segments(operation: Operation, path: str) -> None:
+    """Check that arguments make no segment that leads to another path. A style or a neighbour can add points.
+
+    Raises InvalidParams.
+    """
+    for template, segment in zip(operation.path.split("/"), path.split("/"), strict=False):
+        if segment != template and segment in (".", ".."):
+            raise InvalidParams(f"{operation.name}: expected a path segment for {template}, got {segment!r}")
 
 
 def _format_value(value: Any) -> str:

@@ -9,6 +9,7 @@ Sources: OpenAPI 3.0.4, 3.1.1, Schema Object; OpenAPI 2.0; JSON Schema 2020-12.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,6 +26,9 @@ MAX_REFERENCE_DEPTH = 24
 MAX_INLINED_REFERENCES = 20_000
 """References to other places than named schemas, which are replaced by their targets; later ones are left out."""
 
+MAX_INLINED_CHARACTERS = 16 * 1024 * 1024
+"""Characters of the targets of these references as JSON, each time that one is inserted; later ones are left out."""
+
 
 class Schemas:
     """The schemas of one document. Each is rewritten once."""
@@ -32,7 +36,7 @@ class Schemas:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._known: dict[str, tuple[Any, frozenset[str]]] = {}
-        self._inlined = 0
+        self._inlined = self._inlined_characters = 0
 
     def make_standalone(self, schema: Any) -> dict[str, Any]:
         """Rewrite a schema with its own `$defs`."""
@@ -95,8 +99,12 @@ class Schemas:
             return {"$ref": f"#/$defs/{name}", **beside}
         self._inlined += 1
         may_follow = depth < MAX_REFERENCE_DEPTH and self._inlined <= MAX_INLINED_REFERENCES
+        may_follow = may_follow and self._inlined_characters <= MAX_INLINED_CHARACTERS
         target = follow_pointer(self._document, reference) if may_follow else None
-        return self._rewrite(target, needed, depth + 1) if isinstance(target, dict) else {**beside}
+        if not isinstance(target, dict):
+            return beside
+        self._inlined_characters += len(json.dumps(target))
+        return self._rewrite(target, needed, depth + 1)
 
 
 def _decode_pointer_word(name: str) -> str:

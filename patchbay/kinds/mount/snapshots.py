@@ -110,13 +110,14 @@ def listed_entries(snapshot: Snapshot, found: Mapping[Kind, Mapping[str, Descrip
 
 
 def read_snapshot(
-    connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = ()
+    connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = (), via_id: str = ""
 ) -> Snapshot:
     """Read all lists of an upstream; a list that fails is taken from `before`. Raises Unreachable.
 
     With `changed`, methods of notifications, only the lists that they announce are read; others are taken from
-    `before`.
+    `before`. `via_id` names the mount in each request, so that a mount behind it does not wait for this one.
     """
+    meta = {VIA: [via_id]} if via_id else None
     lists: dict[str, list[Json]] = {}
     via: list[str] = []
     left_out: dict[str, list[str]] = {}
@@ -130,7 +131,7 @@ def read_snapshot(
         try:
             reader = ListReader(key)
             lists[method] = reader.read(
-                connection.iterate_pages(method, key, lambda page: via.extend(mounts_in(page.get("_meta"))))
+                connection.iterate_pages(method, key, lambda page: via.extend(mounts_in(page.get("_meta"))), meta)
             )
             left_out[method] = reader.left_out
         except McpFailure as problem:

@@ -68,8 +68,6 @@ class StandingConnection(PinnedMount[Mount]):
         self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.call_connections = CallConnections(self._open_for_call)
-        self.state_known = threading.Event()
-        """Set once it is known whether the upstream answers."""
         self.accounts: CallerAccounts | None = None
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         self.roots = context.roots
@@ -88,6 +86,7 @@ class StandingConnection(PinnedMount[Mount]):
         with self._lock:
             if self._thread is None and not self._ending.is_set():
                 name = f"upstream {self.mount.name}"
+                self.started_at = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
@@ -313,7 +312,7 @@ class StandingConnection(PinnedMount[Mount]):
         """Read all lists, or those that these notifications announce; store them when they differ."""
         name, mount, store = self.mount.name, self.mount.digest, self._context.store
         fresh = snapshots.read_snapshot(
-            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed)
+            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed), self.id
         )
         if self.accounts is not None:
             fresh = without_resources(fresh)

@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote_plus, urlencode
 
 from patchbay.client.addresses.targets import check_headers
 from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, Api, Operation
@@ -36,13 +36,24 @@ class PrivateParts:
         return bool(self.headers or self.query or self.cookies)
 
     def add_to(self, call: HttpRequest) -> HttpRequest:
-        """Return the request with these parts. Raises InvalidParams for a header that cannot be sent."""
+        """Return the request with these parts instead of parts of the same name that it has.
+
+        An object as the value of a parameter, or `next`, can bring such names. A fragment is removed, because it would
+        end the query. Raises InvalidParams for a header that cannot be sent.
+        """
         headers = {**call.headers, **check_headers(self.headers, "the credentials")}
         if self.cookies:
-            own = [headers["Cookie"]] if "Cookie" in headers else []
+            own = _remove_names(headers.get("Cookie", ""), "; ", self.cookies)
             headers["Cookie"] = "; ".join([*own, *(f"{name}={quote(text, safe='')}" for name, text in self.cookies)])
-        joint = "&" if "?" in call.url else "?"
-        return replace(call, headers=headers, url=call.url + (joint + urlencode(self.query) if self.query else ""))
+        place, _, query = call.url.partition("#")[0].partition("?")
+        pieces = _remove_names(query, "&", self.query) + ([urlencode(self.query)] if self.query else [])
+        return replace(call, headers=headers, url=f"{place}?{'&'.join(pieces)}" if pieces else place)
+
+
+def _remove_names(text: str, joint: str, private: list[Pair]) -> list[str]:
+    """Return the pairs `name=value` of a text whose names are not those of private ones, in any case."""
+    gone = {name.lower() for name, _ in private}
+    return [one for one in text.split(joint) if one and unquote_plus(one.partition("=")[0]).lower() not in gone]
 
 
 def choose_schemes(operation: Operation, api: Api, configured: Mapping[str, Any]) -> list[str]:

@@ -1,13 +1,15 @@
 """Parts of a document that other documents of the same origin hold: they are fetched, and become parts of the document.
 
 A reference leads to a URL of the document's own origin only; with a document in a file, to files of its folder. The
-number of documents and of parts is limited. Other references stay as they are, and what they describe is not checked.
+number of documents and of parts, and their size, are limited. Other references stay as they are, and what they describe
+is not checked.
 
 Source: OpenAPI 3.1.1, Reference Object.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +22,9 @@ MAX_DOCUMENTS = 50
 
 MAX_PARTS = 2_000
 """Number of parts that are taken from them."""
+
+MAX_PART_CHARACTERS = 16 * 1024 * 1024
+"""Characters of all these parts as JSON. References can name one large part in many ways, and parts of parts."""
 
 Read = Callable[[str], Any]
 """Reads the document at a URL; None for one that may not, or cannot, be read."""
@@ -37,6 +42,7 @@ class _Collector:
         self._documents: dict[str, Any] = {url: document}
         self._names: dict[str, str] = {}
         self._left: list[tuple[str, str, Any]] = []
+        self._characters = 0
 
     def collect(self) -> dict[str, Any]:
         whole: dict[str, Any] = self._rewrite(self._document, self._url)
@@ -70,12 +76,17 @@ class _Collector:
         if target in self._names:
             return self._names[target]
         url, pointer = urldefrag(target)
-        if len(self._names) >= MAX_PARTS or (url not in self._documents and len(self._documents) > MAX_DOCUMENTS):
+        if self._characters > MAX_PART_CHARACTERS or len(self._names) >= MAX_PARTS:
+            return ""
+        if url not in self._documents and len(self._documents) > MAX_DOCUMENTS:
             return ""
         if url not in self._documents:
             self._documents[url] = self._read(url)
         value = follow_pointer(self._documents[url], f"#{pointer}")
         if value is None:
+            return ""
+        self._characters += len(json.dumps(value))
+        if self._characters > MAX_PART_CHARACTERS:
             return ""
         word = re.sub(r"\W+", "_", pointer.rpartition("/")[2] or url.rpartition("/")[2]).strip("_") or "part"
         name = self._names[target] = f"{word}_{len(self._names) + 1}"

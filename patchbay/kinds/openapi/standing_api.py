@@ -57,7 +57,6 @@ class StandingApi(PinnedMount["ApiMount"]):
     def __init__(self, mount: ApiMount, context: MountContext) -> None:
         super().__init__(mount, context)
         self.health = Health()
-        self.state_known = threading.Event()
         self.tokens: dict[str, tuple[str, float]] = {}
         """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
         self._ending = threading.Event()
@@ -73,6 +72,7 @@ class StandingApi(PinnedMount["ApiMount"]):
         """Start the thread; does nothing the second time."""
         with self._lock:
             if self._thread is None and not self._ending.is_set():
+                self.started_at = time.monotonic()
                 self._thread = threading.Thread(target=self._run, name=f"api {self.mount.name}", daemon=True)
                 self._thread.start()
 
@@ -297,13 +297,17 @@ def _read_beside(document: Path) -> Read:
 
 
 def _fetch(client: ApiClient, document: str) -> Read:
-    """Return what fetches other documents of the origin of a document."""
+    """Return what fetches other documents of the origin of a document, up to MAX_DOCUMENT_BYTES of all of them."""
+    fetched = 0
 
     def read(url: str) -> Any:
-        if get_origin(url) != get_origin(document):
+        nonlocal fetched
+        if fetched > MAX_DOCUMENT_BYTES or get_origin(url) != get_origin(document):
             return None
         try:
-            return parse_document(client.send(HttpRequest("GET", url)).body, mask_url(url))
+            data = client.send(HttpRequest("GET", url)).body
+            fetched += len(data)
+            return parse_document(data, mask_url(url)) if fetched <= MAX_DOCUMENT_BYTES else None
         except PatchbayError as problem:
             log.info("%s", problem.message)
             return None

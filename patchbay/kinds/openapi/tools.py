@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from patchbay.client.contracts.schema_types import follow_pointer
-from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE, Api, Body, Operation
+from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE, Api, Body, Operation, Parameter
 from patchbay.client.openapi.requests import choose_base_url
 from patchbay.config import check_schema
 from patchbay.descriptors import Descriptor, Problem
@@ -158,7 +158,7 @@ class _ToolBuilder:
 
     def _hide(self, operation: Operation, hidden: set[tuple[str, str]]) -> Operation:
         """Remove the parameters that the configuration supplies, and the properties that the API only answers."""
-        gone = {one.argument for one in operation.parameters if (one.place, one.name.lower()) in hidden}
+        gone = {one.argument for one in operation.parameters if _is_hidden(one, hidden)}
         properties = self._schema.get("properties", {})
         gone |= {name for name in (operation.body.fields or {} if operation.body else {}) if self._is_answer(name)}
         self._schema["properties"] = {name: one for name, one in properties.items() if name not in gone}
@@ -280,6 +280,12 @@ class _ToolBuilder:
         except (ConfigError, TypeError):
             return {}
         return whole
+
+
+def _is_hidden(parameter: Parameter, hidden: set[tuple[str, str]]) -> bool:
+    """Whether the configuration supplies a parameter. A configured header `Cookie` supplies every cookie."""
+    place = parameter.place
+    return (place, parameter.name.lower()) in hidden or (place == "cookie" and ("header", "cookie") in hidden)
 
 
 def _may_have_files(body: Body) -> bool:

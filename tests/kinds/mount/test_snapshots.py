@@ -8,10 +8,11 @@ import pytest
 
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import MAX_EVENTS
-from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.kinds.mount.snapshots import LISTS, VIA, Snapshot, read_snapshot
 from patchbay.kinds.mount.standing_connection import MAX_URI_CHARACTERS, StandingConnection
 from patchbay.kinds.standing import MountContext
 from patchbay.stores.memory import MemoryStore
+from tests.hubs import MODERN
 
 SCHEMA = {"type": "object"}
 
@@ -35,6 +36,24 @@ def test_an_entry_with_a_field_of_a_wrong_type_is_not_served(method: str, entry:
     found, problems = Snapshot("m", lists={method: [entry]}).descriptors()
     assert not any(found.values())
     assert [problem.reason[:10] for problem in problems] == ["not served"]
+
+
+def test_each_request_for_a_list_names_the_mount() -> None:
+    """The hub behind it does not wait for its own mounts then, so that mounts that lead to each other are found."""
+    asked: list[Any] = []
+
+    class Upstream:
+        info: dict[str, Any]
+        capabilities: dict[str, Any]
+        info, capabilities, instructions, revision = {"name": "far"}, {}, None, MODERN
+
+        def iterate_pages(self, method: str, key: str, on_page: Any, meta: Any) -> list[Any]:
+            asked.append(meta)
+            return []
+
+    upstream: Any = Upstream()
+    read_snapshot(upstream, "m", via_id="hub/far")
+    assert asked == [{VIA: ["hub/far"]}] * len(LISTS)
 
 
 def test_only_notifications_of_known_lists_are_queued() -> None:

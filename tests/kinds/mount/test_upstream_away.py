@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
+from patchbay.kinds import standing
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.checkout import ROOT
 from tests.client.reaching import SCRIPTED, held
@@ -242,6 +244,29 @@ def test_a_tool_of_an_unreachable_mount_fails_with_the_reason(tmp_path: Path) ->
 
 
 @pytest.mark.process
+def test_the_first_list_of_a_mount_waits_for_the_first_answer(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 17, part 2: a client that asked right after the start got an empty list, and then a change."""
+    go = tmp_path / "go"
+    words = f"until [ -e {shlex.quote(str(go))} ]; do sleep 0.05; done; exec {PIPED.removeprefix('mcp+stdio:')}"
+    address = f"mcp+stdio:sh -c {shlex.quote(words)}"
+    (hub.servers / "slow.json").write_text(json.dumps({"kind": "upstream", "address": address}), "utf-8")
+    until(lambda: state(hub, "slow") == "connecting", "the mount to be known")
+    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", 0.0)
+    assert tools(hub, "slow") == []  # the wait has a limit
+    monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", BOUND)
+    # A mount does not wait, so that mounts that lead to each other are found; other servers do not wait either.
+    assert hub.modern("slow", "tools/list", meta={"io.patchbay/via": ["a/b"]}).result["tools"] == []
+    assert hub.modern("", "tools/list").result["tools"]
+    with ThreadPoolExecutor(1) as threads:
+        listed = threads.submit(tools, hub, "slow")
+        assert not listed.done()
+        go.touch()
+        assert "echo" in listed.result(BOUND)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("target", ["", "me", "other"])
 def test_a_hub_that_mounts_itself_is_a_cycle(tmp_path: Path, target: str) -> None:
     """Itself, itself through a second mount, or the aggregate of all its servers."""
@@ -257,8 +282,8 @@ def test_a_hub_that_mounts_itself_is_a_cycle(tmp_path: Path, target: str) -> Non
 @pytest.mark.process
 def test_a_call_that_comes_back_to_its_mount_is_refused(hub: Hub) -> None:
     mount(hub, "piped", PIPED)
-    standing = hub.catalogue.find("piped").upstream
-    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", standing.id]})
+    mounted = hub.catalogue.find("piped").upstream
+    answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", mounted.id]})
     assert "is a cycle" in answer.text
 
 
