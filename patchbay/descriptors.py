@@ -57,7 +57,7 @@ class Descriptor:
         annotations = self.wire.get("annotations") or {}
         return bool(annotations.get("readOnlyHint", False))
 
-    @property
+    @cached_property
     def is_destructive(self) -> bool:
         """Whether a tool may destroy something: unless it only reads, or says that it does not.
 

@@ -55,18 +55,22 @@ class Account(NamedTuple):
     limits: Mapping[str, int]
 
 
+Limits = tuple[tuple[str, int, Account], ...]
+"""The key of each counter that counts a call or a stream, with its limit and its account."""
+
+
 class Counted:
     """The accounts of a principal on a server, prepared for a call: their keys in the counters with their limits."""
 
     def __init__(self, accounts: tuple[Account, ...]) -> None:
         self.accounts = accounts
-        self.flying = self._limited(CALLS_IN_FLIGHT)
-        self.streams = self._limited(STREAMS)
+        self.flying = self._limits_of(CALLS_IN_FLIGHT)
+        self.streams = self._limits_of(STREAMS)
         self.rates = tuple(
             (one.key, one.limits[CALLS_PER_MINUTE]) for one in accounts if CALLS_PER_MINUTE in one.limits
         )
 
-    def _limited(self, what: str) -> tuple[tuple[str, int, Account], ...]:
+    def _limits_of(self, what: str) -> Limits:
         return tuple((f"{what} {one.key}", one.limits[what], one) for one in self.accounts if what in one.limits)
 
 
@@ -80,26 +84,29 @@ class Place:
     A call may begin `delay` seconds after it was counted.
     """
 
-    __slots__ = ("_accounts", "_counts", "_lock", "delay")
+    __slots__ = ("_counts", "_limits", "_lock", "delay")
 
-    def __init__(self, accounts: list[str], counts: dict[str, int], lock: threading.Lock) -> None:
+    def __init__(self, limits: Limits, counts: dict[str, int], lock: threading.Lock) -> None:
         self.delay = 0.0
-        self._accounts = accounts
+        self._limits = limits
         self._counts = counts
         self._lock = lock
 
     def release(self) -> None:
         """Stop counting."""
+        counts = self._counts
         with self._lock:
-            accounts, self._accounts = self._accounts, []
-            for key in accounts:
-                self._counts[key] -= 1
-                if not self._counts[key]:
-                    del self._counts[key]
+            limits, self._limits = self._limits, ()
+            for key, _, _ in limits:
+                left = counts[key] - 1
+                if left:
+                    counts[key] = left
+                else:
+                    del counts[key]
 
     def __del__(self) -> None:
         # The events of a call that were never read have no end.
-        if self._accounts:
+        if self._limits:
             self.release()
 
 
@@ -165,17 +172,15 @@ class Quotas:
                 return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
-    def _take(self, what: str, counted: tuple[tuple[str, int, Account], ...]) -> Place:
+    def _take(self, what: str, limits: Limits) -> Place:
         counts = self._counts
-        taken = []
         with self._lock:
-            for key, limit, account in counted:
+            for key, limit, account in limits:
                 if counts.get(key, 0) >= limit:
                     raise _over(account, what, RETRY_SECONDS[what])
-                taken.append(key)
-            for key in taken:
+            for key, _, _ in limits:
                 counts[key] = counts.get(key, 0) + 1
-        return Place(taken, counts, self._lock)
+        return Place(limits, counts, self._lock)
 
     def _over_rate(self, key: str, counted: Counted) -> OverQuota:
         """Return the error of a call that the rate of an account refuses."""

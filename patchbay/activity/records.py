@@ -8,7 +8,7 @@ settings. Arguments and results are in these entries and not in the blob store, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -231,9 +231,9 @@ def _client(run: CallRecording) -> str | None:
         return None
     if isinstance(info, str):
         return info[:MAX_NAME_CHARACTERS] or None
-    if not isinstance(info, Mapping):
+    if not isinstance(info, dict):
         return None
-    told = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
+    told = " ".join([info[key] for key in ("name", "version") if type(info.get(key)) is str])
     return told[:MAX_NAME_CHARACTERS] or None
 
 

@@ -16,6 +16,7 @@ from patchbay.access.principals import LOCAL
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
+from patchbay.catalogue.servers import ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import (
     InvalidParams,
@@ -31,7 +32,7 @@ from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.protocol.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
-from patchbay.protocol.headers import check_parameters
+from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import (
     ToolRun,
@@ -53,6 +54,9 @@ Answers = Iterator[Message | Sign]
 MAX_CLIENT_NAME_CHARACTERS = 200
 _ANSWERS = ("inputResponses", "requestState")
 
+_PARAMETERS: ServerCache[str, tuple[tuple[str, tuple[str, ...]], ...]] = ServerCache()
+"""The annotated arguments of tools, by the name of the tool."""
+
 
 def call_tool(context: RequestContext) -> Answers:
     """Answer tools/call: check the arguments, run the tool, yield the answers."""
@@ -61,7 +65,8 @@ def call_tool(context: RequestContext) -> Answers:
         descriptor = find_tool(context.server, name)
         # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
         if context.caller.revision.modern and context.caller.wire.headers is not None and not context.proxied:
-            check_parameters(context.caller.wire.headers, descriptor.wire["inputSchema"], arguments)
+            parameters = _PARAMETERS.get(context.server, name, lambda: tuple(annotated(descriptor.wire["inputSchema"])))
+            check_parameters(context.caller.wire.headers, parameters, arguments)
         reference = context.services.reference(context.caller.wire.principal)
         run = run_tool(
             context.services.catalogue.hub, context.server, descriptor, arguments, reference, **_terms(context)

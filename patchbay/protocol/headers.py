@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -42,6 +42,8 @@ def decoded(value: str, header: str) -> str:
 
 
 def _as_utf8(value: str) -> str:
+    if value.isascii():
+        return value
     # WSGI decodes header bytes as Latin-1.
     try:
         return value.encode("latin-1").decode("utf-8")
@@ -62,9 +64,14 @@ def check_routing(headers: Mapping[str, str], method: str, params: Mapping[str, 
         raise HeaderMismatch(f"Mcp-Name has to be {wanted!r}, as params.{member} in the body; it is {_shown(found)}")
 
 
-def check_parameters(headers: Mapping[str, str], schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Check that `Mcp-Param-*` headers repeat the annotated arguments of a tool. Raises HeaderMismatch."""
-    for name, path in annotated(schema):
+def check_parameters(
+    headers: Mapping[str, str], parameters: Iterable[tuple[str, tuple[str, ...]]], arguments: Mapping[str, Any]
+) -> None:
+    """Check that `Mcp-Param-*` headers repeat the arguments that `parameters` names, as `annotated` yields them.
+
+    Raises HeaderMismatch.
+    """
+    for name, path in parameters:
         header = f"Mcp-Param-{name}"
         found, argument = headers.get(header.lower()), _at(arguments, path)
         if argument is None:

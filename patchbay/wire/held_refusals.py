@@ -80,7 +80,7 @@ class HeldRefusals:
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             nonlocal refused
-            refused = not status.startswith("503") and any(name == "Retry-After" for name, _ in headers)
+            refused = not status.startswith("503") and "Retry-After" in dict(headers)
             return start_response(status, headers, *rest)
 
         body = self._app(environ, start)

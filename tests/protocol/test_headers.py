@@ -95,7 +95,7 @@ def test_a_header_either_decodes_or_is_refused(text: str) -> None:
 def test_only_properties_lead_to_an_annotation() -> None:
     schema = {"properties": {"a": {"items": {"properties": {"b": {"x-mcp-header": "B"}}}}}}
     assert list(annotated(schema)) == []
-    check_parameters({"mcp-param-b": "x"}, schema, {"a": []})
+    check_parameters({"mcp-param-b": "x"}, annotated(schema), {"a": []})
 
 
 REFUSALS: list[tuple[str, dict[str, Any], dict[str, str | None], int, int]] = [

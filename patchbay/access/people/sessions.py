@@ -29,6 +29,20 @@ def session_cookie_name(port: int, over_tls: bool) -> str:
     return "__Host-patchbay-person" if over_tls else f"patchbay-person-{port}"
 
 
+def operator_cookie_name(port: int, over_tls: bool) -> str:
+    """The name of the cookie of the operator's session; it has the port for the same reason."""
+    return "__Host-patchbay" if over_tls else f"patchbay-{port}"
+
+
+def find_session_cookie(cookies: Mapping[str, str], port: int) -> str:
+    """Return the value of the one cookie that names a person's session; that of TLS comes first. Empty without one.
+
+    Further cookies are not tried, so that one session has one value, also when its sender adds cookies.
+    """
+    names = (session_cookie_name(port, over_tls) for over_tls in (True, False))
+    return next((value for name in names if (value := cookies.get(name, ""))), "")
+
+
 class PersonSessions:
     """The sessions of one hub; `port` is in the name of the cookie."""
 
@@ -56,15 +70,14 @@ class PersonSessions:
 
     def find(self, cookies: Mapping[str, str]) -> tuple[Person, Session] | None:
         """Return the person and the session of a request by its cookies; None without a valid one."""
-        for over_tls in (True, False):
-            value = cookies.get(session_cookie_name(self._port, over_tls), "")
-            name, _, secret = value.rpartition(".")
-            if not name or len(value) > MAX_COOKIE_CHARACTERS or (person := self._people.find(name)) is None:
-                continue
-            known, now = _hash(secret), time.time()
-            for session in person.sessions:
-                if hmac.compare_digest(session.hash, known) and session.until > now:
-                    return person, session
+        value = find_session_cookie(cookies, self._port)
+        name, _, secret = value.rpartition(".")
+        if not name or len(value) > MAX_COOKIE_CHARACTERS or (person := self._people.find(name)) is None:
+            return None
+        known, now = _hash(secret), time.time()
+        for session in person.sessions:
+            if hmac.compare_digest(session.hash, known) and session.until > now:
+                return person, session
         return None
 
     def end(self, name: str, id: str) -> bool:

@@ -19,6 +19,14 @@ from patchbay.client.applications.references import Inexpressible, variable_name
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 _SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey) +)(.+)", re.IGNORECASE)
+_CHANGES_PROGRAMS = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|IFS|ENV|BASH_.*|CDPATH|GLOBIGNORE|PS[0-4]|PROMPT_COMMAND|PWD|TMPDIR|TMP|TEMP|TZ|LANG"
+    r"|LANGUAGE|NETRC|EDITOR|PAGER|BROWSER|NLSPATH|(HTTPS?|ALL|NO|FTP)_PROXY|(PYTHON|PERL|RUBY).*"
+    r"|(LC|LD|DYLD|XDG|SSL|GCONV|MALLOC|GIT|CURL|REQUESTS|UV|PIP|NPM|NODE|JAVA|_JAVA)_.*"
+    r"|(PATCHBAY|GRANIAN|FLASK|WERKZEUG|PYDANTIC|OTEL|SQLITE)_.*"
+)
+"""Names of variables that change the hub, or programs that it starts. A mount does not set them for the whole hub."""
+
 _FORBIDDEN_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -30,10 +38,15 @@ class Variables:
     named: set[str] = field(default_factory=set)
 
     def add(self, preferred: str, server: str, value: str) -> str:
-        """Return the reference to a variable with this value; the name is unlike those of other values."""
+        """Return the reference to a variable with this value.
+
+        The name is unlike those of other values, and of variables that change programs.
+        """
         choices = [preferred, variable_name(f"{server}_{preferred}")]
         choices += [f"{choices[1]}_{number}" for number in range(2, len(self.values) + 3)]
-        name = next(one for one in choices if self.values.get(one, value) == value and one not in self.named)
+        choices += [f"MOUNT_{one}" for one in choices]
+        allowed = (one for one in choices if not _CHANGES_PROGRAMS.fullmatch(one))
+        name = next(one for one in allowed if self.values.get(one, value) == value and one not in self.named)
         self.values[name] = value
         return f"${{{name}}}"
 

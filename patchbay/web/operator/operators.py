@@ -27,6 +27,7 @@ from werkzeug.wrappers import Request
 from patchbay.access.authentication import Credentials
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
+from patchbay.access.people.sessions import operator_cookie_name
 from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
@@ -297,8 +298,7 @@ class Operators:
         response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
     def _cookie(self, over_tls: bool) -> str:
-        # Cookies ignore ports: without the port in the name, two hubs on one machine would share a cookie.
-        return "__Host-patchbay" if over_tls else f"patchbay-{self._settings.port}"
+        return operator_cookie_name(self._settings.port, over_tls)
 
     def _session(self, sent: Request) -> str:
         """The nonce of the valid session cookie of a request, or an empty text. Raises TokenUnreadable."""

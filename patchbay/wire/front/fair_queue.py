@@ -6,8 +6,8 @@ A request that lasts longer, such as a call of a slow tool, gives its turn to th
 sender have used `SLICE_SECONDS` of processor time, its queue rests for `REST_FACTOR` times as long, so that a flood
 leaves most of the processor to the others. A request is never refused here.
 
-The sender is known before the request is read: by its `Authorization`, its cookies, or its address. A sender with many
-wrong tokens gets no further: the hub limits these by address.
+The sender is known before the request is read: by its token, the cookie of its session, or its address. A sender with
+many wrong tokens gets no further: the hub limits these by address.
 Source: RFC 970 (fair queueing).
 """
 
@@ -19,6 +19,10 @@ import time
 from collections import deque
 from functools import partial
 
+from werkzeug.http import parse_cookie
+
+from patchbay.access.authentication import Credentials
+from patchbay.access.people.sessions import find_session_cookie, operator_cookie_name
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.request_threads import RequestThreads, Work, run_logged
 from patchbay.wire.front.requests import Headers, Scope, address
@@ -42,9 +46,18 @@ TICK_SECONDS = 0.004
 """Seconds between two looks at the queues, while a request waits in one."""
 
 
-def find_sender(scope: Scope, headers: Headers) -> str:
-    """Return what identifies the sender of a request before it is read."""
-    return headers.get("authorization") or headers.get("cookie") or address(scope.client)[0]
+def find_sender(scope: Scope, headers: Headers, port: int) -> str:
+    """Return what identifies the sender of a request before it is read: its token, its session, or its address.
+
+    Only what proves the sender counts: a sender that varies the rest of these headers remains one sender. `port` is
+    that of the hub, which is in the names of its cookies.
+    """
+    token = Credentials("", "", {"authorization": headers.get("authorization") or ""}).token
+    if token:
+        return token
+    cookies = parse_cookie(headers.get("cookie"))
+    operator = (cookies.get(operator_cookie_name(port, over_tls), "") for over_tls in (True, False))
+    return find_session_cookie(cookies, port) or next(filter(None, operator), "") or address(scope.client)[0]
 
 
 class _Sender:

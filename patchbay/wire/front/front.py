@@ -46,6 +46,7 @@ class Front:
 
     def __init__(self, app: WsgiApp, settings: Settings, threads: RequestThreads) -> None:
         self._app = app
+        self._port = settings.port
         self._threads = threads
         self._loop = EventLoop()
         # In other modes all senders are one principal.
@@ -97,7 +98,7 @@ class Front:
         if self._fair is None:
             self._threads.run(work)
         else:
-            self._fair.run(find_sender(scope, headers), work)
+            self._fair.run(find_sender(scope, headers, self._port), work)
 
     def _answer(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
