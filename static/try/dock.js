@@ -28,7 +28,7 @@ class Dock {
       this.element.querySelector("summary").focus();
     });
     addEventListener("pagehide", () => this.source?.close());
-    document.body.append(el("section", { class: "dock-place", "aria-label": "Log" }, this.element));
+    document.body.append(el("section", { class: "dock-place", "aria-label": "Log of this page" }, this.element));
   }
 
   add(name, level, text) {
