@@ -19,6 +19,7 @@ import orjson
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
 from patchbay.client.rooms.hosted_server import TOOL, HostedServer
+from patchbay.client.rooms.listing import wait_until_listed
 from patchbay.errors import PatchbayError
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
@@ -137,7 +138,13 @@ class Announcer:
             except PatchbayError as problem:
                 self._observer.tell(f"{server.id} is not announced in {self.room.url}: {problem.message}")
                 continue
-            self._observer.tell(f"{server.id} is announced in {self.room.url}: {_count(len(found['tools']))}")
+            # The connection receives calls meanwhile.
+            self._pool.submit(self._tell_when_listed, server.id, [tool["name"] for tool in found["tools"]])
+
+    def _tell_when_listed(self, server: str, tools: Sequence[str]) -> None:
+        wait_until_listed(self.room, server, tools, self._headers or {}, self._ending)
+        if not self._ending.is_set():
+            self._observer.tell(f"{server} is announced in {self.room.url}: {_count(len(tools))}")
 
     def _take(self, connection: RoomConnection, envelope: Json) -> None:
         kind, payload = envelope["type"], envelope["payload"]

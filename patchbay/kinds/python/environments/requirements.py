@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from shlex import quote
 from typing import Any
 
 import orjson
@@ -186,6 +187,6 @@ def _check_python(wanted: str, name: str, where: str) -> None:
         raise ConfigError(
             name,
             where,
-            f'requires-python = "{wanted}" excludes the Python {running} of this hub: widen it, or run the hub with'
-            " another Python",
+            f'requires-python = "{wanted}" excludes the Python {running} of this hub, which runs all definitions: widen'
+            f" it, or start the hub with such a Python, as in: uvx --python {quote(wanted)} patchbay",
         )
