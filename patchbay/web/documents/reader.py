@@ -27,6 +27,9 @@ from patchbay.web.site import Site
 MAX_RESULTS = 50
 """Documents of one search on the page, at most."""
 
+MAX_SEARCHED = 500
+"""Results among which those are chosen that a reader with limited rights may read."""
+
 MAX_LISTED = 500
 """Documents of one folder on the page, at most."""
 
@@ -87,14 +90,23 @@ class _Views:
 
 
 def find_documents(shown: ShownLibrary, query: str) -> dict[str, Any]:
-    """Search in the library; return the totals and the results that the reader may read."""
+    """Search in the library; return the totals and the results that the reader may read.
+
+    A reader who may not read every document gets no numbers and no suggestion, which come from all of them.
+    """
 
     def describe(row: DocumentRow) -> dict[str, Any]:
         return {"path": row.key, "title": row.title, "description": row.description}
 
-    found = answered(shown.library, query, {}, describe, limit=MAX_RESULTS)
-    results = [each for each in found["results"] if shown.may_read(each["path"])]
-    return {**found, "results": results, "total": found["total"] - len(found["results"]) + len(results)}
+    if all(shown.may_read(row.key) for row in shown.library.rows()):
+        return answered(shown.library, query, {}, describe, limit=MAX_RESULTS)
+    results: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None and offset < MAX_SEARCHED and len(results) < MAX_RESULTS:
+        found = answered(shown.library, query, {}, describe, limit=MAX_RESULTS, offset=offset)
+        results += [each for each in found["results"] if shown.may_read(each["path"])]
+        offset = found.get("nextOffset")
+    return {"query": query, "total": len(results[:MAX_RESULTS]), "results": results[:MAX_RESULTS]}
 
 
 def list_folder(shown: ShownLibrary, rows: Sequence[DocumentRow], folder: str) -> dict[str, Any]:
