@@ -124,8 +124,8 @@ class Source {
   /** Scroll the colours and the numbers with the text. */
   follow() {
     const { scrollLeft, scrollTop } = this.area;
-    this.rows.style.transform = `translate(${-scrollLeft}px, ${-scrollTop}px)`;
-    this.numbers.style.transform = `translateY(${-scrollTop}px)`;
+    Object.assign(this.back, { scrollLeft, scrollTop });
+    this.numbers.scrollTop = scrollTop;
   }
 
   /** Enter begins a line with the indentation of the line before. */

@@ -67,7 +67,7 @@ function string(schema, context) {
   let input = type || !context.lines || !hasLines(schema)
     ? el("input", { type: type || "text", step: schema.format === "time" ? "1" : null, autocomplete: "off" })
     : el("textarea", { rows: "3", spellcheck: "false" });
-  // A one-line field drops line ends, so a text with some gets a field of several lines.
+  // A one-line field drops line ends, so a text with some gets a field of several lines; Shift+Enter makes one too.
   const widen = (text) => {
     if (input.localName === "textarea" || type || !context.lines) return;
     const area = el("textarea", { rows: "3", spellcheck: "false" });
@@ -76,13 +76,28 @@ function string(schema, context) {
     input.replaceWith(area);
     input = area;
   };
-  input.addEventListener("paste", (event) => {
-    const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (!text.includes("\n") || input.localName === "textarea" || type || !context.lines) return;
-    event.preventDefault();
+  /** Insert a text with line ends at the caret. */
+  const insertLines = (text) => {
+    const after = input.selectionStart + text.length;
     widen(input.value.slice(0, input.selectionStart) + text + input.value.slice(input.selectionEnd));
     input.focus();
-  });
+    input.setSelectionRange(after, after);
+  };
+  const mayWiden = input.localName === "input" && !type && context.lines;
+  if (mayWiden) {
+    input.setAttribute("aria-keyshortcuts", "Shift+Enter");
+    input.addEventListener("paste", (event) => {
+      const text = (event.clipboardData?.getData("text/plain") ?? "").replace(/\r\n?/g, "\n");
+      if (!text.includes("\n")) return;
+      event.preventDefault();
+      insertLines(text);
+    });
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !event.shiftKey || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      event.preventDefault();
+      insertLines("\n");
+    });
+  }
   const fill = (value) => {
     const text = value == null ? "" : (FORMATTERS[schema.format] || String)(value);
     if (text.includes("\n")) widen(text);

@@ -2,6 +2,7 @@
 
 import { addSuggestions } from "./completing.js";
 import { addConnectionTest } from "./connecting.js";
+import { addDock } from "./dock.js";
 import { asText, readJson } from "./numbers.js";
 import { promptResult, readResult, toolResult } from "./pieces.js";
 import { headerArguments } from "./schema.js";
@@ -88,4 +89,5 @@ document.addEventListener("toggle", ({ target }) => target.matches?.("details.it
 document.querySelectorAll("details.item[open]").forEach(activate);
 document.querySelectorAll("form[data-connect]").forEach(addConnectionTest);
 addEventListener("hashchange", openTarget);
+addDock();
 openTarget();

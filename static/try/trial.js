@@ -1,6 +1,7 @@
 // Try one tool, resource or prompt: a form for the arguments, a button that runs the call, and its result.
 
 import { Calling, Cancelled } from "./calling.js";
+import { toggleDock, writeLog } from "./dock.js";
 import { button, copyable, el, uniqueId, formatDuration } from "./dom.js";
 import { argumentsForm } from "./form.js";
 import { InvalidValue } from "./fields.js";
@@ -29,7 +30,8 @@ export class Trial {
     this.revision.addEventListener("change", () => this.#showExamples());
     const form = el("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); this.run(); } },
       this.form.element,
-      el("div", { class: "actions run" }, this.send, this.stop, this.form.toggle,
+      this.form.element.querySelector("[aria-keyshortcuts]") ? el("p", { class: "small soft keys" }, "Shift+Enter makes a field for several lines. Ctrl+Enter calls.") : null,
+      el("div", { class: "actions run" }, this.send, this.stop, this.form.toggle, button("Log", toggleDock, "quiet slim"),
         el("span", { class: "right" }, el("label", { for: id }, "Protocol"), this.revision)));
     form.addEventListener("input", () => this.#showExamples());
     form.addEventListener("keydown", (event) => {
@@ -68,7 +70,7 @@ export class Trial {
       if (problem instanceof InvalidValue) return;
       throw problem;
     }
-    const view = new RunView(this.output);
+    const view = new RunView(this.output, this.place.dataset.key);
     const calling = new Calling(this.endpoint, this.revision.value, {
       onTraffic: (each) => view.wire(each),
       onNotification: (message) => view.onNotification(message),
@@ -113,7 +115,9 @@ function revisionSelect() {
 
 /** Show the messages and the result of one call. */
 class RunView {
-  constructor(place) {
+  /** `name` is the name of the tool, resource or prompt in the log. */
+  constructor(place, name) {
+    this.name = name;
     this.begun = performance.now();
     this.state = el("span", { role: "status" }, "Running…");
     this.clock = el("span", { class: "soft" });
@@ -126,18 +130,20 @@ class RunView {
     const wire = el("details", {}, el("summary", {}, "Protocol messages ", this.messages), this.list);
     this.ticking = setInterval(() => this.#updateClock(), 100);
     place.replaceChildren(el("p", { class: "status" }, this.state, this.clock), this.bar, this.stream, this.questions, this.answer, wire);
+    writeLog(name, "call", "started");
   }
 
   #updateClock() {
     this.clock.textContent = formatDuration(performance.now() - this.begun);
   }
 
-  #end(state, className) {
+  #end(state, className, more = "") {
     clearInterval(this.ticking);
     this.#updateClock();
     this.state.textContent = state;
     this.state.className = className;
     this.bar.hidden = true;
+    writeLog(this.name, "call", `${state}${more} after ${this.clock.textContent}`);
   }
 
   wire({ way, head, text }) {
@@ -164,6 +170,7 @@ class RunView {
     this.stream.hidden = false;
     this.stream.append(el("li", {}, el("time", {}, formatDuration(performance.now() - this.begun)), el("span", { class: "level" }, logger ? `${level} ${logger}` : level), text));
     this.stream.scrollTop = this.stream.scrollHeight;
+    writeLog(this.name, logger ? `${level} ${logger}` : level, text);
   }
 
   done(result, shown) {
@@ -177,7 +184,7 @@ class RunView {
       this.#end("Cancelled", "soft");
       return;
     }
-    this.#end("Failed", "bad");
+    this.#end("Failed", "bad", `: ${problem.message}`);
     this.answer.className = "answer bad";
     const code = problem instanceof RpcError && problem.code !== undefined ? ` (${asText(problem.code)})` : "";
     this.answer.append(el("p", {}, `${problem.message}${code}`));

@@ -20,6 +20,15 @@ BROKEN = '"""Broken."""\n\n\ndef greet(:\n    return 1\n'
 STRANGERS = "document.querySelectorAll('.code-area :not(pre, code, span.row, span[class^=t-], textarea)').length"
 
 
+SCROLL = """(place) => new Promise((resolve) => {
+  const [numbers, back, area] = document.querySelector(".code-area").children;
+  area.scrollTo(place, place);
+  requestAnimationFrame(() => requestAnimationFrame(() => resolve({
+    area: [area.scrollTop, area.scrollLeft], back: [back.scrollTop, back.scrollLeft], numbers: [numbers.scrollTop],
+  })));
+})"""
+
+
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("areas")
@@ -71,6 +80,16 @@ def test_the_keyboard_leaves_the_editor_and_keeps_the_indentation(tab: Tab) -> N
     expect(area).not_to_have_value(re.compile("return x"))
     area.press("Tab")
     expect(page.get_by_label("Reason")).to_be_focused()
+
+
+def test_the_colours_and_the_numbers_scroll_with_the_text(tab: Tab) -> None:
+    """At both ends, where a scroll bar of the field takes room. No element gets a style attribute."""
+    page = tab.open("/servers/new")
+    page.locator("#source").fill("\n".join("x" * 200 for _ in range(200)))
+    for place in (0, 999_999, 1234):
+        moved = page.evaluate(SCROLL, place)
+        assert moved["back"] == moved["area"] and moved["numbers"] == moved["area"][:1]
+    assert page.locator("[style]").count() == 0
 
 
 def test_a_hostile_text_in_the_editor_is_only_text(tab: Tab) -> None:

@@ -16,6 +16,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from patchbay.client.auth.oauth import BrowserSignIn, ClientCredentials, _BrowserCallback, make_auth
 from patchbay.client.auth.token_files import TokenFile
 from patchbay.client.errors import SignInNeeded, Unreachable
+from tests.waiting import BOUND
 
 URL = "https://example.org/mcp"
 
@@ -99,7 +100,7 @@ def test_the_callback_accepts_one_code(tmp_path: Path) -> None:
         foreign = ("/callback?error=x", "/callback?code=abc&state=other")
         for path in ("/favicon.ico", "/callback", *foreign, "/callback?code=abc&state=s&iss=https://login.example.org"):
             try:
-                with urlopen(back.uri.removesuffix("/callback") + path, timeout=5) as page:
+                with urlopen(back.uri.removesuffix("/callback") + path, timeout=BOUND) as page:
                     pages.append(page.read().decode())
             except HTTPError as problem:
                 pages.append(str(problem.code))
@@ -115,12 +116,12 @@ def test_the_callback_accepts_one_code(tmp_path: Path) -> None:
     assert pages[:4] == ["404"] * 4
     assert "You are signed in" in pages[4]
     with pytest.raises(OSError, match=r"refused"):
-        urlopen(back.uri, timeout=5)
+        urlopen(back.uri, timeout=BOUND)
 
 
 def test_a_refused_sign_in_says_why(tmp_path: Path) -> None:
     def show(url: str) -> None:
-        with urlopen(f"{back.uri}?error=access_denied&error_description=%3Cb%3Eno", timeout=5) as page:
+        with urlopen(f"{back.uri}?error=access_denied&error_description=%3Cb%3Eno", timeout=BOUND) as page:
             assert b"&lt;b&gt;no" in page.read()
 
     async def sign_in() -> None:

@@ -17,7 +17,7 @@ from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from tests.checkout import ROOT
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import ENVIRON, SCRIPTED, alive, descendants, held, opened, text
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 
 def test_a_program_is_started_called_and_ended() -> None:
@@ -175,7 +175,7 @@ def test_nothing_outlives_the_client_however_it_ends(number: signal.Signals, tmp
         until(lambda: len(descendants() - before) >= 6, "the family is there")
         family = descendants() - before - {client.pid}
         os.kill(client.pid, number)
-        client.communicate(timeout=20)
+        client.communicate(timeout=BOUND)
     until(lambda: not [pid for pid in family if alive(pid)], "all have ended")
 
 

@@ -26,7 +26,7 @@ from tests import hubs
 from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text
 from tests.interaction.programs import Hub, free_port, running, running_hub
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
 
@@ -270,7 +270,7 @@ def test_the_server_is_notified_of_a_cancelled_call() -> None:
         running = connection.request("tools/call", {"name": "hang"})
         assert next(running) == Log("info", "hang began")
         running.close()
-        assert heard.wait(10)
+        assert heard.wait(BOUND)
     assert said == [{"heard": "notifications/cancelled", "same": True}]
 
 

@@ -25,7 +25,7 @@ from patchbay.errors import InvalidParams
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
 from tests.client.peers import open_context
 from tests.client.reaching import held, text
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_an_endless_body_is_refused_at_the_limit(serve: Callable[..., Bad], kind
             handler.wfile.write(b"x" * 65536)
 
     with opened(serve(endless), limit=1_000_000) as connection, pytest.raises((Unreachable, McpFailure)) as failure:
-        connection.call_tool("x", timeout=20)
+        connection.call_tool("x", timeout=BOUND)
     assert not isinstance(failure.value, ServerTimeout)
 
 

@@ -13,7 +13,7 @@ from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
 from tests.kinds.calls import call_of, events, next_event
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 
 def alive(pool: Pool) -> int:
@@ -53,7 +53,7 @@ def test_a_full_pool_of_working_threads_mentions_no_stuck_thread() -> None:
 def test_a_finished_job_cannot_be_abandoned_any_more() -> None:
     pool = Pool("hello")
     job = pool.start(lambda job: [Text("x")])
-    assert job.out.get(timeout=20) == [Text("x")]
+    assert job.out.get(timeout=BOUND) == [Text("x")]
     for _ in range(100):
         job.runner.abandon(job)
     assert not job.abandoned
