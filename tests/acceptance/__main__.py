@@ -19,6 +19,7 @@ from mcp import Client
 
 from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
+from tests.acceptance.fresh import first_calls_are_in_time
 from tests.acceptance.packages import PACKAGES, Package
 from tests.checkout import ROOT
 from tests.interaction.programs import Hub, running_hub
@@ -167,7 +168,11 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="packages at a time [2]")
     parser.add_argument("--claude", action="store_true", help="the claude program of npm uses the hub's tools, too")
     parser.add_argument("--clients", action="store_true", help="clients of npm read the entry of this hub; no packages")
+    parser.add_argument("--fresh", action="store_true", help="time the first call from the wheel and a clone")
     given = parser.parse_args()
+    if given.fresh:
+        with tempfile.TemporaryDirectory(prefix="fresh-") as name:
+            return 0 if first_calls_are_in_time(Path(name)) else 1
     chosen = [one for one in PACKAGES if (not given.names or one.name in given.names) and not given.clients]
     with tempfile.TemporaryDirectory(prefix="acceptance-") as name:
         folder = Path(name)

@@ -25,10 +25,7 @@ def test_the_variables_of_an_entry_do_not_replace_those_of_the_hub(
 ) -> None:
     """The file that --env-file writes is read by a shell, as the command says, and has none of the system's."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    entry = {
-        "command": "node",
-        "env": dict.fromkeys([*HOSTILE, "PRELOAD", "ACCESS", "GITHUB_TOKEN"], "/their/own/value"),
-    }
+    entry = {"command": "node", "env": dict.fromkeys([*HOSTILE, "PRELOAD", "ACCESS", "GITHUB_TOKEN"], "/srv/theirs")}
     entry["args"] = ["--access-token", "s3cret"]
     file, env_file = tmp_path / "mcp.json", tmp_path / "hub.env"
     file.write_text(json.dumps({"mcpServers": {server: entry}}))
@@ -40,5 +37,5 @@ def test_the_variables_of_an_entry_do_not_replace_those_of_the_hub(
     environment = json.loads(mount.read_text())["environment"]
     assert set(environment) == set(entry["env"])
     read = subprocess.run(["sh", "-c", f"set -a; . {env_file}; env"], capture_output=True, text=True, check=True).stdout
-    assert all(f"{reference[2:-1]}=/their/own/value" in read for reference in environment.values())
+    assert all(f"{reference[2:-1]}=/srv/theirs" in read for reference in environment.values())
     assert environment["GITHUB_TOKEN"] == "${GITHUB_TOKEN}"
