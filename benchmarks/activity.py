@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 
 from patchbay.activity import record_index
 from patchbay.activity.record_index import extend_index
-from patchbay.activity.stored_rows import encoded
+from patchbay.activity.stored_rows import encode_rows
 from patchbay.app import create_app
 from patchbay.settings import Settings
 from patchbay.store import Store
@@ -59,7 +59,7 @@ def write_records(store: Store, given: argparse.Namespace, begin: float) -> None
     size, begun = 0, time.process_time()
     for start in range(0, given.records, given.batch):
         rows = [row(random, number, begin) for number in range(start, min(start + given.batch, given.records))]
-        entries.append((ACTIVITY, encoded(rows), KEEP_SECONDS))
+        entries.append((ACTIVITY, encode_rows(rows), KEEP_SECONDS))
         size += len(entries[-1][1])
         if len(entries) >= ENTRIES_PER_TRANSACTION:
             store.journal.append_all(entries, {})

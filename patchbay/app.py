@@ -89,7 +89,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     check_exposure(settings)
     issuer = load_issuer(settings, whole_environment())
     drain = Drain(settings.drain)
-    dispatcher = assemble(settings, drain.left, hosts)
+    dispatcher = assemble(settings, drain.seconds_left, hosts)
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     drain.on_begin(dispatcher.services.activity.hurry)
@@ -178,7 +178,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     with_rooms = RoomsOverHttp(rooms, settings, admission, is_operator, places, app.wsgi_app)
     drain.on_begin(with_rooms.drain)
     with_websockets = WebSocketUpgrades(websockets, settings, places, with_rooms)
-    with_pair = HttpSse(dispatcher, settings, lambda: drain.begun, with_websockets)
+    with_pair = HttpSse(dispatcher, settings, lambda: drain.is_draining, with_websockets)
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
     keys: PersonalKeys = app.extensions["keys"]

@@ -178,7 +178,7 @@ def _rebuild_servers(catalogue: Catalogue, packages: Packages) -> None:
 def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: StandingConnections, name: str) -> None:
     """End the workers of a server, and the connection to a mounted one; the next call starts new ones."""
     hosts.restart(name)
-    server = catalogue.named(name)
+    server = catalogue.find_any(name)
     if server is not None and server.standing is not None:
         connections.end(server.standing.mount)
 

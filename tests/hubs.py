@@ -159,7 +159,7 @@ class Hub:
     @property
     def token(self) -> str:
         """The operator's token."""
-        token = self.app.extensions["operators"].token.kept()
+        token = self.app.extensions["operators"].token.read_stored()
         assert isinstance(token, str)
         return token
 

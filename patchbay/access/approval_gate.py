@@ -99,9 +99,9 @@ class ApprovalGate:
         except UnknownApproval as problem:
             # It was decided on the page, or used by an equal call, while the client was asked.
             if not is_approved or _state(self._approvals, approval) != APPROVED:
-                raise ToolFailed(f"{_named(approval)} did not run: {problem.message}") from problem
+                raise ToolFailed(f"{_tool_name(approval)} did not run: {problem.message}") from problem
         if not is_approved:
-            raise ToolFailed(f"{_named(approval)} did not run: its approval was refused by the user")
+            raise ToolFailed(f"{_tool_name(approval)} did not run: its approval was refused by the user")
 
     def _wait(self, approval: Approval, call: Call) -> Generator[Event, Any, None]:
         """Wait for a decision on the page. Raises ToolFailed without an approval. The deadline moves with the wait."""
@@ -112,7 +112,7 @@ class ApprovalGate:
                 if state == APPROVED:
                     break
                 if state != WAITING:
-                    raise ToolFailed(f"{_named(approval)} did not run: its approval is {state}")
+                    raise ToolFailed(f"{_tool_name(approval)} did not run: its approval is {state}")
                 if (left := min(self.wait_seconds, begun_left - 1) - waited) <= 0:
                     raise ToolFailed(_where_to_approve(approval))
                 before = call.left()
@@ -144,17 +144,18 @@ def _question(approval: Approval, call: Call) -> dict[str, Any]:
     shown = escape_hidden_characters(canonical_arguments(call.arguments).decode())
     if len(shown) > MAX_QUESTION_CHARACTERS:
         shown = f"{shown[:MAX_QUESTION_CHARACTERS]}... ({len(shown)} characters, {approval.call.arguments_cid})"
-    message = f"Approve this call of {_named(approval)}? It runs once, with these arguments: {shown}"
+    message = f"Approve this call of {_tool_name(approval)}? It runs once, with these arguments: {shown}"
     return {"message": message, "requestedSchema": {"type": "object", "properties": {}}}
 
 
 def _where_to_approve(approval: Approval) -> str:
     minutes = round(APPROVAL_SECONDS / 60)
     return (
-        f"{_named(approval)} needs an approval, and there is no decision yet. An administrator can approve this call on"
-        f" the page /approvals of this hub within {minutes} minutes (id {approval.id}); then send the same call again"
+        f"{_tool_name(approval)} needs an approval, and there is no decision yet. An administrator can approve this"
+        f" call on the page /approvals of this hub within {minutes} minutes (id {approval.id}); then send the same call"
+        " again"
     )
 
 
-def _named(approval: Approval) -> str:
+def _tool_name(approval: Approval) -> str:
     return f"{approval.call.server}.{approval.call.tool}"

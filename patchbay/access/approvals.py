@@ -137,7 +137,7 @@ class Approvals:
     def use(self, id: str, call: CallDigest) -> None:
         """Use an approval for its call, once. Raises ToolFailed for another call, or if it is not approved."""
 
-        def used(now: float) -> Approval:
+        def mark_used(now: float) -> Approval:
             known = self._known.get(id)
             if known is None or known.call != call:
                 raise ToolFailed("the approval is for another call: send the call again, and let it be approved")
@@ -145,18 +145,18 @@ class Approvals:
                 raise ToolFailed(f"the approval of this call is {state} already: send the call again")
             return replace(known, state=USED)
 
-        self._change(used)
+        self._change(mark_used)
 
     def give_back(self, id: str) -> None:
         """Undo the use of an approval by a call that did not end, because it first asks its caller more."""
 
-        def given(now: float) -> Approval:
+        def mark_approved(now: float) -> Approval:
             known = self._known.get(id)
             if known is None or known.state != USED:
                 raise InvalidParams(f"the approval {id[:40]!r} is not in use")
             return replace(known, state=APPROVED)
 
-        self._change(given)
+        self._change(mark_approved)
 
     def find(self, id: str) -> Approval | None:
         """Return an approval as it is now."""

@@ -165,14 +165,14 @@ def rights_of(principal: Principal, grants: Grants | None) -> Rights:
         return Rights(rules, (), scopes, principal.is_operator)
     denied = [_Rule(row.place, ACTIONS, row.on) for row in grants.denials if _is_for(row, principal, grants)]
     granted = [
-        _Rule(row.place, _given(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
+        _Rule(row.place, _actions_of(row), row.on, row.asks) for row in grants.grants if _is_for(row, principal, grants)
     ]
     rights = Rights(granted, denied, scopes, principal.is_operator)
     rights.document = grants.cid
     return rights
 
 
-def _given(row: Grant) -> tuple[str, ...]:
+def _actions_of(row: Grant) -> tuple[str, ...]:
     """Return the actions of a grant; an administrator may see and use everything too."""
     return ACTIONS if OPERATE in row.may else row.may
 

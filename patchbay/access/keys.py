@@ -162,7 +162,7 @@ class PersonalKeys:
         """Return the principal of a key; None for a text that is no key of this hub, or not any more."""
         now = time.monotonic()
         if now - self._looked >= CHECK_SECONDS:
-            self._look()
+            self._read_new_entries()
         digest = _digest(token)
         key = self._by_digest.get(digest) or self._find(digest)
         if key is None or (key.expires is not None and key.is_expired(self._clock())):
@@ -175,12 +175,12 @@ class PersonalKeys:
         """Whether a sender may go on: False for a key that was revoked or has expired."""
         if sender.issuer or not sender.subject.startswith(KEY_IDS):
             return True
-        self._look()
+        self._read_new_entries()
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
         return key is not None and not key.is_expired(self._clock())
 
     def _find(self, digest: str) -> Key | None:
-        self._look()
+        self._read_new_entries()
         # A hash is looked up, not a key: the time of the lookup says nothing about any key.
         key = self._by_digest.get(digest)
         if key is None:  # another process may have made it just now
@@ -189,7 +189,7 @@ class PersonalKeys:
             key = self._by_digest.get(digest)
         return None if key is None or key.is_expired(self._clock()) else key
 
-    def _look(self) -> None:
+    def _read_new_entries(self) -> None:
         """Read new entries of the journal, at most every CHECK_SECONDS."""
         now = time.monotonic()
         if now - self._looked >= CHECK_SECONDS:

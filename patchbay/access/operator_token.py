@@ -85,7 +85,7 @@ class OperatorToken:
         self._replace(TOKEN_FILE, token)
         return token
 
-    def kept(self) -> str | None:
+    def read_stored(self) -> str | None:
         """Return the token itself from the data folder; None if the folder does not hold the present token."""
         if self._folder is None:
             return self._token or None

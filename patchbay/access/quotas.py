@@ -140,7 +140,7 @@ class Quotas:
             counted = Counted(tuple(own))
         if not counted.flying and not counted.rates:
             return None
-        place = self._take(CALLS_IN_FLIGHT, counted.flying)
+        place = self._take_places(CALLS_IN_FLIGHT, counted.flying)
         if counted.rates:
             delay = self._rates.count(counted.rates)
             if isinstance(delay, str):
@@ -152,7 +152,7 @@ class Quotas:
     def open_stream(self, sender: Principal, server: str = "") -> Place | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
         streams = self._counted(sender, server).streams
-        return self._take(STREAMS, streams) if streams else None
+        return self._take_places(STREAMS, streams) if streams else None
 
     def bytes_stored(self, id: str) -> int | None:
         """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
@@ -172,7 +172,7 @@ class Quotas:
                 return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
-    def _take(self, what: str, limits: Limits) -> Place:
+    def _take_places(self, what: str, limits: Limits) -> Place:
         counts = self._counts
         with self._lock:
             for key, limit, account in limits:

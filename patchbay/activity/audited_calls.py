@@ -147,7 +147,7 @@ class Drafts:
         if known is None:
             if len(self._templates) >= MAX_TEMPLATES:
                 self._templates = {}
-            template, own = make_template(common_fields(run, is_kept)), mode_of(server, run.named, mode)
+            template, own = make_template(common_fields(run, is_kept)), mode_of(server, run.called, mode)
             # The objects stay in memory as long as the key has their ids.
             known = template, own, (server, descriptor, run.grants)
             if len(run.name) <= MAX_NAME_CHARACTERS and not run.approval:  # an approval is used once
@@ -166,7 +166,7 @@ class Drafts:
 
 def common_fields(run: CallRecording, is_kept: bool) -> Row:
     """Return the fields of a row that similar calls have in common."""
-    server, descriptor, sender = run.server, run.named, run.sender or LOCAL
+    server, descriptor, sender = run.server, run.called, run.sender or LOCAL
     name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
     rights = rights_of(sender, run.grants)
     decision = decision_about(run, rights, name)

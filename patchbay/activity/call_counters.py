@@ -49,7 +49,7 @@ class CallCounters:
                 self._count(run)
 
     def _count(self, run: CallRecording) -> None:
-        descriptor = run.named
+        descriptor = run.called
         key = (run.server.name, run.method, descriptor.name if descriptor is not None else "")
         count = self._counts.get(key)
         if count is None:

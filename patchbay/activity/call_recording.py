@@ -47,11 +47,11 @@ class Recorder(Protocol):
 
     running: set[CallRecording]
 
-    def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
+    def record_answer(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
         """Measure the answer of a call that ends, and keep it if the settings allow that."""
         ...
 
-    def take(self, run: CallRecording) -> None:
+    def enqueue(self, run: CallRecording) -> None:
         """Queue a finished call."""
         ...
 
@@ -109,7 +109,7 @@ class CallRecording:
         return call.meta if self.trace is None else self.trace.handed_on(call.meta)
 
     @property
-    def named(self) -> Descriptor | None:
+    def called(self) -> Descriptor | None:
         """The called descriptor, also of a call that did not begin; None if the server does not list it."""
         if self.descriptor is not None:
             return self.descriptor if self._is_listed(self.descriptor) else None
@@ -139,7 +139,7 @@ class CallRecording:
         if type(event) is Progress:
             self.progress += 1
 
-    def end(self, said: Result | Failure | None) -> None:
+    def end(self, answer: Result | Failure | None) -> None:
         """Record the ending: a result, an error, or None for a cancelled call. A second ending changes nothing."""
         if self.ended:
             return
@@ -148,31 +148,31 @@ class CallRecording:
             # Not the call itself: thousands of finished calls may wait in the queue.
             self.approval, self._call = self._call.approval, None
         late = self.ended >= self.deadline
-        if said is None:
+        if answer is None:
             self.outcome = "cancelled"
-        elif type(said) is Failure:
-            self.outcome, self.code = "timeout" if late else "error", said.error.get("code")
-            self._recorder.look(self, said.error)
-        elif type(said) is Result:
-            result = said.result
+        elif type(answer) is Failure:
+            self.outcome, self.code = "timeout" if late else "error", answer.error.get("code")
+            self._recorder.record_answer(self, answer.error)
+        elif type(answer) is Result:
+            result = answer.result
             self.outcome = _outcome(result, late)
             if self.outcome == "task" and type(result) is dict and "taskId" in result:
                 self.task = digest_of(str(result["taskId"]))
                 result = {**result, "taskId": self.task}
-            self._recorder.look(self, result)
+            self._recorder.record_answer(self, result)
         if self.trace is not None:
-            self.trace.end(self.outcome, self.code, said.error.get("message") if type(said) is Failure else None)
-        self._recorder.take(self)
+            self.trace.end(self.outcome, self.code, answer.error.get("message") if type(answer) is Failure else None)
+        self._recorder.enqueue(self)
 
     def watch(self, answers: Generator[Message | Sign, None, None]) -> Iterator[Message | Sign]:
         """Yield the answers to a request; the last one is the ending of the call."""
         running = self._recorder.running
         running.add(self)
         try:
-            for said in answers:
-                if type(said) is Result or type(said) is Failure:
-                    self.end(said)
-                yield said
+            for answer in answers:
+                if type(answer) is Result or type(answer) is Failure:
+                    self.end(answer)
+                yield answer
         finally:
             answers.close()
             running.discard(self)

@@ -68,7 +68,7 @@ class Summary:
     end: int
     keys: Sequence[Key] | None
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the data of the journal entry."""
         return orjson.dumps([self.first, self.last, self.entries, self.records, self.begin, self.end, self.keys])
 
@@ -124,7 +124,7 @@ def extend_index(journal: Journal, keep: float, known: Mapping[int, EntrySummary
     if made:
         try:
             last = {ACTIVITY_INDEX: newest[0].seq if newest else 0}
-            journal.append_all([(ACTIVITY_INDEX, each.encoded(), keep) for each in made], last)
+            journal.append_all([(ACTIVITY_INDEX, each.to_bytes(), keep) for each in made], last)
         except StaleUpdate:
             return True
     return looked >= MAX_SUMMARIZED_RECORDS

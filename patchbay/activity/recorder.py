@@ -30,8 +30,8 @@ from patchbay.activity.records import (
     recent,
     row_of,
 )
-from patchbay.activity.retention import KEPT, contents_mode, estimate_size, packed, whole_digest
-from patchbay.activity.stored_rows import encoded
+from patchbay.activity.retention import KEPT, contents_mode, encode_content, estimate_size, whole_digest
+from patchbay.activity.stored_rows import encode_rows
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
@@ -130,7 +130,7 @@ class Activity:
         if meta:
             run.client = meta.get("io.modelcontextprotocol/clientInfo")
         if self._looks and len(self._queue) < AHEAD:
-            run.arguments = packed(arguments or NOTHING)
+            run.arguments = encode_content(arguments or NOTHING)
         if self.audit is not None:
             run.sender, run.grants = wire.sender, self.audit.grants()
             if run.arguments is None and self._looks:
@@ -139,20 +139,20 @@ class Activity:
             run.trace = self.tracing.begin(run, meta or NOTHING, id)
         return run
 
-    def look(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
+    def record_answer(self, run: CallRecording, answer: Mapping[str, Any] | Rendered) -> None:
         """Record the size of an answer and, if the settings allow it and it is small, the answer itself."""
         if isinstance(answer, Rendered):
             run.size = len(answer.data)
             return
         run.size = estimate_size(answer)
         if self._looks and run.size <= KEPT and len(self._queue) < AHEAD:
-            run.answer = packed(answer)
+            run.answer = encode_content(answer)
             if run.answer is not None:
                 run.size = len(run.answer)
         if self.audit is not None and run.answer is None and self._looks:
             run.answer_digest = whole_digest(answer)
 
-    def take(self, run: CallRecording) -> None:
+    def enqueue(self, run: CallRecording) -> None:
         """Queue a finished call."""
         waiting = len(self._queue) + len(self._counted)
         if waiting >= MAX_QUEUED_RECORDS:
@@ -273,7 +273,7 @@ class Activity:
         """Append the records of calls to the journal; return the seq of their entry, None after a failure."""
         entry = None
         try:
-            entry = self._store.journal.append(ACTIVITY, encoded(rows), self._keep)
+            entry = self._store.journal.append(ACTIVITY, encode_rows(rows), self._keep)
             self._written[entry] = summarize_rows(rows)
             if len(self._written) > MAX_KNOWN_ENTRIES:
                 del self._written[next(iter(self._written))]

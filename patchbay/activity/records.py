@@ -98,7 +98,7 @@ class Record:
     answer_cid: str | None
     moments: tuple[EventSummary, ...] = ()
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
         values = {name: getattr(self, name) for name in _FIELDS}
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
@@ -124,7 +124,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """Return the record as a JSON object without arguments, answer and moments, for lists."""
-        return {name: value for name, value in self.shown().items() if name not in ("arguments", "answer", "moments")}
+        return {name: value for name, value in self.to_json().items() if name not in ("arguments", "answer", "moments")}
 
 
 _FIELDS = tuple(row.name for row in fields(Record) if row.name != "moments")
@@ -148,7 +148,7 @@ class Filter:
     for_strangers: bool = False
     may_see: Callable[[str, str], bool] | None = None
 
-    def shown(self, record: Record) -> Record:
+    def redact(self, record: Record) -> Record:
         """Return a record in the form for the caller."""
         return record.for_strangers() if self.for_strangers else record
 
@@ -187,7 +187,7 @@ def row_of(run: CallRecording, mode: str) -> list[Any]:
 
     Times are whole milliseconds and microseconds, and SHA-256 digests stand for CIDs, because the writer must be fast.
     """
-    server, descriptor = run.server, run.named
+    server, descriptor = run.server, run.called
     mode = mode_of(server, descriptor, mode)
     return [
         int(run.at * 1000),
@@ -258,12 +258,12 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
         return Record(*values, *[None] * 4)
     arguments, arguments_digest, answer, answer_digest = row[WIDTH - 4 : WIDTH]
     # Making the CIDs takes the most time.
-    values += [*_told(arguments, arguments_digest), *_told(answer, answer_digest)]
+    values += [*_read_content(arguments, arguments_digest), *_read_content(answer, answer_digest)]
     moments = row[WIDTH] if len(row) > WIDTH else ()
     return Record(*values, *[tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments)])
 
 
-def _told(text: str | None, digest: str | None) -> tuple[Any, str | None]:
+def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:
     if text is not None:
         return orjson.loads(text), cid_of(text.encode())
     return None, cid_of_digest(bytes.fromhex(digest)) if digest is not None else None
@@ -281,7 +281,7 @@ def recent(journal: Journal, wanted: Filter, limit: int, before: str | None = No
             return Page(found, None if is_too_old or last is None else f"{last[0]}-{last[1]}")
         looked, last = looked + 1, (seq, place)
         if wanted.fits_row(row):
-            found.append(wanted.shown(_record(f"{seq}-{place}", row, contents)))
+            found.append(wanted.redact(_record(f"{seq}-{place}", row, contents)))
     return Page(found, None)
 
 

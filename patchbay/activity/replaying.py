@@ -14,7 +14,7 @@ from patchbay.access.audit.chain import find_row
 from patchbay.access.audit.rows import Row
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.activity.records import Record
-from patchbay.activity.retention import packed, whole_digest
+from patchbay.activity.retention import encode_content, whole_digest
 from patchbay.cid import canonical, cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Failure, Request, Result
@@ -99,5 +99,5 @@ def _is_of(record: Record, row: Row) -> bool:
 
 
 def _cid(answer: Mapping[str, Any]) -> str:
-    data = packed(answer)
+    data = encode_content(answer)
     return cid_of(data) if data is not None else cid_of_digest(whole_digest(answer))

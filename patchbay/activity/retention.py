@@ -71,7 +71,7 @@ def _marked(schema: Any, depth: int) -> bool:
     return isinstance(schema, list) and any(_marked(each, depth - 1) for each in schema)
 
 
-def packed(value: Mapping[str, Any]) -> bytes | None:
+def encode_content(value: Mapping[str, Any]) -> bytes | None:
     """Return a JSON object in canonical form; None if it is too large or has no JSON form."""
     if "resultType" in value:
         value = {key: each for key, each in value.items() if key not in STAMPS}

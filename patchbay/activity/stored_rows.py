@@ -23,7 +23,7 @@ _FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}
 """Names of outcomes in records of older versions, and their present names."""
 
 
-def encoded(rows: list[list[Any]]) -> bytes:
+def encode_rows(rows: list[list[Any]]) -> bytes:
     """Return rows as the data of one entry."""
     try:
         data = orjson.dumps(rows)

@@ -112,7 +112,7 @@ class Tracing:
                 _TRACEPARENT.fullmatch(told) if isinstance(told, str) and len(told) <= MAX_HEADER_CHARACTERS else None
             )
             return Trace(found[1]) if found else None
-        span = _begun(provider, run, meta, id)
+        span = _begin_span(provider, run, meta, id)
         context = span.get_span_context()
         return Trace(f"{context.trace_id:032x}" if context.is_valid else None, span)
 
@@ -126,7 +126,7 @@ class Tracing:
         return self._provider is not None
 
 
-def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Span:
+def _begin_span(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | None) -> Span:
     carrier = {
         key: value for key in KEYS if isinstance(value := meta.get(key), str) and len(value) <= MAX_HEADER_CHARACTERS
     }
@@ -147,27 +147,27 @@ def _begun(provider: Provider, run: Traced, meta: Mapping[str, Any], id: Id | No
 def _attributes(run: Traced, id: Id | None) -> dict[str, str]:
     """Return the first attributes of the span. A name that the server does not list is left out."""
     server = run.server
-    said = {
+    attributes = {
         "mcp.method.name": run.method,
         "patchbay.server": server.name,
         "patchbay.server.version": server.version,
         "network.transport": "pipe" if run.connection is not None else "tcp",
     }
     if run.method == "tools/call":
-        said["gen_ai.operation.name"] = "execute_tool"
+        attributes["gen_ai.operation.name"] = "execute_tool"
         if run.name in server.tools:
-            said["gen_ai.tool.name"] = run.name
+            attributes["gen_ai.tool.name"] = run.name
     elif run.method == "prompts/get" and run.name in server.prompts:
-        said["gen_ai.prompt.name"] = run.name
+        attributes["gen_ai.prompt.name"] = run.name
     elif run.method == "resources/read":
-        said["mcp.resource.uri"] = run.name
+        attributes["mcp.resource.uri"] = run.name
     if run.connection is None:
-        said["network.protocol.name"] = "http"
+        attributes["network.protocol.name"] = "http"
     if id is not None:
-        said["jsonrpc.request.id"] = str(id)
+        attributes["jsonrpc.request.id"] = str(id)
     if run.revision:
-        said["mcp.protocol.version"] = run.revision
+        attributes["mcp.protocol.version"] = run.revision
     if run.session is not None:
         # Only the nonce: with the whole id a reader of the trace could use the session.
-        said["mcp.session.id"] = run.session.nonce
-    return said
+        attributes["mcp.session.id"] = run.session.nonce
+    return attributes

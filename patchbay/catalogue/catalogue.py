@@ -164,7 +164,7 @@ class Catalogue(VisibleToAll):
         """
         return self._pinned.find(name, cid)
 
-    def whole(self) -> Aggregate:
+    def aggregate(self) -> Aggregate:
         """Return all served servers as one; rebuilt when a server or the listing has changed."""
         served, listing, whole = self._whole
         if served is not self.served or listing is not self._listing:
@@ -177,7 +177,7 @@ class Catalogue(VisibleToAll):
         """Return every server, also disabled and broken ones."""
         return list(self._servers.values())
 
-    def named(self, name: str) -> Server | None:
+    def find_any(self, name: str) -> Server | None:
         """Return the server of a name, also a disabled or broken one; None for an unknown name."""
         return self._servers.get(name)
 

@@ -44,11 +44,11 @@ def is_from_operator(store: Store, row: ServerRow) -> bool:
     return any(
         move.who in OPERATORS and move.cid is not None and _supplies(store, move, row)
         for name in (SERVERS + row.name, MCPS)
-        for move in _past(store, name)
+        for move in _past_changes(store, name)
     )
 
 
-def _past(store: Store, name: str) -> Iterator[NameChange]:
+def _past_changes(store: Store, name: str) -> Iterator[NameChange]:
     before = None
     while moves := store.names.past(name, MOVES_PER_READ, before):
         yield from moves

@@ -40,7 +40,7 @@ def _build_finder(server: Server) -> Server:
     def handle(call: Call) -> Events:
         if call.target["front"] == CALL:
             raise ToolFailed(f"{CALL} cannot call itself: expected the name of a tool that {SEARCH} finds")
-        yield Data(search.found(call.arguments["query"], call.arguments.get("limit", DEFAULT_FOUND_TOOLS)))
+        yield Data(search.search(call.arguments["query"], call.arguments.get("limit", DEFAULT_FOUND_TOOLS)))
 
     return Server(
         server.name,
@@ -60,7 +60,7 @@ class ToolSearch:
         self._tools = tools
         self._lock = threading.Lock()
 
-    def found(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
+    def search(self, query: str, limit: int = DEFAULT_FOUND_TOOLS) -> dict[str, Any]:
         """Return the structured result of a search; an empty query returns the first tools."""
         with self._lock:
             index = self._index

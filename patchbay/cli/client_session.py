@@ -78,7 +78,7 @@ def open_session(
     environ = whole_environment()
     display = Display(level or "warning")
     answers = answers or Answers()
-    answers.quiet = display.quiet
+    answers.quiet = display.paused
     answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
     signin = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
@@ -117,7 +117,7 @@ def open_session(
         stack.callback(display.clear)
         homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
         context = SourceContext(
-            connections, homes, environ, contracts, timeout, on_event=display.tell, check_contract=check
+            connections, homes, environ, contracts, timeout, on_event=display.show, check_contract=check
         )
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)

@@ -32,13 +32,13 @@ class Display:
         self._bar: ProgressBar | None = None
         self._lock = threading.RLock()
 
-    def tell(self, item: Item) -> None:
+    def show(self, item: Item) -> None:
         """Show one progress or log message."""
         with self._lock:
             if isinstance(item, Log) and item.level in LOG_LEVELS:
                 if LOG_LEVELS.index(item.level) >= self._level:
                     data = item.data if isinstance(item.data, str) else json.dumps(item.data, ensure_ascii=False)
-                    with self.quiet():
+                    with self.paused():
                         write_note(f"{item.level}: {f'{item.logger}: ' if item.logger else ''}{data}")
             elif isinstance(item, ProgressEvent) and self._is_terminal:
                 self._progress(item)
@@ -58,7 +58,7 @@ class Display:
             self._bar = None
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Show nothing while the block uses the terminal."""
         with self._lock:
             self.clear()

@@ -36,7 +36,7 @@ class Terminal:
     reader: IO[str]
     writer: IO[str]
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Show a line."""
         self.writer.write(make_printable(text) + "\n")
         self.writer.flush()
@@ -137,7 +137,7 @@ class Answers:
         if self.interactive:
             with open_terminal() as person:
                 if person is not None:
-                    person.say(f"The server asks: {message}\nIt asks you to visit: {url}")
+                    person.print_line(f"The server asks: {message}\nIt asks you to visit: {url}")
                     return {
                         "action": {"y": "accept", "n": "decline"}.get(
                             _ask_yes_or_no(person, "Have you visited it? (y/n)"), "cancel"
@@ -150,7 +150,7 @@ class Answers:
 def _ask_person(person: Terminal, message: str, schema: Mapping[str, Any], content: Json) -> Json:
     """Ask the person for missing values. An empty line gives the default or no value; Ctrl-D cancels."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    person.say(f"The server asks: {message}  (Ctrl-D cancels)")
+    person.print_line(f"The server asks: {message}  (Ctrl-D cancels)")
     if not properties:
         return {"action": {"y": "accept", "n": "decline"}.get(_ask_yes_or_no(person, "Agree? (y/n)"), "cancel")}
     for name, one in properties.items():
@@ -160,7 +160,7 @@ def _ask_person(person: Terminal, message: str, schema: Mapping[str, Any], conte
         while True:
             text = person.ask(_format_prompt(name, one, needed))
             if text is None:
-                person.say("")
+                person.print_line("")
                 return {"action": "cancel"}
             if not text and "default" in one:
                 content[name] = one["default"]
@@ -172,7 +172,7 @@ def _ask_person(person: Terminal, message: str, schema: Mapping[str, Any], conte
             if problem is None:
                 content[name] = value
                 break
-            person.say(f"  {problem}")
+            person.print_line(f"  {problem}")
     return {"action": "accept", "content": content}
 
 

@@ -50,7 +50,7 @@ class RunningHub:
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=REQUEST_SECONDS)
         headers = {"Host": self.host, "Accept": "application/json"}
         with suppress(ConfigError):
-            token = OperatorToken(self.data).kept()
+            token = OperatorToken(self.data).read_stored()
             headers |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
             connection.request("GET", path, headers=headers)

@@ -53,7 +53,7 @@ def read_server(settings: Settings, hub: RunningHub | None, name: str) -> dict[s
 
 def find_server(catalogue: Catalogue, name: str) -> Server:
     """Return a server, also a broken or disabled one. Raises UnknownServer with similar names."""
-    found = catalogue.named(name)
+    found = catalogue.find_any(name)
     if found is None:
         raise unknown_name(name, [server.name for server in catalogue.all()])
     return found

@@ -65,7 +65,7 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     end_signal = EndSignal()
     logs.begin(settings)
     drain = Drain(CANCELLED_GRACE_SECONDS)
-    dispatcher = assemble(settings, drain.left)
+    dispatcher = assemble(settings, drain.seconds_left)
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
     try:

@@ -289,11 +289,11 @@ class Library:
             if self._has_files or not self._disk.exists():
                 return
             try:
-                own = self._disk.own()
+                own = self._disk.make_own_folder()
                 if not os.access(own, os.W_OK):
                     raise PermissionError(13, "its folder is not writable")
                 # Lock: SQLite refuses a second process while the first one creates the files.
-                with self._disk.alone():
+                with self._disk.write_lock():
                     self._history = History(own / "history.sqlite")
                     index = FolderIndex(
                         self._disk,
@@ -320,7 +320,7 @@ class Library:
             self._open_files()
         if self._readonly:
             raise Unreadable("this library is read-only")
-        with self._log_failures("a write"), self._disk.alone():
+        with self._log_failures("a write"), self._disk.write_lock():
             yield
 
     @contextmanager
@@ -337,7 +337,7 @@ class Library:
     def _lock_writers(self, seconds: float) -> Iterator[None]:
         """Lock out all other writers. Raises Unreadable, TimeoutError."""
         if not self._readonly:
-            with self._disk.alone(seconds):
+            with self._disk.write_lock(seconds):
                 yield
             return
         if not self._writing.acquire(timeout=-1 if math.isinf(seconds) else seconds):
@@ -356,7 +356,7 @@ class Library:
         return document
 
     def _check_path_is_free(self, parts: tuple[str, ...], path: str) -> None:
-        taken = self._disk.taken(parts)
+        taken = self._disk.find_ignoring_case(parts)
         if taken == path:
             raise DocumentExists(f"there is a document {path} already")
         if taken is not None:

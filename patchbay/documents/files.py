@@ -123,7 +123,7 @@ class Disk:
             os.unlink(parts[-1], dir_fd=folder)
             os.fsync(folder)
 
-    def taken(self, parts: Sequence[str]) -> str | None:
+    def find_ignoring_case(self, parts: Sequence[str]) -> str | None:
         """Return the path of an existing file or folder that equals this path when case is ignored; or None."""
         if not self.exists():
             return None
@@ -163,13 +163,13 @@ class Disk:
                         yield before + file, stamp_of(found)
 
     @contextmanager
-    def alone(self, seconds: float = math.inf) -> Iterator[None]:
+    def write_lock(self, seconds: float = math.inf) -> Iterator[None]:
         """Lock out every other writer, in this process and in others, during the block.
 
         Raises Unreadable, and TimeoutError if another writer holds the lock for longer than `seconds`.
         """
         try:
-            own = self.own()
+            own = self.make_own_folder()
             descriptor = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as problem:
             raise Unreadable(f"the library is not writable: {problem.strerror}") from problem
@@ -182,11 +182,11 @@ class Disk:
     def own_or_fail(self) -> None:
         """Make the folder for history and index. Raises Unreadable."""
         try:
-            self.own()
+            self.make_own_folder()
         except OSError as problem:
             raise Unreadable(f"the library is not writable: {problem.strerror}") from problem
 
-    def own(self) -> Path:
+    def make_own_folder(self) -> Path:
         """Return the folder for history and index; make it if absent. Raises OSError."""
         own = self.root / OWN
         own.mkdir(parents=True, exist_ok=True)

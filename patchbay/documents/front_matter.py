@@ -134,12 +134,12 @@ def changed(text: str, changes: Mapping[str, Any], body: str | None = None) -> s
     return front.opening + block + front.closing + body
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return the JSON form of a YAML value, without the values beyond MAX_VALUES and MAX_SAFE_DEPTH."""
-    return _plain(value, [MAX_VALUES], 0)
+    return _to_json_value(value, [MAX_VALUES], 0)
 
 
-def _plain(value: Any, left: list[int], depth: int) -> Any:
+def _to_json_value(value: Any, left: list[int], depth: int) -> Any:
     left[0] -= 1
     if left[0] < 0 or depth > MAX_SAFE_DEPTH:
         return None
@@ -154,9 +154,11 @@ def _plain(value: Any, left: list[int], depth: int) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner, left, depth + 1) for key, inner in _take_while_left(value.items(), left)}
+        return {
+            str(key): _to_json_value(inner, left, depth + 1) for key, inner in _take_while_left(value.items(), left)
+        }
     if isinstance(value, (list, tuple, set)):
-        return [_plain(inner, left, depth + 1) for inner in _take_while_left(value, left)]
+        return [_to_json_value(inner, left, depth + 1) for inner in _take_while_left(value, left)]
     return str(value)
 
 

@@ -79,7 +79,7 @@ class Document:
     @property
     def metadata(self) -> dict[str, Any]:
         """The values of its front matter, as JSON."""
-        return {str(key): front.plain(value) for key, value in self.front.metadata.items()}
+        return {str(key): front.to_json_value(value) for key, value in self.front.metadata.items()}
 
 
 def document_of(key: str, data: bytes, stamp: str) -> Document:

@@ -74,7 +74,7 @@ def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
     shown = []
     for line in sorted(best):
         end = starts[line + 1] - 1 if line + 1 < len(starts) else len(body)
-        shown.append(Match(before + line + 1, _shown(body[starts[line] : end], starts[line], by_line[line])))
+        shown.append(Match(before + line + 1, _mark_matches(body[starts[line] : end], starts[line], by_line[line])))
     return Passages(tuple(shown), _section(body, spots))
 
 
@@ -184,7 +184,7 @@ def _flat(text: str) -> str:
     return text.translate({ord(letter): _letter(letter) for letter in set(text)})
 
 
-def _shown(line: str, start: int, spots: Sequence[_Spot]) -> str:
+def _mark_matches(line: str, start: int, spots: Sequence[_Spot]) -> str:
     """Return a line with MARK around its matches, shortened around the first match."""
     begin, stop = 0, len(line.rstrip())
     if stop > MAX_LINE_CHARACTERS:

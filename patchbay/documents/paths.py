@@ -37,7 +37,7 @@ def document_path(path: str, endings: tuple[str, ...] = (".md",)) -> tuple[str, 
     """Return the names in the path of a document, which ends in one of these endings. Raises BadPath."""
     parts = folder_path(path)
     if not parts[-1].endswith(endings) or parts[-1] in endings:
-        raise BadPath(f"{_shown(path)}: expected a path that ends in {' or '.join(endings)}")
+        raise BadPath(f"{_quote(path)}: expected a path that ends in {' or '.join(endings)}")
     return parts
 
 
@@ -46,14 +46,14 @@ def folder_path(path: str) -> tuple[str, ...]:
     if not path:
         raise BadPath("expected a path, not an empty text")
     if "\0" in path:
-        raise BadPath(f"{_shown(path)}: expected a path without NUL characters")
+        raise BadPath(f"{_quote(path)}: expected a path without NUL characters")
     if path.startswith("/"):
-        raise BadPath(f"{_shown(path)}: expected a relative path, one that does not begin with /")
+        raise BadPath(f"{_quote(path)}: expected a relative path, one that does not begin with /")
     if len(path) > MAX_PATH_BYTES or len(path.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
-        raise BadPath(f"{_shown(path)}: expected a path of at most {MAX_PATH_BYTES} bytes")
+        raise BadPath(f"{_quote(path)}: expected a path of at most {MAX_PATH_BYTES} bytes")
     parts = tuple(path.split("/"))
     if len(parts) > MAX_FOLDER_DEPTH:
-        raise BadPath(f"{_shown(path)}: expected at most {MAX_FOLDER_DEPTH} names in a path")
+        raise BadPath(f"{_quote(path)}: expected at most {MAX_FOLDER_DEPTH} names in a path")
     for part in parts:
         _check(part, path)
     return parts
@@ -62,7 +62,7 @@ def folder_path(path: str) -> tuple[str, ...]:
 def name(text: str, what: str) -> str:
     """Check one name, such as a project; `what` is the word for it in messages. Raises BadPath."""
     if "/" in text:
-        raise BadPath(f"{what} {_shown(text)}: expected a single name, without /")
+        raise BadPath(f"{what} {_quote(text)}: expected a single name, without /")
     try:
         return folder_path(text)[0]
     except BadPath as problem:
@@ -82,7 +82,7 @@ def _check(part: str, path: str) -> None:
     """Raise BadPath for an invalid name."""
     reason = _find_problem(part)
     if reason:
-        raise BadPath(f"{_shown(path)}: {reason}")
+        raise BadPath(f"{_quote(path)}: {reason}")
 
 
 @lru_cache(maxsize=4096)
@@ -112,5 +112,5 @@ def _find_problem(part: str) -> str | None:
     return None
 
 
-def _shown(path: str) -> str:
+def _quote(path: str) -> str:
     return repr(path if len(path) <= MAX_SHOWN_CHARACTERS else path[: MAX_SHOWN_CHARACTERS - 1] + "…")

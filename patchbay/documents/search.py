@@ -118,9 +118,9 @@ def _scores(index: Index, reading: ParsedQuery, where: Mapping[str, str], every:
     """Return the scores of the documents that are best by their texts, at least `wanted` if so many match."""
     most = wanted + MAX_RANKED
     parts = [
-        (0.5, _shares(index.found(reading.wide(every), most, where))),
-        (1.5, _shares(index.found(reading.narrow(False), most, where))),
-        (0.4, _shares(index.found(reading.wide(False), most, where, ("title",)))),
+        (0.5, _shares(index.find_documents(reading.wide(every), most, where))),
+        (1.5, _shares(index.find_documents(reading.narrow(False), most, where))),
+        (0.4, _shares(index.find_documents(reading.wide(False), most, where, ("title",)))),
         (0.5, dict.fromkeys(index.having(exact, where), 1.0) if (exact := reading.exact()) is not None else {}),
         *_coverage(index, reading, where),
     ]

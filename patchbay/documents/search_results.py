@@ -92,7 +92,7 @@ def told(value: Json) -> str:
     some = "" if value["every"] else " Few have all the words, so documents with some of them are listed too."
     least = "At least " if value.get("behind") else ""
     parts = [f"{least}{value['total']} found, {len(value['results'])} shown.{some}", meant, late]
-    parts += [_told(one) for one in value["results"]]
+    parts += [_result_as_text(one) for one in value["results"]]
     if "nextOffset" in value:
         parts.append(f"There are more: search again with offset {value['nextOffset']}.")
     return "\n\n".join(filter(None, parts))
@@ -121,7 +121,7 @@ def _result(found: Search, hit: DocumentHit, document: Document, summary: Callab
     return result
 
 
-def _told(one: Json) -> str:
+def _result_as_text(one: Json) -> str:
     section = one.get("section")
     address = f"{one['uri']} (score {one['score']:g})"
     lines = [f"## {one['title']}", address]

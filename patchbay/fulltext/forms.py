@@ -61,7 +61,7 @@ class Vocabulary(Protocol):
         """Return words of at least `letters` letters whose form contains `part`."""
         ...
 
-    def known(self, forms: Iterable[str]) -> list[str]:
+    def words_with_forms(self, forms: Iterable[str]) -> list[str]:
         """Return the words with one of these forms."""
         ...
 
@@ -120,7 +120,7 @@ def halves(word: str, vocabulary: Vocabulary) -> list[tuple[str, str]]:
         for link in _LINKS
         if cut - len(link) >= MIN_PART_LETTERS and flat[:cut].endswith(link)
     ]
-    known = {folded(one) for one in vocabulary.known({one for pair in pairs for one in pair})}
+    known = {folded(one) for one in vocabulary.words_with_forms({one for pair in pairs for one in pair})}
     return [pair for pair in pairs if known.issuperset(pair)][:MAX_FORMS]
 
 
@@ -129,7 +129,7 @@ def corrections(word: str, vocabulary: Vocabulary) -> list[str]:
     flat = folded(word.lower())
     if not MIN_CORRECTED_LETTERS <= len(flat) <= MAX_CORRECTED_LETTERS or not flat.isalnum():
         return []
-    near = vocabulary.known(set(_single_edits(flat)))
+    near = vocabulary.words_with_forms(set(_single_edits(flat)))
     if not near:
         near = [one for one in _similar_words(flat, vocabulary) if _distance(flat, folded(one)) <= 2]
     counted = sorted((-vocabulary.documents(one), one) for one in near[:MAX_FORMS])

@@ -203,7 +203,7 @@ class Index:
             vocabulary = IndexVocabulary(connection, self._limit.check)
             return parse_query(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
 
-    def found(
+    def find_documents(
         self, expression: str, limit: int, where: Mapping[str, str] | None = None, within: Sequence[str] = ()
     ) -> list[IndexHit]:
         """Return at most `limit` documents that an expression of a `ParsedQuery` finds, best first, as `search`."""

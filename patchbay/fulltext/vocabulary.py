@@ -22,7 +22,7 @@ class IndexVocabulary:
         condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
         return self._words(condition, part, letters, most)
 
-    def known(self, forms: Iterable[str]) -> list[str]:
+    def words_with_forms(self, forms: Iterable[str]) -> list[str]:
         wanted = list(forms)
         batches = (wanted[begin : begin + 500] for begin in range(0, len(wanted), 500))
         return [word for batch in batches for word in self._words(f"folded IN ({question_marks(batch)})", *batch)]

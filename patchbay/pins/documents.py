@@ -96,7 +96,7 @@ class PinDocument:
         ready = {key: cids for key, cids in self.ready.items() if key not in wanted}
         return replace(self, items=items, ready=ready)
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the stored form. `seen` is left out where it equals `approved`."""
         items = []
         for (kind, name), item in self.items.items():

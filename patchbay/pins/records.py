@@ -101,7 +101,7 @@ def write_pins(
     Raises StaleUpdate when the name does not point to `before` any more.
     """
     rows = {f"{PINNED}{server}/{kind}/{name}": cid for (kind, name), cid in (listed or {}).items()}
-    cid = store.blobs.put(document.encoded())
+    cid = store.blobs.put(document.to_bytes())
     store.names.move({PINS + server: cid, **rows}, who, why, {PINS + server: before})
 
 

@@ -137,7 +137,7 @@ def import_approvals(store: Store, data: bytes, who: str, why: str = "", server:
         document, done = _add_approvals(before, [row for row in rows if row.server == name])
         total = Imported(total.approved + done.approved, total.ready + done.ready, total.known + done.known)
         if document != before:
-            moves[PINS + name] = store.blobs.put(document.encoded())
+            moves[PINS + name] = store.blobs.put(document.to_bytes())
             expected[PINS + name] = loaded.cid
     if moves:
         reason = f"import {total.approved + total.ready} approvals" + (f": {why}" if why else "")

@@ -86,7 +86,7 @@ def admit_legacy(message: Message, wire: TransportInfo, sessions: Sessions) -> C
         session = sessions.find(id, wire.endpoint, wire.principal)
         return Caller(session.revision, session.capabilities, session.level, wire, session)
     if isinstance(message, Request) and message.method == "initialize":
-        return _opened(message, wire, sessions)
+        return _open_session(message, wire, sessions)
     if wire.strict and not (isinstance(message, Request) and message.method == "ping"):
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")
     return Caller(assumed(wire.version), {}, "info", wire)
@@ -97,7 +97,7 @@ def assumed(version: str | None) -> Revision:
     return REVISIONS[version] if version in LEGACY else ASSUMED
 
 
-def _opened(request: Request, wire: TransportInfo, sessions: Sessions) -> Caller:
+def _open_session(request: Request, wire: TransportInfo, sessions: Sessions) -> Caller:
     requested, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities", {})
     if not isinstance(requested, str):
         raise InvalidParams(
@@ -106,11 +106,11 @@ def _opened(request: Request, wire: TransportInfo, sessions: Sessions) -> Caller
     if not isinstance(capabilities, dict):
         raise InvalidParams("params.capabilities has to be an object")
     revision = negotiated(requested)
-    session = sessions.open(wire.endpoint, revision, capabilities, wire.principal, _named(request))
+    session = sessions.open(wire.endpoint, revision, capabilities, wire.principal, _client_name(request))
     return Caller(revision, session.capabilities, session.level, wire, session)
 
 
-def _named(request: Request) -> str:
+def _client_name(request: Request) -> str:
     """Return name and version of the client, both cut at LONGEST_NAME; empty if it does not give them."""
     info = request.params.get("clientInfo")
     parts = [info.get("name"), info.get("version")] if isinstance(info, dict) else []

@@ -60,7 +60,7 @@ _PARAMETERS: ServerCache[str, tuple[tuple[str, tuple[str, ...]], ...]] = ServerC
 
 def call_tool(context: RequestContext) -> Answers:
     """Answer tools/call: check the arguments, run the tool, yield the answers."""
-    name, arguments = _named(context.params)
+    name, arguments = _read_name_and_arguments(context.params)
     try:
         descriptor = find_tool(context.server, name)
         # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
@@ -98,7 +98,7 @@ def read_resource(context: RequestContext) -> Answers:
     events = resource_events(catalogue, context.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result = {**_given(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
+        result = {**_members(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
         return stamped(result, context.server, context.caller.revision, cache=True, stays=found.is_permanent)
 
     yield from _conversation(context, _work(context, found.descriptor, call, events, answer))
@@ -106,7 +106,7 @@ def read_resource(context: RequestContext) -> Answers:
 
 def get_prompt(context: RequestContext) -> Answers:
     """Answer prompts/get with the messages of a prompt, its arguments filled in."""
-    name, arguments = _named(context.params)
+    name, arguments = _read_name_and_arguments(context.params)
     descriptor = context.server.prompts.get(name)
     if descriptor is None:
         raise InvalidParams(f"there is no prompt {name!r} here{nearest(name, context.server.prompts)}")
@@ -116,7 +116,7 @@ def get_prompt(context: RequestContext) -> Answers:
     def answer(fold: Fold) -> dict[str, Any]:
         messages = prompt_messages(fold, descriptor)
         shown = [{**one, "content": block(one["content"], context.caller.revision)} for one in messages]
-        result: dict[str, Any] = {**_given(fold), "messages": shown}
+        result: dict[str, Any] = {**_members(fold), "messages": shown}
         if "description" in descriptor.wire and "description" not in result:
             result["description"] = descriptor.wire["description"]
         return stamped(result, context.server, context.caller.revision)
@@ -154,13 +154,13 @@ def _check_relayed(context: RequestContext) -> None:
         raise MethodNotFound(f"there is no method {method!r} here: {context.server.name} has no skills")
 
 
-def _given(fold: Fold) -> dict[str, Any]:
+def _members(fold: Fold) -> dict[str, Any]:
     """Return the further members of a mounted server's result."""
     result = fold.ending.result if fold.ending is not None else None
     return {key: value for key, value in (result or {}).items() if key not in ("ttlMs", "cacheScope")}
 
 
-def _named(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _read_name_and_arguments(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
         raise InvalidParams("params.name has to be a string")
@@ -286,7 +286,7 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
                 asker = asker or _asker(context)
                 reply = yield from asker.ask(event, call)
             else:
-                for message in notifier.say(event):
+                for message in notifier.notifications_for(event):
                     silence.ends()
                     yield message
                 if silence.too_long():

@@ -65,7 +65,7 @@ class OpenStream:
             for wait in pauses(call):
                 got = mailbox.get(wait)
                 if got is not None:
-                    key, value = _opened(got[1], ids)
+                    key, value = _read_answer(got[1], ids)
                     answers[key] = _fitting(key, ask.questions[key].method, value)
                 if len(answers) == len(ids):
                     return answers
@@ -74,7 +74,7 @@ class OpenStream:
         return answers
 
 
-def _opened(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
+def _read_answer(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
     answer = message(parse(data))
     if isinstance(answer, Failure):
         raise ToolFailed(f"the client did not answer: {answer.error.get('message', 'no reason given')}")
@@ -116,7 +116,7 @@ class RetriedRequester:
 
     def ask(self, ask: Ask, call: Call) -> Generator[Message | Sign, None, Mapping[str, Any]]:
         """Return all answers. Raises InputRequired with the questions that have no answer yet."""
-        unanswered = {key: question for key, question in ask.questions.items() if not self._answered(key, question)}
+        unanswered = {key: question for key, question in ask.questions.items() if not self._has_answer(key, question)}
         if unanswered:
             raise InputRequired(
                 {
@@ -128,7 +128,7 @@ class RetriedRequester:
         yield from ()
         return {key: self._answers[key] for key in ask.questions}
 
-    def _answered(self, key: str, question: Question) -> bool:
+    def _has_answer(self, key: str, question: Question) -> bool:
         return fits(question.method, self._answers.get(key))
 
 

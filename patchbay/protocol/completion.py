@@ -39,7 +39,7 @@ def complete(context: RequestContext) -> dict[str, Any]:
     _check_argument(descriptor, argument["name"])
     known = configured.get(argument["name"], [])
     if isinstance(known, Mapping):
-        known = _given(context, descriptor, known["function"], typed)
+        known = _suggestions(context, descriptor, known["function"], typed)
     values = [value for value in known if value.lower().startswith(typed.lower())]
     completion = {"values": values[:MAX_VALUES], "total": len(values), "hasMore": len(values) > MAX_VALUES}
     return stamped({"completion": completion}, context.server, context.caller.revision)
@@ -55,7 +55,7 @@ def check_reference(context: RequestContext) -> None:
         _referred(context, reference)
 
 
-def _given(context: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
+def _suggestions(context: RequestContext, descriptor: Descriptor, function: str, typed: str) -> list[str]:
     """Return the suggestions of a function, which gets the typed text and the other arguments. Raises ToolFailed."""
     given = context.params.get("context")
     others = given.get("arguments", {}) if isinstance(given, Mapping) else {}
@@ -72,8 +72,8 @@ def _given(context: RequestContext, descriptor: Descriptor, function: str, typed
     result = fold(context.server.activate(descriptor, call))
     found = result.get("structuredContent")
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
-        said = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
-        raise ToolFailed(f"{function} gave no list of strings to complete with{': ' if said else ''}{said}")
+        reason = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
+        raise ToolFailed(f"{function} gave no list of strings to complete with{': ' if reason else ''}{reason}")
     return found
 
 

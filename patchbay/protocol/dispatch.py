@@ -63,7 +63,7 @@ class Dispatcher:
     @property
     def listening(self) -> int:
         """The number of open listening streams."""
-        return self.places.taken
+        return self.places.in_use
 
     def admit(self, message: Message, wire: TransportInfo) -> Caller:
         """Return the terms of a message. Raises the error of the first failing check."""
@@ -76,7 +76,7 @@ class Dispatcher:
         """
         catalogue = self.services.access.catalogue_for(sender)
         if not endpoint:
-            return catalogue.whole()
+            return catalogue.aggregate()
         name, at, cid = endpoint.partition("@")
         return catalogue.pinned(name, cid, operator) if at else catalogue.find(name)
 
@@ -102,7 +102,7 @@ class Dispatcher:
         """Return the answers to a message; for a request the last is a Result or Failure, unless it was cancelled."""
         if isinstance(message, Request):
             request, server, proxied = narrowed(message, server)
-            run = self._begun(request, caller, server) if request.method in RECORDED else None
+            run = self._begin_record(request, caller, server) if request.method in RECORDED else None
             context = RequestContext(self.services, request, caller, server, proxied=proxied, run=run)
             # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
@@ -126,7 +126,7 @@ class Dispatcher:
         """Cancel all running requests of one owner (`Caller.owner`), in every process."""
         self.cancellations.cancel_all(owner, why)
 
-    def _begun(self, request: Request, caller: Caller, server: Server) -> CallRecording:
+    def _begin_record(self, request: Request, caller: Caller, server: Server) -> CallRecording:
         """Begin the record of a request that runs code."""
         params = request.params
         meta = params.get("_meta")

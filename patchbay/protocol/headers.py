@@ -55,13 +55,13 @@ def check_routing(headers: Mapping[str, str], method: str, params: Mapping[str, 
     """Check that `Mcp-Method` and `Mcp-Name` equal the body. Raises HeaderMismatch."""
     found = headers.get("mcp-method")
     if found is None or decoded(found, "Mcp-Method") != method:
-        raise HeaderMismatch(f"Mcp-Method has to be {method!r}, as in the body; it is {_shown(found)}")
+        raise HeaderMismatch(f"Mcp-Method has to be {method!r}, as in the body; it is {_describe(found)}")
     member = NAMED_BY.get(method)
     if member is None:
         return
     wanted, found = params.get(member), headers.get("mcp-name")
     if isinstance(wanted, str) and (found is None or decoded(found, "Mcp-Name") != wanted):
-        raise HeaderMismatch(f"Mcp-Name has to be {wanted!r}, as params.{member} in the body; it is {_shown(found)}")
+        raise HeaderMismatch(f"Mcp-Name has to be {wanted!r}, as params.{member} in the body; it is {_describe(found)}")
 
 
 def check_parameters(
@@ -114,5 +114,5 @@ def _same(text: str, argument: Any) -> bool:
     return bool(text == argument)
 
 
-def _shown(value: str | None) -> str:
+def _describe(value: str | None) -> str:
     return "missing" if value is None else repr(value)

@@ -20,7 +20,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
 from patchbay.kinds.mount.snapshots import VIA
-from patchbay.protocol.translate import listed, stamped
+from patchbay.protocol.translate import for_revision, stamped
 from patchbay.protocol.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
@@ -46,7 +46,7 @@ class Lists:
         entries: Mapping[str, Descriptor] = server.visible_tools if kind == "tools" else getattr(server, kind)
         chosen, more = self._cut(kind, list(entries), cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
-        result |= {MEMBERS[kind]: [listed(entries[name].wire, revision) for name in chosen], **more}
+        result |= {MEMBERS[kind]: [for_revision(entries[name].wire, revision) for name in chosen], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))
 
     def cut(self, kind: str, names: Sequence[str], params: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, str]]:

@@ -99,7 +99,7 @@ class Cancellations:
             if self._heard:
                 return
             mailbox = self._store.bus.subscribe([cancelled_topic("*")], 4096)
-            threading.Thread(target=self._hear, args=(mailbox,), name="cancellations", daemon=True).start()
+            threading.Thread(target=self._receive_all, args=(mailbox,), name="cancellations", daemon=True).start()
             self._heard = True
 
     def cancel(self, owner: str, id: Any, reason: str) -> bool:
@@ -113,24 +113,24 @@ class Cancellations:
         self._running.cancel_all(owner, reason)
         self._publish(owner, {"reason": reason})
 
-    def _publish(self, owner: str, said: dict[str, Any]) -> None:
-        self._store.bus.publish(cancelled_topic(owner), orjson.dumps({"from": self._name, **said}))
+    def _publish(self, owner: str, fields: dict[str, Any]) -> None:
+        self._store.bus.publish(cancelled_topic(owner), orjson.dumps({"from": self._name, **fields}))
 
-    def _hear(self, mailbox: Subscription) -> None:
+    def _receive_all(self, mailbox: Subscription) -> None:
         """Receive cancellations, in the thread, until the store is closed."""
         with mailbox:
             while not mailbox.closed:
                 if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None:
-                    self._take(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
+                    self._receive(got[0].removeprefix(cancelled_topic("")), orjson.loads(got[1]))
 
-    def _take(self, owner: str, said: dict[str, Any]) -> None:
+    def _receive(self, owner: str, fields: dict[str, Any]) -> None:
         # Ignore this process's own messages: by now another request may have the same id.
-        if said["from"] == self._name:
+        if fields["from"] == self._name:
             return
-        if "id" in said:
-            self._running.cancel(owner, said["id"], said["reason"])
+        if "id" in fields:
+            self._running.cancel(owner, fields["id"], fields["reason"])
         else:
-            self._running.cancel_all(owner, said["reason"])
+            self._running.cancel_all(owner, fields["reason"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.translate import listed, stamped
+from patchbay.protocol.translate import for_revision, stamped
 
 SKILLS = "io.modelcontextprotocol/skills"
 """The extension's id."""
@@ -44,7 +44,7 @@ def read_directory(context: RequestContext) -> dict[str, Any]:
         raise InvalidParams(f"{uri} is no directory here", {"uri": uri})
     uris, more = context.services.lists.cut(f"directory {uri}", list(children), context.params)
     revision = context.caller.revision
-    result: dict[str, Any] = {"resources": [listed(children[one], revision) for one in uris], **more}
+    result: dict[str, Any] = {"resources": [for_revision(children[one], revision) for one in uris], **more}
     return stamped(result, context.server, revision)
 
 

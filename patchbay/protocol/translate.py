@@ -24,7 +24,7 @@ PINNED_TTL = 365 * 24 * 3600 * 1000
 """Cache lifetime in milliseconds of an answer from a pinned address, which never changes."""
 
 
-def listed(wire: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
+def for_revision(wire: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
     """Return a descriptor in the form of one revision."""
     shown = {key: value for key, value in wire.items() if key not in revision.absent}
     output = shown.get("outputSchema")
@@ -46,7 +46,7 @@ def implementation(server: Server, revision: Revision) -> dict[str, Any]:
     return info
 
 
-def _named(server: Server) -> dict[str, Any]:
+def _server_info(server: Server) -> dict[str, Any]:
     version = server.config.get("server_info", {}).get("version", __version__)
     return {"name": server.name, "version": version}
 
@@ -61,7 +61,7 @@ def stamped(
     if not revision.modern:
         return result
     result.setdefault("resultType", "complete")
-    result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _named(server)}
+    result["_meta"] = {**result.get("_meta", {}), SERVER_INFO: _server_info(server)}
     if cache and result["resultType"] == "complete":
         # Only answers from a pinned address never change.
         lasting = stays and server.is_settled
@@ -129,7 +129,7 @@ class Notifier:
         self._reached = float("-inf")
         self._pieces: float = 0  # no 0.0: without pieces the author's numbers stay exact
 
-    def say(self, event: Event) -> Iterable[Notification]:
+    def notifications_for(self, event: Event) -> Iterable[Notification]:
         """Yield the notifications for one event; most events have none."""
         if isinstance(event, Log):
             return self._logged(event)

@@ -66,7 +66,7 @@ class Rate:
         self._at = time.monotonic()
         self._lock = threading.Lock()
 
-    def take(self) -> bool:
+    def take_token(self) -> bool:
         """Take one token; whether there was one."""
         with self._lock:
             now = time.monotonic()

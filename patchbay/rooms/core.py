@@ -58,9 +58,9 @@ class RoomCore:
 
     def append_own(self, type: str, payload: Json, rel: Json | None = None) -> Logged:
         """Append an envelope of the hub itself."""
-        return self.append(lambda fold, now: self.own(type, payload, now, rel))
+        return self.append(lambda fold, now: self.make_own(type, payload, now, rel))
 
-    def own(self, type: str, payload: Json, at: int, rel: Json | None = None) -> Json:
+    def make_own(self, type: str, payload: Json, at: int, rel: Json | None = None) -> Json:
         """Return an envelope of the hub itself; `at` is Unix time in milliseconds."""
         return hub_envelope(self.name, type, payload, at, rel)
 
@@ -72,13 +72,13 @@ class RoomCore:
         """Return the envelope that tells a participant that its envelope was refused."""
         payload, kind = envelope["payload"], envelope["type"]
         if kind == "tool.call":
-            said: Json = {"callId": payload.get("callId"), "ok": False, "error": problem.message}
+            outcome: Json = {"callId": payload.get("callId"), "ok": False, "error": problem.message}
             type = "tool.result"
         elif kind == "mcp.mount":
-            said, type = {"serverId": payload.get("serverId"), "error": problem.message}, "mcp.mount.failed"
+            outcome, type = {"serverId": payload.get("serverId"), "error": problem.message}, "mcp.mount.failed"
         else:
-            said, type = {"id": envelope["id"], "type": kind, "error": problem.message}, "room.refused"
-        return hub_envelope(self.name, type, said, now_ms(), {"replyTo": envelope["id"]})
+            outcome, type = {"id": envelope["id"], "type": kind, "error": problem.message}, "room.refused"
+        return hub_envelope(self.name, type, outcome, now_ms(), {"replyTo": envelope["id"]})
 
     def later(self, work: Callable[[], Any]) -> None:
         """Do something when nothing is locked any more."""

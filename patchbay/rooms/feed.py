@@ -174,7 +174,7 @@ class Feed:
             before = bisect_right(self._kept, position, key=lambda one: one.position)
             return self._first + before
 
-    def take(self, index: int, limit: int) -> list[Delivery] | None:
+    def read(self, index: int, limit: int) -> list[Delivery] | None:
         """Return at most `limit` deliveries from an index on; None where they are no longer in memory."""
         with self._lock:
             start = index - self._first

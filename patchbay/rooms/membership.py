@@ -202,7 +202,7 @@ class Liveness:
         idle = time.monotonic() - self._members.room.bounds.idle
         return [one.id for one in list(self._members.sessions.values()) if one.is_attached or one.used > idle]
 
-    def heard(self, sessions: list[str]) -> None:
+    def note_alive(self, sessions: list[str]) -> None:
         """Take note of what is alive elsewhere."""
         now = time.monotonic()
         self._seen |= dict.fromkeys(sessions, now)

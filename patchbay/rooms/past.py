@@ -52,8 +52,8 @@ def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, sess
     found: list[Delivery] = []
     if first - 1 > after:
         upto = min(first - 1, room.seq)
-        said: Json = {"from": after + 1, "to": upto, "reason": f"the room shows its history as {_history(room)}"}
-        envelope = hub_envelope(room.name, "room.withheld", said, now_ms())
+        payload: Json = {"from": after + 1, "to": upto, "reason": f"the room shows its history as {_history(room)}"}
+        envelope = hub_envelope(room.name, "room.withheld", payload, now_ms())
         found.append(Delivery(room.log.position(upto), envelope, upto, session))
         after = upto
     rows = room.log.read(after, limit - len(found))

@@ -177,8 +177,8 @@ def _update_caps(services: Reception, session: RoomSession, envelope: Json) -> L
         changed["revoked"] = [cap for cap in before if cap not in after]
         asked = {name: payload[name] for name in ("reason", "requestId") if isinstance(payload.get(name), str)}
         revision = {"revision": record["revision"] + 1, "acknowledgedAt": now_text(now)}
-        said: Json = {"session": session.id, "caps": after, **changed, **revision, **asked}
-        return hub_envelope(services.room.name, "caps.update", said, now, {"replyTo": envelope["id"]})
+        body: Json = {"session": session.id, "caps": after, **changed, **revision, **asked}
+        return hub_envelope(services.room.name, "caps.update", body, now, {"replyTo": envelope["id"]})
 
     return services.room.append(make)
 

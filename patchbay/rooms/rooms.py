@@ -211,7 +211,7 @@ class Rooms:
                 found = subscription.get(self._until_next_deadline())
                 try:
                     if found is not None:
-                        self._heard(*found)
+                        self._receive(*found)
                     now = time.monotonic()
                     if found is None or now - ticked > TICK_SECONDS:
                         ticked = now
@@ -229,7 +229,7 @@ class Rooms:
         left = (min(deadlines) - time.time() * 1000) / 1000 if deadlines else TICK_SECONDS
         return max(0.0, min(TICK_SECONDS, left))
 
-    def _heard(self, topic: str, message: bytes) -> None:
+    def _receive(self, topic: str, message: bytes) -> None:
         kind, _, id = topic.partition("/")
         with self._lock:
             room = self._open.get(id)
@@ -238,7 +238,7 @@ class Rooms:
         if kind == "room":
             room.tick()
         else:
-            room.liveness.heard(orjson.loads(message))
+            room.liveness.note_alive(orjson.loads(message))
 
     def _tick_all(self) -> None:
         with self._lock:

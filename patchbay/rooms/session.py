@@ -127,7 +127,7 @@ class RoomSession:
         if self.is_closed:
             raise RoomRefused("the session has ended; say hello again")
         envelope = read_envelope(found if isinstance(found, dict) else {}, self.room.bounds.envelope)
-        if not self.rate.take():
+        if not self.rate.take_token():
             sentence = f"more than {self.room.bounds.rate:g} envelopes a second; send fewer (--room-rate)"
             answer = self.room.refusal(envelope, TooMany(sentence))
             self.push(answer)
@@ -199,7 +199,7 @@ class RoomSession:
         with self._reading:
             self._after, self._position, self._index = after, self.room.log.position(after), None
 
-    def take(self, limit: int = TAKEN_AT_ONCE, size: int | None = None) -> list[Delivery]:
+    def read(self, limit: int = TAKEN_AT_ONCE, size: int | None = None) -> list[Delivery]:
         """Return what is there to read now, in order; never waits.
 
         At most `limit` deliveries, and none after the one with which they have `size` bytes. Fewer deliveries, and
@@ -208,9 +208,9 @@ class RoomSession:
         self.used = time.monotonic()
         self._is_woken = False  # what comes after this line wakes the reader again
         with self._reading:
-            return self._take(limit, size)
+            return self._read(limit, size)
 
-    def _take(self, limit: int, size: int | None) -> list[Delivery]:
+    def _read(self, limit: int, size: int | None) -> list[Delivery]:
         found: list[Delivery] = []
         while self._own and len(found) < limit:
             found.append(self._own.popleft())
@@ -229,7 +229,7 @@ class RoomSession:
         while True:
             if self._index is None:
                 self._index = self.room.feed.index_after(self._position)
-            found = None if self._index is None else self.room.feed.take(self._index, limit)
+            found = None if self._index is None else self.room.feed.read(self._index, limit)
             if self._index is not None and found is not None:
                 found = _cut(found, size)
                 self._index += len(found)
@@ -271,7 +271,7 @@ class RoomSession:
             self.seek(after)
         while True:
             self._news.clear()
-            found = self.take()
+            found = self.read()
             yield from found
             if not found and self.is_closed:
                 return

@@ -34,16 +34,16 @@ class Drain:
         self._callbacks: list[Callable[[], None]] = []
 
     @property
-    def begun(self) -> bool:
+    def is_draining(self) -> bool:
         """Whether the worker stops: it is not ready for new calls, and listening streams end."""
         return self._begun.is_set()
 
     @property
     def over(self) -> bool:
         """Whether the time for running calls is over."""
-        return self.left() == 0.0
+        return self.seconds_left() == 0.0
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds that running calls still have: infinite before the drain begins, never negative."""
         return max(0.0, self._end - time.monotonic()) if self._begun.is_set() else NEVER
 
@@ -57,7 +57,7 @@ class Drain:
         Callbacks run on the thread that begins the drain and must not block or raise: they only wake other threads.
         """
         with self._lock:
-            waiting = not self.begun
+            waiting = not self.is_draining
             if waiting:
                 self._callbacks.append(callback)
         if not waiting:
@@ -66,7 +66,7 @@ class Drain:
     def begin(self) -> None:
         """Begin the drain; a second call does nothing."""
         with self._lock:
-            if self.begun:
+            if self.is_draining:
                 return
             self._end = time.monotonic() + self.seconds
             self._begun.set()

@@ -68,7 +68,7 @@ class OnceAcrossProcesses:
     def __init__(self) -> None:
         self._left = multiprocessing.Semaphore(1)
 
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the first call in any process."""
         return self._left.acquire(block=False)
 
@@ -99,7 +99,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
         )
     except SystemExit as end:
         code = exit_codes.FAILED if end.code else exit_codes.OK
-    return code if refused.first() else exit_codes.USAGE
+    return code if refused.is_first() else exit_codes.USAGE
 
 
 def supervisor(settings: Settings, started: Semaphore) -> MPServer:
@@ -149,8 +149,8 @@ def application(
     try:
         app = importlib.import_module("patchbay.app").create_app(settings)
     except PatchbayError as problem:
-        if refused.first():
-            say(f"patchbay: {problem.message}")
+        if refused.is_first():
+            print_line(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exit_codes.USAGE)
     if extend is not None:
@@ -241,8 +241,8 @@ def _announce(
     started.release()
     while not ready(settings):
         pause.wait(READY_POLL_SECONDS)
-    if announced.first():
-        say(f"Patchbay is at {hub_url(settings)}/mcp")
+    if announced.is_first():
+        print_line(f"Patchbay is at {hub_url(settings)}/mcp")
         _tell_operator(settings, operators)
 
 
@@ -251,15 +251,15 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
     if settings.mode == OPEN:
         log.warning("everyone who can reach this hub can read its pages and call its tools (--access open)")
     if settings.mode == SHARED:
-        say(
+        print_line(
             "This hub is shared: each caller signs in. `patchbay invite NAME` makes an invitation for a person, and"
             " `patchbay key new NAME` a key for a program. To make invitations, keys and grants on pages, log in with"
             f" the link below and open {hub_url(settings)}/people or {hub_url(settings)}/access"
         )
-    say(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
+    print_line(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
-        say(f"The operator's token, shown only now: {operators.token.kept()}")
-    say(describe_next_step(settings))
+        print_line(f"The operator's token, shown only now: {operators.token.read_stored()}")
+    print_line(describe_next_step(settings))
 
 
 def free_port(host: str, port: int) -> int:
@@ -290,7 +290,7 @@ def ready(settings: Settings) -> bool:
         connection.close()
 
 
-def say(sentence: str) -> None:
+def print_line(sentence: str) -> None:
     """Print one line for the person who started the hub."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()

@@ -33,7 +33,7 @@ class FolderLock:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._descriptor = os.open(folder / file, os.O_RDWR | os.O_CREAT, 0o600)
 
-    def take(self, how: int) -> bool:
+    def try_lock(self, how: int) -> bool:
         """Try to take the lock as LOCK_EX or LOCK_SH without waiting; return whether it is held."""
         try:
             fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
@@ -70,7 +70,7 @@ class FolderLock:
 def claim_folder(folder: Path, note: Mapping[str, Any] | None = None) -> FolderLock:
     """Claim the data folder for one running hub; `note` tells other processes where it listens. Raises FolderInUse."""
     lock = _open_lock(folder, CLAIMED)
-    if not lock.take(fcntl.LOCK_EX):
+    if not lock.try_lock(fcntl.LOCK_EX):
         found = lock.note()
         lock.close()
         place = f" at {found['url']}" if isinstance(found.get("url"), str) else ""
@@ -98,7 +98,7 @@ def share_folder(folder: Path, served: Mapping[str, str]) -> FolderLock:
     Raises FolderInUse while a process with other settings uses the folder.
     """
     lock = _open_lock(folder, SHARED)
-    if lock.take(fcntl.LOCK_EX):
+    if lock.try_lock(fcntl.LOCK_EX):
         lock.write(served)
     lock.share()
     note = lock.note()

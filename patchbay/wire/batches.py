@@ -49,8 +49,8 @@ def check_batch(values: list[Any], revision: Revision) -> None:
 
 def _answers(value: Any, wire: TransportInfo, dispatcher: Dispatcher, server: Server) -> list[Message]:
     try:
-        said = message(value)
+        incoming = message(value)
     except PatchbayError as problem:
         return [failure(readable_id(value), problem)]
-    found = [answer for answer in dispatcher.exchange(wire, server)(said) if isinstance(answer, (Result, Failure))]
-    return list(found) if isinstance(said, Request) else []
+    found = [answer for answer in dispatcher.exchange(wire, server)(incoming) if isinstance(answer, (Result, Failure))]
+    return list(found) if isinstance(incoming, Request) else []

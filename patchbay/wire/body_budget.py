@@ -41,7 +41,7 @@ class Budget:
         self._waiting = 0
         self._changed = threading.Condition()
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         """Take bytes; wait until they are free. Raises TooManyBytes (503)."""
         with self._changed:
             if not self._fits(size):
@@ -77,7 +77,7 @@ class Turns:
         self._waiting = 0
         self._changed = threading.Condition()
 
-    def take(self, address: str) -> object | None:
+    def acquire(self, address: str) -> object | None:
         """Take a turn; None after TURN_SECONDS without one. Takes no lock while turns are free."""
         if not self._is_free(address):
             with self._changed:

@@ -75,7 +75,7 @@ class Conversation:
         self._opened = opened
         self._encoded = encoded
 
-    def take(self, value: Any) -> None:
+    def handle(self, value: Any) -> None:
         """Take one parsed value: a message, or an array of them.
 
         Raises InvalidRequest for another value, and Busy if all threads are in use; then no call has begun.
@@ -83,10 +83,10 @@ class Conversation:
         if isinstance(value, list):
             self._take_batch(value)
             return
-        said = message(value)
-        if not isinstance(said, Request) or said.method in AT_ONCE:
-            self._say(self._begun(said))
-        elif not self._crew.run(lambda: partial(self._answer, said.id, self._begun(said))):
+        sent = message(value)
+        if not isinstance(sent, Request) or sent.method in AT_ONCE:
+            self._send_all(self._begin(sent))
+        elif not self._crew.run(lambda: partial(self._answer, sent.id, self._begin(sent))):
             raise Busy(self._crew.most)
 
     def _take_batch(self, values: list[Any]) -> None:
@@ -97,32 +97,32 @@ class Conversation:
         if not self._crew.run(lambda: partial(self._answer_batch, [self._begun_of_batch(value) for value in values])):
             raise Busy(self._crew.most)
 
-    def _begun(self, said: Message) -> Answers:
+    def _begin(self, sent: Message) -> Answers:
         """Admit a message, register it for cancellation, and return its answers."""
         before = self._connection.session
         try:
             wire = self._connection.wire
             server = self._dispatcher.server(wire.endpoint, wire.sender, wire.operator)
-            caller = self._connection.admit(said)
+            caller = self._connection.admit(sent)
         except PatchbayError as problem:
-            if not isinstance(said, Request):
+            if not isinstance(sent, Request):
                 log.debug("a message that is not a request was ignored: %s", problem.message)
                 return iter(())
-            return iter((not_served(problem, said.id, None),))
+            return iter((not_served(problem, sent.id, None),))
         if before is None and caller.session is not None:
             self._opened(caller.session, server)
-        return self._dispatcher.answer(said, caller, server)
+        return self._dispatcher.answer(sent, caller, server)
 
     def _begun_of_batch(self, value: Any) -> Answers:
         try:
-            return self._begun(message(value))
+            return self._begin(message(value))
         except PatchbayError as problem:
             return iter((failure(readable_id(value), problem),))
 
     def _answer(self, id: Id, answers: Answers) -> None:
         """Send every answer, in a thread of its own; a failure of the hub becomes an error answer."""
         try:
-            self._say(answers)
+            self._send_all(answers)
         except Exception:
             self._send(encode(failure(id, incident(log, "in a conversation"))))
 
@@ -131,7 +131,7 @@ class Conversation:
         results: list[bytes] = []
         try:
             for answers in begun:
-                self._say(answers, results)
+                self._send_all(answers, results)
         except Exception:
             results.append(encode(failure(None, incident(log, "in a conversation"))))
         if results:
@@ -145,7 +145,7 @@ class Conversation:
         for result in results:
             self._send(result)
 
-    def _say(self, answers: Answers, results: list[bytes] | None = None) -> None:
+    def _send_all(self, answers: Answers, results: list[bytes] | None = None) -> None:
         for item in answers:
             if results is not None and isinstance(item, (Result, Failure)):
                 results.append(self._encoded(item))

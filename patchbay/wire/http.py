@@ -142,34 +142,34 @@ class McpOverHttp:
         if isinstance(value, list):
             return self._batch(value, wire, server)
         try:
-            said = message(value)
+            sent = message(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
-        return self._answer(said, wire, server)
+        return self._answer(sent, wire, server)
 
-    def _answer(self, said: Message, wire: TransportInfo, server: Server) -> Reply:
+    def _answer(self, sent: Message, wire: TransportInfo, server: Server) -> Reply:
         try:
-            caller = self.dispatcher.admit(said, wire)
+            caller = self.dispatcher.admit(sent, wire)
         except PatchbayError as problem:
-            return json_reply(failure(said.id if isinstance(said, Request) else None, problem), problem.status)
-        if isinstance(said, Request) and said.method == "subscriptions/listen" and caller.revision.modern:
-            return self._listen(said, caller, server)
-        answers = self.dispatcher.answer(said, caller, server)
-        if not isinstance(said, Request):
+            return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
+        if isinstance(sent, Request) and sent.method == "subscriptions/listen" and caller.revision.modern:
+            return self._listen(sent, caller, server)
+        answers = self.dispatcher.answer(sent, caller, server)
+        if not isinstance(sent, Request):
             for _ in answers:
                 pass
             return _with_session(Reply(202), caller)
-        return _with_session(self._shaped(said, caller, answers), caller)
+        return _with_session(self._reply_in_form(sent, caller, answers), caller)
 
-    def _shaped(self, said: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
+    def _reply_in_form(self, sent: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
         # A resource may be larger than an event of a stream, so it is answered as JSON.
-        while isinstance(first, Pause) and said.method == "resources/read":
+        while isinstance(first, Pause) and sent.method == "resources/read":
             first = next(answers, None)
-        wants_stream = _is_more(first) or (_wants_progress(said) and not (_is_too_large(first) or _is_refused(first)))
+        wants_stream = _is_more(first) or (_wants_progress(sent) and not (_is_too_large(first) or _is_refused(first)))
         if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
-            return self._streamed(said, caller, first, answers)
+            return self._stream(sent, caller, first, answers)
         while first is not None and not isinstance(first, (Result, Failure)):
             first = next(answers, None)
         if first is None:
@@ -177,15 +177,15 @@ class McpOverHttp:
             return Reply(202)
         return json_reply(first, first.status if isinstance(first, Failure) else 200)
 
-    def _streamed(
-        self, said: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
+    def _stream(
+        self, sent: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
         keep = self.dispatcher.services.keep(caller.wire.principal)
-        body = stream_body(first, answers, said, caller, self._heartbeat, self.settings, keep)
+        body = stream_body(first, answers, sent, caller, self._heartbeat, self.settings, keep)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 
-    def _listen(self, said: Request, caller: Caller, server: Server) -> Reply:
+    def _listen(self, sent: Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
             return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep its whole environ, which no stream needs.
@@ -193,7 +193,7 @@ class McpOverHttp:
         caller = replace(caller, wire=wire)
 
         def begin() -> Reply:
-            answers = self.dispatcher.answer(said, caller, server)
+            answers = self.dispatcher.answer(sent, caller, server)
             first = next(answers, None)
             if isinstance(first, Failure):
                 return json_reply(first, first.status)
@@ -202,7 +202,7 @@ class McpOverHttp:
             self.dispatcher.streams.add(body)
             return stream_reply(body)
 
-        return self._in_place(begin, caller.wire, said.id)
+        return self._in_place(begin, caller.wire, sent.id)
 
     def _in_place(self, begin: Callable[[], Reply], wire: TransportInfo, id: Id | None = None) -> Reply:
         """Return a reply that holds a slot for listening streams until its end; a refusal holds none."""
@@ -240,7 +240,7 @@ class McpOverHttp:
         if last is not None and last[0] != LISTENER:
             kept = self.settings.replay_minutes * 60
             replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
-            if not replay.known():
+            if not replay.is_stored():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
             reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))), caller.wire)
         else:
@@ -296,9 +296,9 @@ def _is_refused(first: Message | Sign | None) -> bool:
     return isinstance(first, Result) and first.retry_after is not None
 
 
-def _wants_progress(said: Request) -> bool:
-    meta = said.params.get("_meta")
-    return said.method == "tools/call" and isinstance(meta, dict) and "progressToken" in meta
+def _wants_progress(sent: Request) -> bool:
+    meta = sent.params.get("_meta")
+    return sent.method == "tools/call" and isinstance(meta, dict) and "progressToken" in meta
 
 
 def _with_session(reply: Reply, caller: Caller) -> Reply:

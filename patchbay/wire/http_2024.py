@@ -143,11 +143,11 @@ class HttpSse:
             assert session is not None
             changes = self._dispatcher.services.listeners.stream(server, session, None, wire.sender)
             next(changes)
-            background(_told(changes, channel))
+            background(_send_changes(changes, channel))
 
     def _close(self, channel: Channel, wire: TransportInfo, release: Callable[[], None]) -> None:
         release()
-        channel.look()
+        channel.read_changes()
         channel.change(ended=True)
         with suppress(UnknownSession):  # it is over already
             session = self._session(channel, wire)
@@ -167,7 +167,7 @@ class HttpSse:
         channel = self._channel(environ, wire)
         value = parse(read_body(environ, self._settings.body_limit))
         try:
-            self._conversation(channel, wire).take(value)
+            self._conversation(channel, wire).handle(value)
         except PatchbayError as problem:
             return json_reply(failure(readable_id(value), problem), problem.status)
         return Reply(202)
@@ -180,14 +180,14 @@ class HttpSse:
         return Channel.find(self._store(), named[0], wire.endpoint, wire.principal, seconds)
 
     def _conversation(self, channel: Channel, wire: TransportInfo) -> Conversation:
-        def opened(session: LegacySession, server: Server) -> None:
+        def save_session(session: LegacySession, server: Server) -> None:
             channel.change(session=session.id)
 
         session = self._session(channel, wire)
         connection = ConnectionState(wire, self._dispatcher.services.sessions, session, handshake_only=True)
         keep = self._dispatcher.services.keep(wire.principal)
         return Conversation(
-            self._dispatcher, connection, channel.send, self._crew, opened, lambda said: fitted(said, keep)
+            self._dispatcher, connection, channel.send, self._crew, save_session, lambda sent: fitted(sent, keep)
         )
 
     def _session(self, channel: Channel, wire: TransportInfo) -> LegacySession | None:
@@ -198,7 +198,7 @@ class HttpSse:
         return self._dispatcher.services.catalogue.store
 
 
-def _told(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -> Iterator[Wait]:
+def _send_changes(changes: Iterator[NumberedMessage | Pause | Wait], channel: Channel) -> Iterator[Wait]:
     """Send the changes on the channel; yields only Waits."""
     for item in changes:
         # The end of an expired session is not recorded; then only this check shows that the client has left.

@@ -92,15 +92,15 @@ class NativeOverHttp:
             return json_reply(answer, answer.status)
         if form == JSON:
             return json_reply(answer if isinstance(answer, Result) else collected(answer))
-        return self._streamed(_alone(answer) if isinstance(answer, Result) else answer, form)
+        return self._stream(_single(answer) if isinstance(answer, Result) else answer, form)
 
-    def _streamed(self, messages: Stream, form: str) -> Reply:
+    def _stream(self, messages: Stream, form: str) -> Reply:
         body = Body(_frames(messages, form), messages, goes_on=False)
         self._dispatcher.streams.add(body)
         return stream_reply(body, form)
 
 
-def _alone(answer: Result) -> Stream:
+def _single(answer: Result) -> Stream:
     yield answer
 
 

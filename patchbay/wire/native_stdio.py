@@ -53,7 +53,7 @@ class NativePipe:
                 if isinstance(line, TooLarge):
                     raise line
                 value = parse(line)
-                self._take(value)
+                self._handle(value)
             except PatchbayError as problem:
                 self._send(failure(readable_id(value), problem))
             except Exception:
@@ -68,25 +68,25 @@ class NativePipe:
         self._native.cancel_all(self._wire, "the connection ended")
         return self._crew.wait(seconds)
 
-    def _take(self, value: Any) -> None:
+    def _handle(self, value: Any) -> None:
         request = parse_request(value)
         if request is None:
             return
         answer = self._native.answer(request, self._wire)
         if isinstance(answer, (Result, Failure)):
             self._send(answer)
-        elif not self._crew.run(lambda: partial(self._tell, request.id, next(answer), answer)):
+        elif not self._crew.run(lambda: partial(self._send_all, request.id, next(answer), answer)):
             raise Busy(self._crew.most)
 
-    def _tell(self, id: Id, first: Any, messages: Stream) -> None:
+    def _send_all(self, id: Id, first: Any, messages: Stream) -> None:
         """Send the subscription id, then every item, in a thread of its own."""
         try:
             self._send(first)
-            for said in messages:
-                if not isinstance(said, Pause):
-                    self._send(said)
+            for item in messages:
+                if not isinstance(item, Pause):
+                    self._send(item)
         except Exception:
             self._send(failure(id, incident(log, "on a native pipe")))
 
-    def _send(self, said: Any) -> None:
-        self._writer.send(encode(said))
+    def _send(self, item: Any) -> None:
+        self._writer.send(encode(item))

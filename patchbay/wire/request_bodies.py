@@ -148,7 +148,7 @@ def _in_turn(environ: MutableMapping[str, Any], wanted: int) -> bytes:
     bodies: Bodies | None = environ.get(BODIES)
     if bodies is None:
         return _apart(environ, wanted, _pieces)
-    turn = bodies.turns.take(environ.get("REMOTE_ADDR", ""))
+    turn = bodies.turns.acquire(environ.get("REMOTE_ADDR", ""))
     if turn is None:
         raise TooManyUploads
     try:
@@ -164,7 +164,7 @@ def _read(environ: MutableMapping[str, Any], wanted: int, bodies: Bodies) -> byt
     try:
         body = _apart(environ, wanted, lambda stream, size: _counted(stream, size, bodies.arriving, taken))
         if len(body) > SMALL_BYTES:
-            bodies.parsed.take(len(body))
+            bodies.parsed.acquire(len(body))
             environ[HELD] = len(body)
         return body
     finally:
@@ -182,7 +182,7 @@ def _counted(stream: Any, wanted: int, budget: Budget, taken: list[int]) -> byte
     pieces: list[bytes] = []
     while wanted > 0:
         size = min(wanted, PIECE_BYTES)
-        budget.take(size)
+        budget.acquire(size)
         taken.append(size)
         piece = _pieces(stream, size)
         pieces.append(piece)

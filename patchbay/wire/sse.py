@@ -34,26 +34,26 @@ HANG_UP = b""
 def stream_body(
     first: Message | Sign | None,
     answers: Iterator[Message | Sign],
-    said: Request,
+    request: Request,
     caller: Caller,
     heartbeat: Heartbeat,
     settings: Settings,
     keep: Keep,
 ) -> Body:
-    """Return the stream that answers one POST with the message `said`; `first` was already taken from `answers`.
+    """Return the stream that answers one POST with the message `request`; `first` was already taken from `answers`.
 
     `keep` stores parts that are too large for an event.
     """
-    recorder = _recorder(caller.session, said, heartbeat, settings) if caller.session is not None else None
+    recorder = _recorder(caller.session, request, heartbeat, settings) if caller.session is not None else None
     frames = _framed(_frames(first, answers, caller, recorder, keep), recorder)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: LegacySession, said: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
+def _recorder(session: LegacySession, request: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
     """Return the recorder of a session's stream for replay; if the store fails, log a warning and return None."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
-        return Recorder(heartbeat.liveness.store, session, seconds, said.id, heartbeat, most)
+        return Recorder(heartbeat.liveness.store, session, seconds, request.id, heartbeat, most)
     except ContentError as problem:
         log.warning("a stream cannot be stored for replay: %s", problem.message)
         return None

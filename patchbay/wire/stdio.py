@@ -66,9 +66,9 @@ class Pipe:
     def serve(self) -> None:
         """Take every message until the end of the input. Calls may still run then: see `finish`."""
         for line in self._lines:
-            self._take(line)
+            self._handle(line)
             if self._changes is not None:
-                threading.Thread(target=self._tell, args=(self._changes,), name="changes", daemon=True).start()
+                threading.Thread(target=self._send_changes, args=(self._changes,), name="changes", daemon=True).start()
                 self._changes = None
 
     def finish(self, seconds: float) -> bool:
@@ -84,13 +84,13 @@ class Pipe:
             self._dispatcher.cancel_all(self._connection.wire.connection, why)
         return self._crew.wait(seconds)
 
-    def _take(self, line: bytes | TooLarge) -> None:
+    def _handle(self, line: bytes | TooLarge) -> None:
         value = None
         try:
             if isinstance(line, TooLarge):
                 raise line
             value = parse(line)
-            self._conversation.take(value)
+            self._conversation.handle(value)
         except PatchbayError as problem:
             self._writer.send(encode(self._refusal(value, problem)))
         except Exception:
@@ -107,7 +107,7 @@ class Pipe:
         )
         next(self._changes)
 
-    def _tell(self, changes: Iterator[NumberedMessage | Pause]) -> None:
+    def _send_changes(self, changes: Iterator[NumberedMessage | Pause]) -> None:
         for item in changes:
             if isinstance(item, NumberedMessage) and item.message is not None:
                 self._writer.send(encode(item.message))

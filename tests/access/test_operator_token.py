@@ -39,9 +39,9 @@ def test_the_token_counts_where_only_its_hash_is_kept(tmp_path: Path) -> None:
     (tmp_path / TOKEN_FILE).unlink()
     again = OperatorToken(tmp_path)
     again.ensure()
-    assert again.fits(token) and again.kept() is None
+    assert again.fits(token) and again.read_stored() is None
     (tmp_path / TOKEN_FILE).write_text("patchbay_of_another_hub")
-    assert again.kept() is None
+    assert again.read_stored() is None
 
 
 def test_of_several_first_starts_one_makes_the_token(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_of_several_first_starts_one_makes_the_token(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(start, range(16)))
-    token = OperatorToken(tmp_path).kept()
+    token = OperatorToken(tmp_path).read_stored()
     assert token and OperatorToken(tmp_path).fits(token)
     assert {path.name for path in tmp_path.iterdir()} == {HASH_FILE, TOKEN_FILE}
 

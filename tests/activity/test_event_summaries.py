@@ -93,7 +93,7 @@ def test_events_have_no_words_without_stored_contents(tmp_path: Path) -> None:
     ]
     journal = hub.catalogue.store.journal
     assert not any(
-        b"secret" in orjson.dumps(row.shown()) for each in journal.tail(ACTIVITY) for row in records_in(each)
+        b"secret" in orjson.dumps(row.to_json()) for each in journal.tail(ACTIVITY) for row in records_in(each)
     )
     hub.close()
 
@@ -124,4 +124,4 @@ def test_places_are_bounded_and_remember_how_many_were_taken() -> None:
     places.release()
     with pytest.raises(ValueError, match="no place was taken"):
         places.release()
-    assert [number for _, number in places.past()] == [0, 1, 2, 1, 0]
+    assert [number for _, number in places.changes()] == [0, 1, 2, 1, 0]

@@ -14,7 +14,7 @@ from patchbay.activity import record_index, recorder
 from patchbay.activity.record_index import RANGE_RECORDS, extend_index, summarize_rows
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import SEARCHED, Filter, Record, recent
-from patchbay.activity.stored_rows import encoded
+from patchbay.activity.stored_rows import encode_rows
 from patchbay.catalogue.servers import Server
 from patchbay.errors import StaleUpdate
 from patchbay.jsonrpc import Result
@@ -50,7 +50,7 @@ def row(at: int, server: str = "s", name: str = "t", outcome: str = "ok", digest
 
 
 def write(journal: MemoryJournal, rows: Sequence[list[Any]]) -> None:
-    journal.append(ACTIVITY, encoded(list(rows)), SECONDS)
+    journal.append(ACTIVITY, encode_rows(list(rows)), SECONDS)
 
 
 def index(journal: MemoryJournal) -> None:
@@ -166,7 +166,7 @@ def test_a_hub_summarizes_its_records_and_those_of_an_older_version(
     monkeypatch.setattr(recorder, "TRIM", -1.0)
     store = MemoryStore()
     for number in range(20):
-        store.journal.append(ACTIVITY, encoded([row(number)] * (RANGE_RECORDS // 2)), SECONDS)
+        store.journal.append(ACTIVITY, encode_rows([row(number)] * (RANGE_RECORDS // 2)), SECONDS)
     activity = Activity(store, Settings(data=tmp_path))
     for _ in range(3):
         call(activity, 1)

@@ -115,7 +115,7 @@ def test_a_record_has_the_caller_the_call_and_its_outcome(hub: Hub) -> None:
     assert record.arguments == {"text": "hi"}
     assert record.answer == {"content": [{"type": "text", "text": "hi"}], "isError": False}
     assert record.size == len(orjson.dumps(record.answer))
-    shown = record.shown()
+    shown = record.to_json()
     assert shown["time"].endswith("+00:00") and orjson.loads(orjson.dumps(shown)) == shown
     assert "arguments" not in record.summary() and "arguments_cid" in record.summary()
 

@@ -77,7 +77,7 @@ def search(many: dict[str, Descriptor]) -> ToolSearch:
 
 
 def names(search: ToolSearch, query: str, limit: int = 3) -> list[str]:
-    return [one["name"] for one in search.found(query, limit)["tools"]]
+    return [one["name"] for one in search.search(query, limit)["tools"]]
 
 
 @pytest.mark.parametrize("query", WANTED)
@@ -96,10 +96,10 @@ def test_a_search_of_many_tools_is_quick(many: dict[str, Descriptor]) -> None:
         f"{name}{copy}": tool(f"{name}{copy}", one.wire["description"]) for copy in "abcd" for name, one in many.items()
     }
     search = ToolSearch(thousand)
-    search.found("warm")
+    search.search("warm")
     begun = time.thread_time()
     for query in WANTED:
-        search.found(query)
+        search.search(query)
     assert (time.thread_time() - begun) / len(WANTED) < 0.05
 
 
@@ -114,7 +114,7 @@ def test_arguments_are_found_by_name_description_and_choice_also_inside_others()
     search = ToolSearch({"track": Descriptor("tool", "track", wire), **tools_of("other", "third")})
     for query in ("callsign", "aeroplanes", "altitude", "stratosphere", "following"):
         assert names(search, query) == ["track"]
-    assert set(search.found("track")["tools"][0]) == {"name", "inputSchema", "annotations"}
+    assert set(search.search("track")["tools"][0]) == {"name", "inputSchema", "annotations"}
 
 
 def test_a_schema_without_an_end_is_not_followed_to_it() -> None:

@@ -218,7 +218,7 @@ def test_the_weight_of_a_title_decides_between_a_title_and_a_text(library: Libra
     """JANE-8: in the index alone, without the ranking of titles: four mentions do not outweigh a title."""
     library.create("a.md", {"title": "Nothing of it"}, "pumpkin pumpkin pumpkin pumpkin here")
     library.create("b.md", {"title": "A pumpkin"}, "nothing of it, of it, of it, of it here")
-    assert [hit.key for hit in library._index.index.found('"pumpkin"', 2)] == ["b.md", "a.md"]
+    assert [hit.key for hit in library._index.index.find_documents('"pumpkin"', 2)] == ["b.md", "a.md"]
 
 
 def test_the_total_is_exact_and_pages_join_without_gaps(library: Library, root: Path) -> None:

@@ -100,7 +100,7 @@ def test_an_answer_from_an_index_that_is_behind_says_so(root: Path, monkeypatch:
         library.create("a.md", {"title": "Pumpkin"}, "one")
         library.create("b.md", {"title": "Pumpkin pie"}, "two")
         library.refresh()
-        with Disk(root).alone():
+        with Disk(root).write_lock():
             (root / "c.md").write_text("# Pumpkin soup")
             (root / "b.md").unlink()
             value = answered(library, "pumpkin", {}, summary)

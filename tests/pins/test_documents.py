@@ -62,7 +62,7 @@ values = st.recursive(
 @given(documents)
 @settings(deadline=None)
 def test_a_document_is_read_as_it_was_written(document: PinDocument) -> None:
-    assert parse_document(document.encoded()) == document
+    assert parse_document(document.to_bytes()) == document
 
 
 @pytest.mark.parametrize(

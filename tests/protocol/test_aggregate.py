@@ -85,7 +85,7 @@ def test_a_name_of_two_servers_is_not_served(hub: Hub) -> None:
     assert hub.call("dot.b", "c", {}, MODERN).text == "dot.b c"
     assert hub.call("", public_name("dot.b", "c"), {}, MODERN).text == "dot.b c"
     assert hub.call("", public_name("dot", "b.c"), {}, MODERN).text == "fine"
-    reasons = {problem.where: problem.reason for problem in hub.catalogue.whole().problems}
+    reasons = {problem.where: problem.reason for problem in hub.catalogue.aggregate().problems}
     assert "dot, dot.b" in reasons["dot.b.c"]
     assert "left, right" in reasons["x://same"]
 

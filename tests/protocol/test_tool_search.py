@@ -306,7 +306,7 @@ def test_a_listing_that_cannot_be_read_serves_no_tool_and_says_why(tmp_path: Any
     store.names.move({"variables/listing": store.blobs.put(b'{"serch": true}')}, "an older hub", "a slip")
     hub.catalogue.refresh()
     assert listed(hub, "", MODERN) == {} and "greet" in listed(hub, "zoo", MODERN)
-    (problem,) = hub.catalogue.whole().problems
+    (problem,) = hub.catalogue.aggregate().problems
     assert problem.where == "variables/listing" and "did you mean search?" in problem.reason
     variable(hub, {"include": ["zoo.*"], "exclude": ["*.hangs"]})
     shown = listed(hub, "", MODERN)

@@ -87,7 +87,7 @@ class Person:
 
     def reads(self) -> list[Delivery]:
         """Everything that is there to read now."""
-        taken = self.session.take(100_000)
+        taken = self.session.read(100_000)
         self.heard += taken
         return taken
 

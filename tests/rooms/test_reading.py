@@ -15,11 +15,11 @@ def test_a_batch_ends_with_the_delivery_that_fills_it(room: Room) -> None:
     for number in range(5):
         speaker.says("chat.msg", {"text": str(number) + "x" * 1000})
     sizes = []
-    while taken := reader.session.take(100, 2000):
+    while taken := reader.session.read(100, 2000):
         sizes.append(len(taken))
     assert sizes == [2, 2, 1]
     speaker.says("chat.msg", {"text": "y" * 5000})
-    assert len(reader.session.take(100, 2000)) == 1
+    assert len(reader.session.read(100, 2000)) == 1
 
 
 def test_the_log_is_read_in_batches_of_bytes_too(room: Room) -> None:
@@ -29,7 +29,7 @@ def test_the_log_is_read_in_batches_of_bytes_too(room: Room) -> None:
         speaker.says("chat.msg", {"text": str(number) + "x" * 1000})
     reader = Person(room, "alice", after=speaker.room.seq - 7)
     texts: list[str] = []
-    while taken := reader.session.take(100, 2500):
+    while taken := reader.session.read(100, 2500):
         assert len(taken) <= 3
         texts += [one.envelope["payload"]["text"][0] for one in taken if one.envelope["type"] == "chat.msg"]
     assert texts == [str(number) for number in range(7)]
@@ -42,5 +42,5 @@ def test_a_reader_that_missed_live_envelopes_reads_on_with_those_in_memory(room:
     for number in range(MAX_DELIVERIES + 10):
         beat = hub_envelope("demo", "presence.heartbeat", {"number": number}, 0)
         room.core.feed.publish(beat)
-    [first] = reader.session.take(1)
+    [first] = reader.session.read(1)
     assert first.envelope["payload"]["number"] == 10

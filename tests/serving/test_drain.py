@@ -14,16 +14,16 @@ from tests.waiting import BOUND
 
 def test_before_it_begins_running_calls_have_all_the_time() -> None:
     drain = Drain(5)
-    assert (drain.begun, drain.over, drain.left()) == (False, False, float("inf"))
+    assert (drain.is_draining, drain.over, drain.seconds_left()) == (False, False, float("inf"))
     assert drain.wait(0) is False
 
 
 def test_beginning_turns_readiness_off_and_starts_the_clock() -> None:
     drain = Drain(50)
     drain.begin()
-    assert drain.begun
+    assert drain.is_draining
     assert not drain.over
-    assert 40 < drain.left() <= 50
+    assert 40 < drain.seconds_left() <= 50
 
 
 def test_it_is_over_when_the_time_has_passed() -> None:

@@ -111,7 +111,7 @@ class Tokens:
             person, person_seq = self._accounts.load(PEOPLE + known.person)
             if person is None or (person.id, person.generation) != (known.account, known.generation):
                 raise InvalidGrant("the account has changed since")
-            family, issued = self._first(key, known)
+            family, issued = self._start_family(key, known)
             writes = [
                 Write(code_topic(code), known.model_copy(update={"family": family.id}), 24 * 3600.0),
                 Write(TOKEN_FAMILIES + family.id, family, REFRESH_SECONDS),
@@ -208,7 +208,7 @@ class Tokens:
             return None
         return family if any(each.family == family.id for each in person.clients) else None
 
-    def _first(self, key: str, code: AuthorizationCode) -> tuple[TokenFamily, IssuedTokens]:
+    def _start_family(self, key: str, code: AuthorizationCode) -> tuple[TokenFamily, IssuedTokens]:
         family = TokenFamily(
             id=_digest(key),
             person=code.person,

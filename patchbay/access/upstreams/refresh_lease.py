@@ -34,7 +34,7 @@ def hold_lease(store: Store, topic: str, now: Callable[[], float] = time.time) -
             newest = journal.tail(topic, 1)
             is_free = not newest or newest[0].at + LEASE_SECONDS < now()
             last = newest[0].seq if newest else 0
-            if is_free and (seq := _take(store, topic, last)):
+            if is_free and (seq := _write_lease(store, topic, last)):
                 break
             if time.monotonic() > until:
                 raise Unreachable("another process of this hub has refreshed the tokens for too long: try again")
@@ -46,7 +46,7 @@ def hold_lease(store: Store, topic: str, now: Callable[[], float] = time.time) -
         store.bus.publish(topic)
 
 
-def _take(store: Store, topic: str, last: int) -> int:
+def _write_lease(store: Store, topic: str, last: int) -> int:
     """Write the lease; return its seq, 0 if another process was first."""
     try:
         return store.journal.append_all([(topic, b"held", LEASE_SECONDS)], {topic: last})[0]

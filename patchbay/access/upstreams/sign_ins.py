@@ -152,10 +152,10 @@ class UpstreamSignIns:
         if begun.key != upstream.key:
             raise SignInRefused("the mounted server has another address by now: connect again")
 
-        def used(present: _Begun | None) -> _Begun | None:
+        def mark_used(present: _Begun | None) -> _Begun | None:
             return None if present is None or present.is_used else present.model_copy(update={"is_used": True})
 
-        if not self._begun.update(_state_topic(state), used, SIGN_IN_SECONDS):
+        if not self._begun.update(_state_topic(state), mark_used, SIGN_IN_SECONDS):
             raise _unknown_state()
         return begun
 

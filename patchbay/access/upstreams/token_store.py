@@ -146,12 +146,12 @@ class TokenStore:
             rest = (old or _Accounts()).without(upstream.key)
             return _Accounts(accounts=(*rest[1 - MAX_UPSTREAMS :], account))
 
-        def listed(old: _Principals | None) -> _Principals | None:
+        def add_principal(old: _Principals | None) -> _Principals | None:
             names = tuple(each for each in (old.principals if old else ()) if self.find_account(each, upstream.key))
             return None if principal in names else _Principals(principals=(*names, principal)[:MAX_PRINCIPALS])
 
         self._records.update(tokens_topic(principal), added)
-        self._principals.update(UPSTREAM_PRINCIPALS + upstream.key, listed)
+        self._principals.update(UPSTREAM_PRINCIPALS + upstream.key, add_principal)
         self.bus.publish(UPSTREAM_SIGN_INS_CHANGED, upstream.key.encode())
         return account
 

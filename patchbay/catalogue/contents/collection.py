@@ -89,7 +89,7 @@ class Collector:
         if not old:
             return [], seq
         listed = set[str]().union(*(source() for source in self.sources))
-        reached = set(self._named(seq)) | listed.difference(self._store.blobs.missing(listed))
+        reached = set(self._named_cids(seq)) | listed.difference(self._store.blobs.missing(listed))
         waiting = list(reached)
         while waiting:
             fresh = [each for each in self._mentioned_by(waiting.pop()) if each not in reached]
@@ -97,7 +97,7 @@ class Collector:
             waiting += fresh
         return [cid for cid in old if cid not in reached], seq
 
-    def _named(self, seq: int) -> Iterator[str]:
+    def _named_cids(self, seq: int) -> Iterator[str]:
         """Yield the CIDs to which names point, or pointed up to a move."""
         yield from self._store.names.all().values()
         before = seq + 1

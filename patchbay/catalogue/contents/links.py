@@ -95,13 +95,13 @@ class Links:
             if labels.get(target, "root of").startswith("root of"):
                 labels[target] = name
         found = [IncomingLink("name", name, cid) for name, target in names.items() if target == cid]
-        found += self._past(cid, {one.label for one in found}, prefixes)
+        found += self._past_links(cid, {one.label for one in found}, prefixes)
         # Roots last: a label nearer to a name is more specific.
         pointing = self._pointing(cid, dict(sorted(labels.items(), key=lambda item: item[1].startswith("root"))))
         found += [IncomingLink("content", label, source, self._place(source, cid)) for source, label in pointing]
         return found
 
-    def _past(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[IncomingLink]:
+    def _past_links(self, cid: str, now: set[str], prefixes: Sequence[str]) -> list[IncomingLink]:
         seen = set(now)
         found = []
         for move in self._store.names.past("", MAX_PAST_MOVES, prefixes=prefixes):

@@ -54,14 +54,14 @@ class CatalogueView:
         part = self._part(server) if server is not None else None
         if part is not None:
             return part
-        known = self._catalogue.named(name) if server is None else None
+        known = self._catalogue.find_any(name) if server is None else None
         if known is not None and self._rights.allows(SEE, name):
             raise unavailable_server(known)
         raise unknown_server(name, self._served())
 
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
         """Return the visible part of one version of a server. Raises UnknownServer, UnavailableServer."""
-        now = self._catalogue.named(name)
+        now = self._catalogue.find_any(name)
         if now is None or not self._is_visible(now):
             raise unknown_version(name, cid)
         server = self._catalogue.pinned(name, cid, operator)
@@ -80,7 +80,7 @@ class CatalogueView:
             raise unknown_version(name, cid)
         return self._catalogue.version(name, cid)
 
-    def whole(self) -> Aggregate:
+    def aggregate(self) -> Aggregate:
         """Return all visible served servers as one."""
         served, listing = self._catalogue.served, self._catalogue.listing
         known = self._whole
@@ -111,7 +111,7 @@ class CatalogueView:
 
     def hears_of(self, server: str, uri: str | None = None) -> bool:
         """Whether a server, or a resource of it, is visible now, or was before its removal."""
-        known = self._catalogue.named(server)
+        known = self._catalogue.find_any(server)
         if known is None:  # it was removed just now
             return uri is None and self._rights.concerns(server)
         part = self._part(known)
@@ -130,7 +130,7 @@ class CatalogueView:
 
     def _is_visible(self, server: Server) -> bool:
         if server.enabled and not server.broken:
-            return self._part(self._catalogue.named(server.name) or server) is not None
+            return self._part(self._catalogue.find_any(server.name) or server) is not None
         return self._rights.allows(SEE, server.name)
 
     def _part(self, server: Server) -> Server | None:

@@ -144,8 +144,8 @@ class WatchedFolder:
         state = (files, dict(refused), self._waiting)
         if (*state, self._transform_signatures(files), self._store.names.all(SERVERS)) == self._seen:
             return False
-        wanted = self._wanted(files, refused)
-        changed = self._apply(self._moves(wanted), refused)
+        wanted = self._wanted_servers(files, refused)
+        changed = self._apply(self._find_changes(wanted), refused)
         for file in refused.keys() - self.refused.keys():
             log.warning("%s%s is not served: %s", SERVERS, file, refused[file])
         changed |= refused != self.refused
@@ -190,7 +190,7 @@ class WatchedFolder:
         """Return the state of the transforms that configurations name by a path."""
         return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG_ENDING)}
 
-    def _wanted(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
+    def _wanted_servers(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
         wanted: dict[str, WantedServer] = {}
         self._store_files(files, refused)
@@ -268,7 +268,7 @@ class WatchedFolder:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None
 
-    def _moves(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
+    def _find_changes(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
         """Return the moves that make the store agree with the folder."""
         # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
         # made of a file then sees its mark too, and does not take the row for the one that the file replaced.

@@ -150,21 +150,21 @@ def _format(server: str, document: PinDocument, found: Explanation) -> Iterator[
         state = "not listed now"
     pin = item.seen or item.approved
     assert pin is not None
-    yield _shown(f"{server}: {describe_key(found.key)}: {state}: {pin.digest or pin.cid}")
+    yield _make_visible(f"{server}: {describe_key(found.key)}: {state}: {pin.digest or pin.cid}")
     if not item.is_waiting:
         return
     for meaning in found.meanings:
-        yield _shown(f"    {meaning.grade}: {meaning.sentence}")
+        yield _make_visible(f"    {meaning.grade}: {meaning.sentence}")
     for name in found.same_as:
-        yield _shown(f"    the same definition as {name}, under another name")
+        yield _make_visible(f"    the same definition as {name}, under another name")
     for place in found.hidden:
-        yield _shown(f"    hidden characters in {place.place}: {' '.join(place.code_points)}")
+        yield _make_visible(f"    hidden characters in {place.place}: {' '.join(place.code_points)}")
     for finding in found.instructions:
-        yield _shown(f"    instruction to the model in {finding.place} ({finding.reason}): {finding.sentence}")
+        yield _make_visible(f"    instruction to the model in {finding.place} ({finding.reason}): {finding.sentence}")
     if found.problem:
-        yield _shown(f"    {found.problem}")
+        yield _make_visible(f"    {found.problem}")
     entry = quote_word(format_item(found.key))
-    yield _shown(f"    approve it: patchbay approve {server} {entry} --digest {pin.cid}")
+    yield _make_visible(f"    approve it: patchbay approve {server} {entry} --digest {pin.cid}")
 
 
 def _encode(server: str, document: PinDocument, found: Explanation) -> str:
@@ -190,5 +190,5 @@ def _pin(pin: Any) -> dict[str, str] | None:
     return None if pin is None else {"cid": pin.cid, "body": pin.body, "digest": pin.digest}
 
 
-def _shown(line: str) -> str:
+def _make_visible(line: str) -> str:
     return make_printable(show_hidden_characters(line).replace("\n", " "))

@@ -34,7 +34,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
     """
     with errors_as_sentence():
         token = _operator_token(load_settings(context))
-        text = token.kept() if show else token.renew()
+        text = token.read_stored() if show else token.renew()
         if text is None:
             fail("the data folder has no valid token: `patchbay token` makes a new one", exit_codes.USAGE)
         click.echo(text)

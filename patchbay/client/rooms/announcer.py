@@ -47,7 +47,7 @@ Json = dict[str, Any]
 class Observer(Protocol):
     """What the person at this machine sees and decides."""
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Show what happened."""
         ...
 
@@ -114,7 +114,7 @@ class Announcer:
     def _wait(self, problem: PatchbayError, tries: int) -> None:
         self._connection = None
         seconds = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
-        self._observer.tell(f"{problem.message}; trying again in {seconds:g} s")
+        self._observer.report(f"{problem.message}; trying again in {seconds:g} s")
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
 
     def _live(self) -> None:
@@ -126,7 +126,7 @@ class Announcer:
             while not self._ending.is_set():
                 envelope = connection.receive(RECEIVE_SECONDS)
                 if envelope is not None:
-                    self._take(connection, envelope)
+                    self._receive(connection, envelope)
         finally:
             connection.close()
 
@@ -134,9 +134,9 @@ class Announcer:
         for server in self._servers.values():
             try:
                 found = server.announcement()
-                self._announced[connection.say("mcp.announce", found)] = server.id
+                self._announced[connection.send_new("mcp.announce", found)] = server.id
             except PatchbayError as problem:
-                self._observer.tell(f"{server.id} is not announced in {self.room.url}: {problem.message}")
+                self._observer.report(f"{server.id} is not announced in {self.room.url}: {problem.message}")
                 continue
             # The connection receives calls meanwhile.
             self._pool.submit(self._tell_when_listed, server.id, [tool["name"] for tool in found["tools"]])
@@ -144,9 +144,9 @@ class Announcer:
     def _tell_when_listed(self, server: str, tools: Sequence[str]) -> None:
         wait_until_listed(self.room, server, tools, self._headers or {}, self._ending)
         if not self._ending.is_set():
-            self._observer.tell(f"{server} is announced in {self.room.url}: {_count(len(tools))}")
+            self._observer.report(f"{server} is announced in {self.room.url}: {_count(len(tools))}")
 
-    def _take(self, connection: RoomConnection, envelope: Json) -> None:
+    def _receive(self, connection: RoomConnection, envelope: Json) -> None:
         kind, payload = envelope["type"], envelope["payload"]
         call = payload.get("callId")
         if kind == "presence.join":
@@ -160,7 +160,7 @@ class Announcer:
             self._end(call)
         elif kind == "room.refused" and payload.get("id") in self._announced:
             server = self._announced[payload["id"]]
-            self._observer.tell(f"{self.room.url} refused the server {server}: {payload.get('error')}")
+            self._observer.report(f"{self.room.url} refused the server {server}: {payload.get('error')}")
         elif kind == "room.refused" and payload.get("id") in self._answered:
             self._pool.submit(self._repeat, connection, payload["id"])
 
@@ -170,7 +170,7 @@ class Announcer:
         arguments = payload.get("args") or {}
         caller = self._names.get(envelope["from"]) or str(payload.get("caller") or envelope["from"])
         try:
-            self._observer.tell(f"{caller} calls {server.id}.{name} {arguments}")
+            self._observer.report(f"{caller} calls {server.id}.{name} {arguments}")
             if flag.is_set():
                 return
             if not self._observer.allows(self.room, caller, server.id, name, arguments):
@@ -180,7 +180,7 @@ class Announcer:
                 return
             self._relay(connection, call, server, (name, arguments, flag, str(payload.get("method", TOOL))))
         except PatchbayError as problem:
-            self._observer.tell(f"the call of {server.id}.{name} has lost its room: {problem.message}")
+            self._observer.report(f"the call of {server.id}.{name} has lost its room: {problem.message}")
         finally:
             self._end(call)
 
@@ -192,12 +192,12 @@ class Announcer:
             if "result" in part and len(part) == 1:
                 self._answer(connection, call, part["result"])
                 outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"
-                self._observer.tell(f"{server.id}.{what[0]} {outcome}")
+                self._observer.report(f"{server.id}.{what[0]} {outcome}")
                 return
             if self._may_send(part):
-                connection.say("tool.partial", {"callId": call, "partial": part, "seq": seq, "done": False})
+                connection.send_new("tool.partial", {"callId": call, "partial": part, "seq": seq, "done": False})
                 seq += 1
-        self._observer.tell(f"{server.id}.{what[0]} was cancelled")
+        self._observer.report(f"{server.id}.{what[0]} was cancelled")
 
     def _may_send(self, part: Json) -> bool:
         """Whether a partial is small enough, and long enough after the one before it."""
@@ -218,7 +218,7 @@ class Announcer:
                 "error": f"the result has more than {MAX_RESULT_BYTES} bytes, which rooms do not take",
             }
             payload = {"callId": call, **result}
-        id = connection.say("tool.result", payload)
+        id = connection.send_new("tool.result", payload)
         with self._lock:
             self._answered[id] = (call, result, tries)
             while len(self._answered) > MAX_REMEMBERED_ANSWERS:

@@ -142,7 +142,7 @@ class RoomConnection:
         """The id of the session."""
         return str(self.greeting[0]["payload"]["session"])
 
-    def say(self, type: str, payload: Mapping[str, Any]) -> str:
+    def send_new(self, type: str, payload: Mapping[str, Any]) -> str:
         """Send an envelope; returns its id. Raises RoomLost."""
         envelope = make_envelope(type, payload)
         self.send(envelope)
@@ -168,7 +168,7 @@ class RoomConnection:
             except TimeoutError:
                 return None
             except ConnectionClosed as problem:
-                raise self._ended(problem) from problem
+                raise self._explain_end(problem) from problem
             if frame.get("type") in ("envelope", "pong"):
                 return frame
 
@@ -180,9 +180,9 @@ class RoomConnection:
         try:
             self._socket.send(orjson.dumps(frame).decode())
         except ConnectionClosed as problem:
-            raise self._ended(problem) from problem
+            raise self._explain_end(problem) from problem
 
-    def _ended(self, problem: ConnectionClosed) -> PatchbayError:
+    def _explain_end(self, problem: ConnectionClosed) -> PatchbayError:
         told = problem.rcvd
         if told is not None and told.code in NO_ROOM_FOR_US:
             return RoomRefusal(f"{self.room.url}: {told.reason or 'the hub refused the message'}")

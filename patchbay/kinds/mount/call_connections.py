@@ -65,7 +65,7 @@ class CallConnections:
         self._ended = False
         self._lock = threading.Lock()
 
-    def take(self, key: Key) -> CallConnection:
+    def acquire(self, key: Key) -> CallConnection:
         """Return an idle connection for one call, else one that is being opened. Raises ToolFailed at the maximum."""
         with self._lock:
             while self._idle[key]:

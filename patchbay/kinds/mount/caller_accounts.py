@@ -88,7 +88,7 @@ class CallerAccounts:
             while not ending.is_set() and not self.has_principals():
                 mailbox.get(0)
                 if mailbox.call_when_ready(lambda: events.put(SIGNED_IN)):
-                    events.take(LOOK_SECONDS)
+                    events.get_all(LOOK_SECONDS)
 
     def sign_in_for_lists(self, tries: int) -> SuppliedTokens:
         """Return the tokens for reading the lists: of the first principal, after failures of the next ones.

@@ -106,7 +106,7 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     oauth = tuple(sorted(fields.get("oauth", {}).items()))
     address = _checked(fields["address"], where)
     _check_credentials(fields, address, where)
-    for path, key, value in _named(address, headers, environment, oauth):
+    for path, key, value in _values(address, headers, environment, oauth):
         if is_secret_name(key) and "${" not in value:
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
     if headers and not _may_be(address, Http):
@@ -157,7 +157,7 @@ def _may_be(address: Address, kind: type) -> bool:
     return isinstance(address.target, kind) or not isinstance(address.target, (Http, Stdio))
 
 
-def _named(address: Address, headers: Pairs, environment: Pairs, oauth: Pairs = ()) -> Iterator[tuple[str, str, str]]:
+def _values(address: Address, headers: Pairs, environment: Pairs, oauth: Pairs = ()) -> Iterator[tuple[str, str, str]]:
     """Yield every named value: its place in the configuration, its name, its value."""
     yield from ((f"oauth.{key}", key, value) for key, value in oauth)
     yield from ((f"headers.{key}", key, value) for key, value in headers)

@@ -32,7 +32,7 @@ class EventQueue:
                 self._waiting[what, about] = None
                 self._changed.notify()
 
-    def take(self, seconds: float) -> list[tuple[str, str]]:
+    def get_all(self, seconds: float) -> list[tuple[str, str]]:
         """Return all events, after waiting up to this many seconds for the first."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting, seconds)

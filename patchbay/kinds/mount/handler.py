@@ -180,7 +180,7 @@ def _run_request(
         questions |= {QUESTION_TASKS}
     is_shared = connection is not None and (connection.modern or not (questions or call.principal != HUB_PRINCIPAL))
     if sign_in or not is_shared:
-        reserved = standing.call_connections.take(_make_key(standing, call, questions, sign_in))
+        reserved = standing.call_connections.acquire(_make_key(standing, call, questions, sign_in))
         try:
             connection = yield from _wait_for_opening(reserved, call)
         except BaseException:

@@ -78,7 +78,7 @@ class Snapshot:
     lists: Mapping[str, list[Json]] = field(default_factory=dict)
     left_out: Mapping[str, list[str]] = field(default_factory=dict)
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the stored form, with keys in the upstream's order, which people read best."""
         return orjson.dumps(asdict(self))
 
@@ -100,9 +100,9 @@ class Snapshot:
 
 def listed_entries(snapshot: Snapshot, found: Mapping[Kind, Mapping[str, Descriptor]]) -> dict[ItemKey, Wire]:
     """Return what is pinned of an upstream: its introduction, and the tools, prompts and templates of `found`."""
-    said = {key: snapshot.info.get(key) for key in ("title", "description")} | {"instructions": snapshot.instructions}
+    texts = {key: snapshot.info.get(key) for key in ("title", "description")} | {"instructions": snapshot.instructions}
     listed: dict[ItemKey, Wire] = {
-        INTRODUCTION: {key: text for key, text in said.items() if isinstance(text, str) and text}
+        INTRODUCTION: {key: text for key, text in texts.items() if isinstance(text, str) and text}
     }
     for kind in PINNED_LISTS:
         listed |= {(kind, name): one.wire for name, one in found[kind].items()}
@@ -176,7 +176,7 @@ def mounts_in(meta: Any) -> list[str]:
 
 def store_snapshot(store: Store, name: str, snapshot: Snapshot) -> bool:
     """Store a snapshot; return whether it differs from the last one."""
-    cid, full = store.blobs.put(snapshot.encoded()), f"{UPSTREAMS}{name}@{snapshot.mount}"
+    cid, full = store.blobs.put(snapshot.to_bytes()), f"{UPSTREAMS}{name}@{snapshot.mount}"
     if store.names.get(full) == cid:
         return False
     store.names.move({full: cid}, AUTHOR, f"{name} reported its lists")

@@ -266,7 +266,7 @@ class StandingConnection(PinnedMount[Mount]):
     def _handle_events(self, connection: Connection) -> None:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
-            events = self._events.take(PROBE_SECONDS)
+            events = self._events.get_all(PROBE_SECONDS)
             self.call_connections.reap()
             words = {what for what, _ in events}
             self._publish_updates(uri for what, uri in events if what == "notifications/resources/updated")

@@ -174,7 +174,7 @@ class Watchdog:
                 if idle > MAX_IDLE_TICKS:
                     self._awake = False
             for place in busy:
-                self._look(place, place.call)
+                self._check_call(place, place.call)
             if idle > MAX_IDLE_TICKS and not self._goes_on():
                 return
 
@@ -186,7 +186,7 @@ class Watchdog:
             self._awake = True
             return True
 
-    def _look(self, place: Place, call: Call | None) -> None:
+    def _check_call(self, place: Place, call: Call | None) -> None:
         if call is None:
             return
         now = time.monotonic()

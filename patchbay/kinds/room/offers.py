@@ -61,7 +61,7 @@ class Offer:
         """Everything that is offered, by kind."""
         return {"tool": self.tools, "resource": self.resources, "prompt": self.prompts}
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the stored form."""
         lists = {
             f"{kind}s": [{"digest": one.digest, "server": one.server_id, "wire": one.wire} for one in entries]
@@ -127,7 +127,7 @@ def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell
         observe(store, server, offer.pinned_entries(), changes, WHO, lambda key: key[1].partition(SEPARATOR)[0])
         if is_old:
             return False
-        cid = store.blobs.put(offer.encoded())
+        cid = store.blobs.put(offer.to_bytes())
         try:
             name = ROOM_OFFERS + server
             store.names.move({name: cid}, WHO, f"{server} offers something else", {name: before})

@@ -201,7 +201,7 @@ class _OutputEvents:
         self._line = ""
         self.tail = ""
 
-    def take(self, channel: Channel, data: bytes) -> list[Event]:
+    def feed(self, channel: Channel, data: bytes) -> list[Event]:
         """Return the events of one more piece; an empty list while a line, a character or a binary output is
         incomplete.
         """
@@ -250,7 +250,7 @@ def _events(command: Command, name: str, call: Call) -> Events:
             except StopIteration as end:
                 code: int = end.value
                 break
-            events = output.take(*piece) if piece is not None else []
+            events = output.feed(*piece) if piece is not None else []
             if not events and (call.cancelled or time.monotonic() >= due):
                 events = [PAUSE]
             if events:

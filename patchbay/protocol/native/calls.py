@@ -48,7 +48,7 @@ def events_of(
     with services.activity.begin("tools/call", descriptor.name, server, wire, arguments) as record:
         run = _run(services, server, descriptor, arguments, wire, flag)
         run.call.meta = record.calls(descriptor, run.call)
-        with closing(_told(services, run)) as events:
+        with closing(_limited_events(services, run)) as events:
             for event in events:
                 record.saw(event)
                 if isinstance(event, (Done, Failed)):
@@ -82,7 +82,7 @@ def _recorded(ending: Done | Failed) -> Result:
     return Result(0, {"content": [{"type": "text", "text": ending.message}], "isError": True})
 
 
-def _told(services: HubServices, run: ToolRun) -> Generator[Event, None, None]:
+def _limited_events(services: HubServices, run: ToolRun) -> Generator[Event, None, None]:
     """Yield the events of a call, each within the limit of one result."""
     try:
         for event in run.events:

@@ -67,7 +67,7 @@ def _hash(whole: Aggregate) -> Data:
 
 
 def _activation_schema(whole: Aggregate, namespace: str | None, method: str | None) -> Data:
-    server, keys = _named(activations(whole), namespace)
+    server, keys = _find_activation(activations(whole), namespace)
     if method is None:
         return Data({"oneOf": [_variant(server, key) for key in keys]}, "plexus.activation_schema")
     if method not in keys:
@@ -81,17 +81,17 @@ def _activation_schema(whole: Aggregate, namespace: str | None, method: str | No
 def _full_schema(whole: Aggregate, namespace: str | None) -> Data:
     known = activations(whole)
     if namespace is not None:
-        return Data(_full(*_named(known, namespace)), "plexus.full_schema")
+        return Data(_full(*_find_activation(known, namespace)), "plexus.full_schema")
     return Data({"activations": [_full(server, keys) for server, keys in known.values()]}, "plexus.full_schema")
 
 
-def _named(known: Known, namespace: str | None) -> tuple[Server, tuple[str, ...]]:
+def _find_activation(known: Known, namespace: str | None) -> tuple[Server, tuple[str, ...]]:
     found = known.get(namespace or "")
     if found is None:
         name = namespace or ""
-        said = f"there is no activation {name!r:.140}" if name else "the namespace is missing"
+        problem = f"there is no activation {name!r:.140}" if name else "the namespace is missing"
         hints = {"activation": name, "action": "call_plexus_schema"}
-        raise CannotBegin(f"{said}; there are: {', '.join(known)}", "activation_not_found", hints)
+        raise CannotBegin(f"{problem}; there are: {', '.join(known)}", "activation_not_found", hints)
     return found
 
 

@@ -51,7 +51,7 @@ def activations(whole: Aggregate) -> Activations:
 
 def find(catalogue: VisibleCatalogue, method: str) -> tuple[Server, Descriptor]:
     """Return the server and the tool of a method. Raises CannotBegin."""
-    whole = catalogue.whole()
+    whole = catalogue.aggregate()
     owner = find_owner(whole, method)
     if owner is None:
         raise _not_found(catalogue, whole, method)
@@ -60,10 +60,10 @@ def find(catalogue: VisibleCatalogue, method: str) -> tuple[Server, Descriptor]:
 
 def find_owner(whole: Aggregate, method: str) -> Owner | None:
     """Return the server and the tool's name on it, or None."""
-    return whole.dotted["tools"].get(method) or _alone(whole, method) or whole.owner("tools", method)
+    return whole.dotted["tools"].get(method) or _find_single_tool(whole, method) or whole.owner("tools", method)
 
 
-def _alone(whole: Aggregate, namespace: str) -> Owner | None:
+def _find_single_tool(whole: Aggregate, namespace: str) -> Owner | None:
     return whole.dotted["tools"].get(f"{namespace}.{namespace}")
 
 

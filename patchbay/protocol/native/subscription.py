@@ -64,10 +64,10 @@ def parse_request(value: Any) -> NativeRequest | None:
     params = value.get("params") if isinstance(value, dict) else None
     if params is not None and not isinstance(params, (list, dict)):
         raise InvalidRequest('"params" has to be an array (by position) or an object (by name)')
-    said = message({**value, "params": {}} if isinstance(params, list) else value)
-    if isinstance(said, Request):
-        return NativeRequest(said.id, said.method, params if isinstance(params, list) else said.params)
-    if isinstance(said, Notification):
+    parsed = message({**value, "params": {}} if isinstance(params, list) else value)
+    if isinstance(parsed, Request):
+        return NativeRequest(parsed.id, parsed.method, params if isinstance(params, list) else parsed.params)
+    if isinstance(parsed, Notification):
         return None
     raise InvalidRequest("nothing was asked here, so there is nothing to answer: send a request with a method")
 
@@ -86,7 +86,7 @@ class Native:
         """Return the answer to a request. The first read of the stream begins the call; closing cancels it."""
         method, seen = request.method, self._desk.access.catalogue_for(wire.sender)
         try:
-            if _UNSUBSCRIBE.fullmatch(method) and find_owner(seen.whole(), method) is None:
+            if _UNSUBSCRIBE.fullmatch(method) and find_owner(seen.aggregate(), method) is None:
                 return self._unsubscribe(request, _owner(wire))
             if method in METHODS:
                 raise MethodNotFound(f"{method} is a method of MCP, which is served at /mcp")
@@ -100,7 +100,7 @@ class Native:
 
     def _refusal(self, method: str, wire: TransportInfo, seen: VisibleCatalogue) -> OverQuota | None:
         """Return the error of a used-up quota. It is asked before the answer, which sets the HTTP status, begins."""
-        owner = find_owner(seen.whole(), method)
+        owner = find_owner(seen.aggregate(), method)
         return self._desk.quotas.refusal(wire.sender, owner[0].name) if owner is not None else None
 
     def cancel_all(self, wire: TransportInfo, why: str) -> None:
@@ -135,12 +135,12 @@ class Native:
         self, request: NativeRequest, wire: TransportInfo, seen: VisibleCatalogue, flag: CancelFlag
     ) -> Generator[Item | Pause, None, None]:
         """Yield the items of one call; the last is always `done`."""
-        whole = seen.whole()
+        whole = seen.aggregate()
         stamp = Stamp(plexus_hash(whole))
         try:
-            said = introspect(request.method, request.params, whole)
-            if said is not None:
-                yield from (*items(said, stamp), *items(Done(), stamp))
+            parsed = introspect(request.method, request.params, whole)
+            if parsed is not None:
+                yield from (*items(parsed, stamp), *items(Done(), stamp))
                 return
             server, descriptor = find(seen, request.method)
             stamp = replace(stamp, segments=(server.name,))

@@ -51,7 +51,7 @@ class Channel:
     def find(cls, store: Store, id: str, endpoint: str, principal: str, seconds: float) -> Channel:
         """Return the channel of an id. Raises UnknownSession, also for another caller's channel."""
         channel = cls(store, id, seconds, {})
-        channel.look()
+        channel.read_changes()
         if (channel.state.get("endpoint"), channel.state.get("principal")) != (endpoint, principal):
             raise UnknownSession("no such session here; open a stream first, and post to the address it gives")
         if channel.state.get("ended"):
@@ -69,7 +69,7 @@ class Channel:
         self.state = {**self.state, **changes}
         self._store.bus.publish(self._topic)
 
-    def look(self) -> None:
+    def read_changes(self) -> None:
         """Read the changes by other processes."""
         while entries := self._store.journal.read(self._topic, self._seq, PAGE):
             for entry in entries:
@@ -97,7 +97,7 @@ class Channel:
                 # Check before reading, so that the read below finds every answer sent before the check.
                 stopping = ending()
                 over = stopping and not busy()
-                self.look()
+                self.read_changes()
                 if self.state.get("ended"):
                     return
                 entries = self._store.journal.read(f"{self._topic}/messages", after)

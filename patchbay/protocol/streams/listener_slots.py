@@ -25,7 +25,7 @@ class ListenerSlots:
         self._past: deque[tuple[float, int]] = deque([(time.time(), 0)], maxlen=REMEMBERED)
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """The number of slots in use."""
         return self._taken
 
@@ -62,7 +62,7 @@ class ListenerSlots:
                 raise ValueError("no place was taken")
             self._changed(-1)
 
-    def past(self) -> list[tuple[float, int]]:
+    def changes(self) -> list[tuple[float, int]]:
         """Return the changes of the number of slots in use, oldest first: Unix time in seconds and the new number."""
         with self._lock:
             return list(self._past)

@@ -72,7 +72,7 @@ class Recorder:
     def keep(self, data: bytes, needed: bool = True) -> str | None:
         """Store one message; return its event id, or None if it is not stored. `needed` ignores `most`."""
         self._left -= len(data)
-        kept = (needed or self._left >= 0) and self._kept(_MESSAGE + data)
+        kept = (needed or self._left >= 0) and self._try_append(_MESSAGE + data)
         if needed:
             self._missed = not kept
         if not kept:
@@ -82,13 +82,13 @@ class Recorder:
 
     def end(self) -> None:
         """Record the end of the stream, with an error if the last needed message, the answer, is missing."""
-        self._kept(_GONE + encode(failure(self._id, PatchbayError(NOT_KEPT))) if self._missed else _ENDED)
+        self._try_append(_GONE + encode(failure(self._id, PatchbayError(NOT_KEPT))) if self._missed else _ENDED)
 
     def leave(self) -> None:
         """Stop writing; a stream without a recorded end counts as lost."""
         self._heartbeat.end()
 
-    def _kept(self, entry: bytes) -> bool:
+    def _try_append(self, entry: bytes) -> bool:
         try:
             self._append(entry)
         except PatchbayError as problem:
@@ -127,7 +127,7 @@ class Replay:
         self._last = b""
         self._opened: dict[str, Any] = {}
 
-    def known(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether this session still has the stream, from its beginning."""
         first = self._store.journal.read(self._topic, 0, 1)
         if not first or first[0].data[:1] != _OPENED:
@@ -140,16 +140,16 @@ class Replay:
 
         Ends early when the hub stops: the client can resume later.
         """
-        number, said = 0, time.monotonic()
+        number, last_sent = 0, time.monotonic()
         with self._store.bus.subscribe([self._topic, ENDING, f"{SESSIONS}{self._session.nonce}"]) as mailbox:
             while not self._session.ended:
                 entries = self._store.journal.read(self._topic, self._seq)
                 for entry in entries:
-                    kind, data = self._taken(entry)
+                    kind, data = self._read_entry(entry)
                     number += kind in (_MESSAGE, _GONE)
                     if kind in (_MESSAGE, _GONE) and number > after:
                         yield f"{self.name}-{number}", data
-                        said = time.monotonic()
+                        last_sent = time.monotonic()
                     if kind in (_ENDED, _GONE):
                         return
                 if entries or self._lost():
@@ -159,11 +159,11 @@ class Replay:
                 # Streams of changes also publish on the session's topic; ignore their messages.
                 if got is not None and (got[0] == ENDING or got[1] == ENDED):
                     return
-                if got is None and time.monotonic() - said >= self._keepalive:
+                if got is None and time.monotonic() - last_sent >= self._keepalive:
                     yield PAUSE
-                    said = time.monotonic()
+                    last_sent = time.monotonic()
 
-    def _taken(self, entry: JournalEntry) -> tuple[bytes, bytes]:
+    def _read_entry(self, entry: JournalEntry) -> tuple[bytes, bytes]:
         """Return the kind of an entry, and its message."""
         self._seq = entry.seq
         kind, data = entry.data[:1], entry.data[1:]
@@ -178,12 +178,12 @@ class Replay:
         if self._store.journal.last(self._topic) > self._seq:
             return True
         id = self._opened["id"]
-        entry = _ENDED if self._answered(id) else _GONE + encode(failure(id, PatchbayError(GONE)))
+        entry = _ENDED if self._is_answered(id) else _GONE + encode(failure(id, PatchbayError(GONE)))
         self._store.journal.append(self._topic, entry, keep=self._seconds)
         self._store.bus.publish(self._topic)
         return True
 
-    def _answered(self, id: Id) -> bool:
+    def _is_answered(self, id: Id) -> bool:
         """Whether the last message is already the answer, so that only the end is missing."""
         last = orjson.loads(self._last) if self._last else {}
         return "method" not in last and last.get("id") == id

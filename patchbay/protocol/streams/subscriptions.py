@@ -110,7 +110,7 @@ class Listeners:
                 elif got is None or got[0] in watch.topics:
                     told = _tasks_told(watch, got)
                 else:
-                    told = self._heard(caller.wire.sender, got[0], got[1], kinds, uris)
+                    told = self._allowed_notifications(caller.wire.sender, got[0], got[1], kinds, uris)
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
@@ -129,7 +129,7 @@ class Listeners:
             while True:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
-                    news = self._heard(sender, _topic_of(server, entry.data), entry.data, kinds, set())
+                    news = self._allowed_notifications(sender, _topic_of(server, entry.data), entry.data, kinds, set())
                     told: list[Message | None] = [Notification(*one) for one in news]
                     *first, end = told or [None]
                     # Only the last message of a change has its number: a client that left before gets all of it again.
@@ -153,10 +153,10 @@ class Listeners:
                     for method, params in _everything(set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
                 elif got[0].startswith(UPDATED):
-                    for method, params in self._heard(sender, *got, set(), self._subscribed(session)):
+                    for method, params in self._allowed_notifications(sender, *got, set(), self._subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
 
-    def _heard(
+    def _allowed_notifications(
         self, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the notifications of one message, if the sender may hear of the server and the resource."""
@@ -167,7 +167,7 @@ class Listeners:
             name = topic.removeprefix(CHANGED) if topic.startswith(CHANGED) else ""
             if name and not catalogue.hears_of(name):
                 return
-        yield from _told(topic, data, kinds, uris)
+        yield from _notifications_of(topic, data, kinds, uris)
 
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
@@ -224,7 +224,7 @@ def _tasks_told(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tup
         yield "notifications/tasks", detailed
 
 
-def _told(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _notifications_of(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     if topic.startswith(UPDATED):
         uri = data.decode("utf-8")
         if uri in uris:

@@ -28,7 +28,7 @@ def need_tasks(caller: Caller) -> None:
 
 def created(task: Task, context: RequestContext) -> dict[str, Any]:
     """Return the CreateTaskResult."""
-    return stamped({"resultType": "task", **task.shown()}, context.server, context.caller.revision)
+    return stamped({"resultType": "task", **task.to_json()}, context.server, context.caller.revision)
 
 
 def passed_on(result: dict[str, Any], context: RequestContext) -> dict[str, Any]:
@@ -42,12 +42,12 @@ def passed_on(result: dict[str, Any], context: RequestContext) -> dict[str, Any]
 
 def get_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/get: the task with its result, error or open questions."""
-    return stamped(_named(context).detailed(), context.server, context.caller.revision)
+    return stamped(_find_named(context).detailed(), context.server, context.caller.revision)
 
 
 def update_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/update: pass answers on to open questions; acknowledge also if no answer fits or the task ended."""
-    task = _named(context)
+    task = _find_named(context)
     responses = context.params.get("inputResponses")
     if not isinstance(responses, Mapping):
         raise InvalidParams("params.inputResponses has to be an object of answers by key")
@@ -57,7 +57,7 @@ def update_task(context: RequestContext) -> dict[str, Any]:
 
 def cancel_task(context: RequestContext) -> dict[str, Any]:
     """Answer tasks/cancel: acknowledge each time; the status of the task shows when it has stopped."""
-    context.services.tasks.cancel(_named(context))
+    context.services.tasks.cancel(_find_named(context))
     return stamped({}, context.server, context.caller.revision)
 
 
@@ -82,7 +82,7 @@ def watched(context: RequestContext, wanted: Any) -> TaskWatch | None:
     return context.services.tasks.watch(found)
 
 
-def _named(context: RequestContext) -> Task:
+def _find_named(context: RequestContext) -> Task:
     need_tasks(context.caller)
     id = context.params.get("taskId")
     if not isinstance(id, str):

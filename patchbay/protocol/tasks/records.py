@@ -69,14 +69,14 @@ class Task:
         """The topic of its entries and messages."""
         return TASK_CHANGES + self.id
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until its record may be deleted."""
         return self.created + self.ttl - time.time()
 
-    def take(self, entry: JournalEntry) -> None:
+    def apply(self, entry: JournalEntry) -> None:
         """Apply one entry."""
-        said = orjson.loads(entry.data)
-        kind, params = said["method"], said.get("params", {})
+        recorded = orjson.loads(entry.data)
+        kind, params = recorded["method"], recorded.get("params", {})
         self.seq = entry.seq
         if self.ended is not None:
             return
@@ -96,7 +96,7 @@ class Task:
             self.ended, self.message = params["status"], params.get("message")
             self.outcome = {name: params[name] for name in ("result", "error") if name in params}
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the members that every form of a task has."""
         seen: dict[str, Any] = {"taskId": self.id, "status": self.status}
         if self.message:
@@ -107,8 +107,8 @@ class Task:
     def detailed(self) -> dict[str, Any]:
         """Return the task with the members of its status (DetailedTask)."""
         if self.ended is not None:
-            return self.shown() | self.outcome
-        return self.shown() | ({"inputRequests": dict(self.pending)} if self.pending else {})
+            return self.to_json() | self.outcome
+        return self.to_json() | ({"inputRequests": dict(self.pending)} if self.pending else {})
 
 
 def _moment(seconds: float) -> str:
@@ -133,7 +133,7 @@ class TaskStore:
     def append(self, task: Task, kind: str, params: dict[str, Any]) -> None:
         """Write an entry, then publish a message. The entry lasts as long as the task."""
         # The `made` entry expires first: the other entries without it do not form a task.
-        keep = max(task.left(), 0.0) + (0.0 if kind == "made" else 1.0)
+        keep = max(task.seconds_left(), 0.0) + (0.0 if kind == "made" else 1.0)
         self.store.journal.append(task.topic, encode(Notification(kind, params)), keep)
         self.store.bus.publish(task.topic)
 
@@ -145,7 +145,7 @@ class TaskStore:
         """Apply the entries since the last read."""
         while entries := self.store.journal.read(task.topic, task.seq, PAGE):
             for entry in entries:
-                task.take(entry)
+                task.apply(entry)
             if len(entries) < PAGE:
                 return
 
@@ -155,4 +155,4 @@ class TaskStore:
             return None
         task = Task(id)
         self.catch_up(task)
-        return task if task.owner and task.left() > 0 else None
+        return task if task.owner and task.seconds_left() > 0 else None

@@ -179,12 +179,12 @@ class Tasks:
             event: Event = work.events.send(reply)
             reply = None
             if isinstance(event, Ask):
-                reply = self._asked(task, work.call, {_unused(key, used): key for key in event.questions}, event)
+                reply = self._ask(task, work.call, {_unused(key, used): key for key in event.questions}, event)
             else:
                 if isinstance(event, (Done, Failed)):
                     return event
 
-    def _asked(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
+    def _ask(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
         """Open questions under new keys of this task, and wait for all answers."""
         questions = {key: ask.questions[own] for key, own in keys.items()}
         with self._ledger.store.bus.subscribe([task.topic]) as mailbox:
@@ -205,7 +205,7 @@ class Tasks:
         try:
             with self._ledger.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
                 beaten = time.monotonic()
-                while self._wanted():
+                while self._must_continue():
                     got = mailbox.get(min(BEAT_SECONDS, self._left()))
                     closed = self._ledger.store.check() if got is None else None
                     if closed:
@@ -221,7 +221,7 @@ class Tasks:
         finally:
             self._give_up()
 
-    def _wanted(self) -> bool:
+    def _must_continue(self) -> bool:
         """Whether the keeper has to continue: tasks run, and neither the drain nor the interpreter has ended."""
         over = self._left() == 0 or (self._left() == float("inf") and not threading.main_thread().is_alive())
         with self._lock:

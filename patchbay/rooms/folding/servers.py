@@ -48,7 +48,7 @@ def _record(state: Json, entry: Entry, kind: str, status: str) -> Json:
 
 def _advertise(state: Json, entry: Entry) -> None:
     payload = from_hub(entry.envelope)
-    record = _known(state, payload)
+    record = _find_server(state, payload)
     digests = object_of(payload, "digests")
     lists = {name: payload.get(name, []) for name in ("uris", "promptNames")}
     for name, found in lists.items():
@@ -62,12 +62,12 @@ def _advertise(state: Json, entry: Entry) -> None:
 
 def _fail(state: Json, entry: Entry) -> None:
     payload = from_hub(entry.envelope)
-    state["servers"][payload["serverId"]] = {**_known(state, payload), "status": "failed"}
+    state["servers"][payload["serverId"]] = {**_find_server(state, payload), "status": "failed"}
 
 
 def _unmount(state: Json, entry: Entry) -> None:
     payload = entry.envelope["payload"]
-    record = _known(state, payload)
+    record = _find_server(state, payload)
     if entry.envelope["from"] != HUB:
         member = session_of(state, entry.envelope)["member"]
         if member != record["member"] and not decide(state, entry.envelope["from"], "policy"):
@@ -82,7 +82,7 @@ def _server_id(payload: Json) -> str:
     return server
 
 
-def _known(state: Json, payload: Json) -> Json:
+def _find_server(state: Json, payload: Json) -> Json:
     found: Json | None = state["servers"].get(text_of(payload, "serverId"))
     if found is None:
         raise Impossible(f"the room has no server {payload['serverId']!r:.80}")

@@ -22,7 +22,7 @@ import orjson
 from patchbay.rooms.record.envelope import Json
 
 POWERS = ("mount", "announce", "call", "speak", "redact", "policy", "flags", "members", "fork")
-"""What a role may let its members do. A member always may leave, cancel its own calls and redact what it said."""
+"""What a role may let its members do. A member may always leave, cancel its own calls and redact its own messages."""
 
 OWNER, HUMAN, AGENT, OBSERVER, MIXER = "owner", "human", "agent", "observer", "mixer"
 """The roles that each room has; a policy may add others."""

@@ -1,4 +1,4 @@
-"""Contents beside the chain: what an envelope says, kept apart from the fact that it was said.
+"""Contents beside the chain: the content of an envelope, stored apart from the entry that says that it was sent.
 
 The log has the envelope with the CID of its contents in their place. The contents stand in a journal topic of their
 own for each envelope, so that a redaction drops them and the chain of CIDs still holds.

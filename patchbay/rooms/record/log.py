@@ -141,7 +141,7 @@ class RoomLog:
         rows: list[tuple[str, bytes, float | None]] = []
         for request in requests:
             try:
-                request.outcome = self._made(request, made, rows)
+                request.outcome = self._make_entry(request, made, rows)
             except Exception as problem:
                 request.outcome = problem
         if not made:
@@ -159,7 +159,7 @@ class RoomLog:
             request.outcome = self._keep(Logged(entry, position, contents))
         return True
 
-    def _made(
+    def _make_entry(
         self,
         request: _Request,
         made: list[tuple[_Request, Entry, Json | None]],

@@ -46,7 +46,7 @@ class Snapshot:
     positions: array[int]
     size: int
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the stored form."""
         fold = self.fold
         members = sorted(set(fold.senders))
@@ -64,7 +64,7 @@ def is_due(seq: int, stored: int) -> bool:
 
 def store_snapshot(journal: Journal, room: str, snapshot: Snapshot) -> None:
     """Store a snapshot in place of an older one."""
-    data, topic = snapshot.encoded(), ROOM_SNAPSHOTS + room
+    data, topic = snapshot.to_bytes(), ROOM_SNAPSHOTS + room
     journal.append(topic, data)
     journal.trim(topic, len(data))
 

@@ -45,7 +45,7 @@ def verify(lines: Iterable[bytes], head: str | None = None, key: str | None = No
     try:
         for line in lines:
             if line.strip():
-                check.take(line.rstrip(b"\n"))
+                check.check_line(line.rstrip(b"\n"))
         if check.seq == 0:
             raise WrongLog(1, "the log is empty")
         if head is not None and check.head != head:
@@ -68,7 +68,7 @@ class _Check:
         self._entries = 0
         self._withheld = 0
 
-    def take(self, line: bytes) -> None:
+    def check_line(self, line: bytes) -> None:
         expected = self.seq + 1
         mark = _mark(line) if self.seq else None
         if mark is not None:

@@ -101,7 +101,7 @@ def advertise(
     for_resources = (*scope[1], acl_patterns(state, server, "resources"))
     problems = list(problems)
 
-    def shown(kind: Kind) -> list[Descriptor]:
+    def matching(kind: Kind) -> list[Descriptor]:
         if kind == "resource":
             lists = [one for one in found[kind].values() if all(matches_resource(one.wire, by) for by in for_resources)]
         else:
@@ -110,7 +110,7 @@ def advertise(
         problems.extend(f"{name}: not served: it has a number that is not exact" for name in inexact)
         return [one for one in lists if one.name not in inexact]
 
-    tools, resources, prompts = shown("tool"), shown("resource"), shown("prompt")
+    tools, resources, prompts = matching("tool"), matching("resource"), matching("prompt")
     payload: Json = {
         "provider": "mcp",
         "serverId": server,

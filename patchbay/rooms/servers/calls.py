@@ -101,8 +101,8 @@ class Calls:
         if found.contents is None or "result" not in found.contents:
             return False
         cid = content_cid(found.entry.envelope)
-        said = {"callId": call, "seq": seq, "entry": found.entry.cid, "cid": cid}
-        self.room.append_own("cache.hit", said)
+        hit = {"callId": call, "seq": seq, "entry": found.entry.cid, "cid": cid}
+        self.room.append_own("cache.hit", hit)
         return self.end(call, True, found.contents["result"])
 
     def partial(self, sender: str, envelope: Json) -> None:

@@ -67,11 +67,11 @@ def _envelope(room: RoomCore, payload: Json) -> Json:
 
 
 def _followed(room: RoomCore, call: str, method: str, position: int, news: threading.Event) -> Iterator[Event]:
-    """Everything that is said of one call, up to its result."""
+    """All envelopes about one call, up to its result."""
     wait, index, steps = FIRST_PAUSE, room.feed.index_after(position), 0.0
     while True:
         news.clear()
-        found = room.feed.take(index, 256) if index is not None else None
+        found = room.feed.read(index, 256) if index is not None else None
         if found is None:
             yield from _late_result(room, call, method)
             return

@@ -103,7 +103,7 @@ class Gateway:
             record = fold.now["servers"].get(server)
             if record is None or record["seq"] != seq:
                 raise RoomRefused("it was unmounted")
-            return self._room.own("mcp.mount.failed", {"serverId": server, "error": error}, now, rel)
+            return self._room.make_own("mcp.mount.failed", {"serverId": server, "error": error}, now, rel)
 
         try:
             self._room.append(make)

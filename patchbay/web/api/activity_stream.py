@@ -76,7 +76,7 @@ def _read_new_calls(store: Store, wanted: Filter, seen: int) -> tuple[int, list[
     """Read the journal after entry `seen`; return the number of the last entry, and frames."""
     last = store.journal.last(ACTIVITY)
     entries = [each for each in store.journal.tail(ACTIVITY, MAX_JOURNAL_ENTRIES) if seen < each.seq <= last]
-    every = (wanted.shown(record) for entry in reversed(entries) for record in records_in(entry))
+    every = (wanted.redact(record) for entry in reversed(entries) for record in records_in(entry))
     found = [record for record in every if wanted.fits(record)]
     frames = [format_event("skipped", len(found) - MAX_CALLS_PER_UPDATE)] if len(found) > MAX_CALLS_PER_UPDATE else []
     if found:

@@ -90,7 +90,7 @@ class _Views:
         is_limited = self._site.settings.mode == SHARED or self._site.access.has_grants
         public = self._contents.is_public(name) and not is_limited
         if not dot and wants_html(request.headers.get("Accept", "")):
-            page = self._pages.page(name, data, self._seen())
+            page = self._pages.page(name, data, self._visible_prefixes())
             page.vary.add("Accept")
             return page
         response = Response(data, content_type=media_type(data))
@@ -106,7 +106,7 @@ class _Views:
     def links(self, address: str) -> Response:
         """GET /cid/<cid>/links.json. Raises BadCid, MissingBlob."""
         name = canonical(address)
-        return self._pages.links(name, self._readable(name), self._seen())
+        return self._pages.links(name, self._readable(name), self._visible_prefixes())
 
     def _readable(self, cid: str) -> bytes:
         """Read a content that the current request may read; the query's `key` opens a large result.
@@ -120,7 +120,7 @@ class _Views:
                 return self._store.blobs.get(cid)
             raise
 
-    def _seen(self) -> tuple[str, ...]:
+    def _visible_prefixes(self) -> tuple[str, ...]:
         """The prefixes of the names that the current sender may see; empty means all names."""
         if self._site.operators.lenient_proof().is_operator:
             return ()
@@ -136,12 +136,12 @@ class _Views:
             verify(name, body)
         except CorruptBlob as problem:
             raise InvalidParams(f"{problem.message}; nothing was stored", {"expected": name}) from problem
-        return self._kept(body)
+        return self._store_blob(body)
 
     def post(self) -> Response:
         """POST /cid: store the body; the response holds its CID."""
         self._gate()
-        return self._kept(self._body())
+        return self._store_blob(self._body())
 
     def set_variable(self, name: str) -> Response:
         """PUT /variables/<name>: the body, text in UTF-8, becomes the definition of the variable."""
@@ -185,7 +185,7 @@ class _Views:
             response.set_etag(cid)
         return response
 
-    def _kept(self, body: bytes) -> Response:
+    def _store_blob(self, body: bytes) -> Response:
         new = bool(self._store.blobs.missing([cid_of(body)]))
         cid = self._store.blobs.put(body)
         response = json_answer({"cid": cid}, 201 if new else 200)

@@ -20,7 +20,7 @@ def health_blueprint(catalogue: Catalogue, drain: Drain) -> Blueprint:
 
     @blueprint.get("/readyz")
     def readyz() -> Response:
-        problem = "the hub is stopping" if drain.begun else catalogue.store.check()
+        problem = "the hub is stopping" if drain.is_draining else catalogue.store.check()
         return _plain_response(problem, 503) if problem else _plain_response("ready")
 
     return blueprint

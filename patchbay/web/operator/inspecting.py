@@ -62,7 +62,7 @@ class _Views:
         wanted = _requested_target(args.get("address", "").strip(), args.get("era", ""))
         is_sealed = bool(wanted.address) and self._is_sealed(wanted, args.get("seal", ""))
         is_intended = is_sealed or (bool(wanted.address) and _is_program())
-        return self._shown(wanted, proof.is_operator and is_intended)
+        return self._show(wanted, proof.is_operator and is_intended)
 
     def begin(self) -> Response:
         """POST /inspect: inspect the server at `address`."""
@@ -72,10 +72,10 @@ class _Views:
         try:
             self._inspected.reach(wanted)
         except PatchbayError as problem:
-            return self._shown(wanted, False, problem.message, problem.status)
+            return self._show(wanted, False, problem.message, problem.status)
         return redirect_to(self._address(wanted))
 
-    def _shown(
+    def _show(
         self, wanted: InspectionTarget, reached: bool, problem: str = "", status: int = 200, **fields: str
     ) -> Response:
         found: dict[str, Any] | None = None
@@ -157,7 +157,7 @@ class _Views:
             return redirect_to(change(wanted, name, bool(fields.get("replace"))))
         except PatchbayError as problem:
             failed = request.path.rpartition("/")[2]
-            return self._shown(wanted, True, status=422, name=name, failed=f"{failed}: {problem.message}")
+            return self._show(wanted, True, status=422, name=name, failed=f"{failed}: {problem.message}")
 
     # Calls.
 

@@ -156,21 +156,21 @@ class Operators:
         (`request.environ` in Flask). It never raises: for a wrong token, an ended session or a damaged token file it
         returns False. Each request is checked once. Changes use `check_change` instead, which also checks the origin.
         """
-        return isinstance(found := self._found(environ), OperatorProof) and found.is_operator
+        return isinstance(found := self._find_proof(environ), OperatorProof) and found.is_operator
 
     def proof(self) -> OperatorProof:
         """The proof of the current request. Raises WrongToken, TooManyWrongTokens, TokenUnreadable."""
-        found = self._found(request.environ)
+        found = self._find_proof(request.environ)
         if isinstance(found, Refused):
             raise found
         return found
 
     def lenient_proof(self) -> OperatorProof:
         """The proof of the current request for a public page; a wrong token counts as no proof."""
-        found = self._found(request.environ)
+        found = self._find_proof(request.environ)
         return found if isinstance(found, OperatorProof) else OperatorProof()
 
-    def _found(self, environ: Mapping[str, Any]) -> OperatorProof | Refused:
+    def _find_proof(self, environ: Mapping[str, Any]) -> OperatorProof | Refused:
         found: OperatorProof | Refused | None = environ.get(PROOF_KEY)
         if found is None:
             try:

@@ -79,8 +79,8 @@ class _Views:
 
     def page(self) -> Response:
         """GET /activity: charts, filters and a table; as JSON `records` (without contents), `next`, `running`."""
-        wanted = self._asked()
-        found = self._found(wanted)
+        wanted = self._requested_filter()
+        found = self._find_records(wanted)
         query_args = {name: value for name, value in request.args.items() if value and name != "before"}
         numbers = self._numbers(wanted)
         return render_answer(
@@ -106,7 +106,7 @@ class _Views:
 
     def plots(self) -> Response:
         """GET /activity/plots.json: the numbers of the charts."""
-        return json_answer(self._numbers(self._asked()))
+        return json_answer(self._numbers(self._requested_filter()))
 
     def record(self, id: str) -> Response:
         """GET /activity/<id>: one record with all its fields. Raises InvalidParams, UnknownRecord."""
@@ -121,7 +121,7 @@ class _Views:
             self._site,
             "call.html",
             "activity",
-            record.shown(),
+            record.to_json(),
             **story,
             format_duration=format_duration,
             hides_contents=hides_contents,
@@ -129,7 +129,7 @@ class _Views:
 
     def events(self) -> Response:
         """GET /activity/events: new calls as server-sent events. Raises TooManyStreams (503)."""
-        wanted, places = self._asked(), self._dispatcher.places
+        wanted, places = self._requested_filter(), self._dispatcher.places
         if not self._watching.acquire():
             raise TooManyStreams("too many streams of this page are open; try again later (setting threads)")
         try:
@@ -149,11 +149,11 @@ class _Views:
         response.call_on_close(self._watching.release)
         return response
 
-    def _asked(self) -> Filter:
+    def _requested_filter(self) -> Filter:
         """The filter of the current request, with the rights of its sender. Raises InvalidParams."""
         return self._site.limited_to_reader(requested_filter())
 
-    def _found(self, wanted: Filter) -> Page:
+    def _find_records(self, wanted: Filter) -> Page:
         limit, before = _limit(request.args.get("limit", "")), request.args.get("before") or None
         return self._activity.recent(wanted, limit, before)
 
@@ -173,13 +173,13 @@ class _Views:
             "failed": sum(classify_outcome(record) == "failed" for record in found.records),
             "begin": begin,
             "end": end,
-            "over_time": count_over_time(found.records, begin, end, places.past()),
+            "over_time": count_over_time(found.records, begin, end, places.changes()),
             "busiest": most_called_tools(tools),
             "slowest": slowest_tools(tools),
             "open": {
                 "running": len(self._activity.running),
                 "streamed": len(self._dispatcher.streams),
-                "listening": places.taken,
+                "listening": places.in_use,
                 "listening_most": places.most,
             },
         }
@@ -241,8 +241,8 @@ def _draw_plots(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_name(run: CallRecording, for_strangers: bool) -> str:
-    if run.named is not None:
-        return run.named.name
+    if run.called is not None:
+        return run.called.name
     return "" if for_strangers else run.name[:128]
 
 

@@ -44,7 +44,7 @@ class _Views:
         """The servers that need attention: what is wrong, and the link that helps."""
         found = []
         for row in rows:
-            server = self._site.catalogue.named(row["name"])
+            server = self._site.catalogue.find_any(row["name"])
             mend = mend_values(self._site, server) if server is not None and row["broken"] else None
             if mend is not None:
                 label, to = f"Edit line {mend['line']}", mend["edit"]

@@ -152,7 +152,7 @@ def _called(payload: Mapping[str, Any]) -> str:
     return f"{payload['serverId']} {payload['name']} {arguments}"
 
 
-def _answered(payload: Mapping[str, Any]) -> str:
+def _describe_answer(payload: Mapping[str, Any]) -> str:
     if payload.get("ok"):
         return "ok"
     error = payload.get("error")
@@ -175,7 +175,7 @@ _SENTENCES: Mapping[str, Any] = {
     "mcp.unmount": lambda payload: f"removes the server {payload['serverId']}",
     "tool.advertise": _advertised,
     "tool.call": _called,
-    "tool.result": _answered,
+    "tool.result": _describe_answer,
     "room.redact": lambda payload: f"takes the contents of entry {payload['seq']} away",
     "room.member": lambda payload: f"{payload['member']}: {payload.get('membership') or payload.get('role') or ''}",
     "guardrail.violation": lambda payload: str(payload.get("reason", "")),

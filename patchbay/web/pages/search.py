@@ -31,7 +31,7 @@ class _Views:
 
     def page(self) -> Response:
         """GET /search: the form and the results. Raises InvalidParams for an unknown kind."""
-        query, kind, found = self._found()
+        query, kind, found = self._find_entries()
         self._site.directory.prepare(self._site.catalogue.all())
         rows = [hit_row(entry) for entry in found]
         plain_rows = [hit_row(entry) | {"snippet": without_marks(entry.snippet)} for entry in found]
@@ -47,7 +47,7 @@ class _Views:
             full=len(rows) == MAX_HITS,
         )
 
-    def _found(self) -> tuple[str, str, list[DirectoryEntry]]:
+    def _find_entries(self) -> tuple[str, str, list[DirectoryEntry]]:
         query, kind = request.args.get("q", ""), request.args.get("kind", "")
         if kind and kind not in KINDS:
             raise InvalidParams(f"kind must be one of {', '.join(KINDS)}; it is {kind!r:.60}")

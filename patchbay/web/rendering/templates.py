@@ -122,13 +122,13 @@ def _add_filters(env: Environment) -> Environment:
 
 def format_json(value: Any) -> str:
     """Format a JSON value for people: indented unless it is too long, hidden characters as JSON escapes."""
-    flat = orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
     if len(flat) <= MAX_INDENTED_BYTES:
-        flat = orjson.dumps(value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     return escape_hidden_characters(flat.decode())
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
 
 

@@ -121,11 +121,11 @@ class FairQueue:
             with self._lock:
                 sender.turns.pop(turn, None)
                 sender.used += used
-                waiting = self._take(name, sender, turn, now)
+                waiting = self._begin_next(name, sender, turn, now)
                 if waiting is None and not sender.queue and not sender.turns:
                     self._senders.pop(name, None)
 
-    def _take(self, name: str, sender: _Sender, turn: object, now: float) -> Work | None:
+    def _begin_next(self, name: str, sender: _Sender, turn: object, now: float) -> Work | None:
         """Begin a turn with the first waiting request; None without one, and for a sender without a turn now."""
         if not sender.queue or len(sender.turns) >= MAX_TURNS:
             return None
@@ -161,7 +161,7 @@ class FairQueue:
                 for turn in long:
                     del sender.turns[turn]
                     sender.used += SLICE_SECONDS  # the request works elsewhere, for example in a process of a tool
-                while (work := self._take(name, sender, turn := object(), now)) is not None:
+                while (work := self._begin_next(name, sender, turn := object(), now)) is not None:
                     begun.append(partial(self._run_turns, name, sender, turn, work))
             self._ticks = any(sender.queue for sender in self._senders.values())
             if self._ticks:

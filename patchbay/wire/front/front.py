@@ -59,7 +59,7 @@ class Front:
         scope: Scope = watcher.scope
         try:
             if scope.proto == "http":
-                self._take(scope, watcher.proto)
+                self._handle(scope, watcher.proto)
             else:
                 self._threads.run(partial(self._upgrade, scope, watcher.proto))
         except Exception:
@@ -73,7 +73,7 @@ class Front:
         """Wait for the other ends of what was closed, a moment: after this the process may end."""
         self.websockets.wait_closed(2 * GOODBYE_SECONDS)
 
-    def _take(self, scope: Scope, protocol: HttpProtocol) -> None:
+    def _handle(self, scope: Scope, protocol: HttpProtocol) -> None:
         headers = scope.headers
         announced = headers.get("content-length")
         if (announced is None and headers.get("transfer-encoding") is None) or announced == "0":

@@ -150,7 +150,7 @@ class SlowClientWatch:
         while not never.wait(min(pause, SOON)):
             try:
                 if time.monotonic() >= due or self._fills_up():
-                    self.look()
+                    self.check_connections()
                     due = time.monotonic() + pause
             except Exception:
                 log.exception("checking the connections failed; the hub tries again")
@@ -159,7 +159,7 @@ class SlowClientWatch:
         """Whether so many new descriptors are open since the last check that an address may have too many."""
         return count_descriptors() - self._seen > self._most // 4
 
-    def look(self) -> None:
+    def check_connections(self) -> None:
         """Check every connection once, and close the late ones."""
         pairs = sockets()
         cut_before = any(peer is not None and peer.told for peer in self._peers.values())

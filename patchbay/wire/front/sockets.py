@@ -51,7 +51,7 @@ class Counters:
     @classmethod
     def of(cls, descriptor: int) -> Counters | None:
         """Return the counters of a TCP socket; None for another descriptor, or a closed one."""
-        found = _asked(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))
+        found = _ask_socket(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))
         if found is None or len(found) < INFO.size:
             return None
         state, unacked, sent, received, acknowledged, bytes_in, unsent = INFO.unpack(found)
@@ -88,12 +88,12 @@ def local_port(descriptor: int) -> int | None:
     """Return the local port of a TCP connection or listening socket; None for other descriptors."""
     if Counters.of(descriptor) is None:
         return None
-    return _asked(descriptor, lambda seen: int(seen.getsockname()[1]))
+    return _ask_socket(descriptor, lambda seen: int(seen.getsockname()[1]))
 
 
 def remote_address(descriptor: int) -> str | None:
     """Return the address of the other end of a connection; None for other descriptors."""
-    return _asked(descriptor, lambda seen: str(seen.getpeername()[0]))
+    return _ask_socket(descriptor, lambda seen: str(seen.getpeername()[0]))
 
 
 def is_socket(descriptor: int, number: int) -> bool:
@@ -123,7 +123,7 @@ def _numbered(descriptor: int) -> tuple[int, int] | None:
 
 def _is_from(descriptor: int, client: str) -> bool:
     host, _, port = client.rpartition(":")
-    peer = _asked(descriptor, lambda seen: seen.getpeername())
+    peer = _ask_socket(descriptor, lambda seen: seen.getpeername())
     # The other end of a socket that is no network connection has a name, which is text.
     return isinstance(peer, tuple) and str(peer[1]) == port and peer[0] == host.strip("[]")
 
@@ -177,9 +177,9 @@ def shut_down(descriptor: int, number: int, whole: bool) -> str | None:
     except OSError as problem:
         # None is left for a copy. Better a small risk for another connection than that all stay in use.
         full = problem.errno == errno.EMFILE and _number(descriptor) == number
-        return _asked(descriptor, shut) if full else None
+        return _ask_socket(descriptor, shut) if full else None
     try:
-        return _asked(copy, shut) if _number(copy) == number else None
+        return _ask_socket(copy, shut) if _number(copy) == number else None
     finally:
         os.close(copy)
 
@@ -192,7 +192,7 @@ def _number(descriptor: int) -> int | None:
     return status.st_ino if stat.S_ISSOCK(status.st_mode) else None
 
 
-def _asked(descriptor: int, question: Callable[[socket.socket], Answer]) -> Answer | None:
+def _ask_socket(descriptor: int, question: Callable[[socket.socket], Answer]) -> Answer | None:
     """Return the answer of a socket; None for another descriptor, or after an error. The descriptor stays open."""
     try:
         # The family is not looked at: every answer says its own.

@@ -85,7 +85,7 @@ class WaitingStreams:
         """End a stream whose reader is gone."""
         self._loop.call(stream.end)
 
-    def ended(self) -> None:
+    def end_stream(self) -> None:
         """A stream is over."""
         with self._lock:
             self._count -= 1
@@ -116,9 +116,9 @@ class WaitingStreams:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(0.0, self._due[0][0] - time.monotonic()), self._look)
+        self._timer = loop.call_later(max(0.0, self._due[0][0] - time.monotonic()), self._wake_due)
 
-    def _look(self) -> None:
+    def _wake_due(self) -> None:
         """On the loop: wake the streams whose time is over."""
         self._timer = None
         now = time.monotonic()
@@ -232,7 +232,7 @@ class WaitingStream:
                 self._at_end()
         except Exception:
             log.exception("the end of a stream failed")
-        self._streams.ended()
+        self._streams.end_stream()
         # Last, because the web server may end the process once every answer is complete.
         self._sent = self._at_end = None
         if self._left is not None:

@@ -105,7 +105,7 @@ class WebSockets:
                 self._beginning -= 1
                 self._changed.notify_all()
             return
-        left = partial(self._left, upgrade)
+        left = partial(self._on_close, upgrade)
         connection = Connection(self._settings, self._loop, self._workers, (transport, end), left)
         self._loop.call(self._start, copy, connection, upgrade.open)
 
@@ -119,7 +119,7 @@ class WebSockets:
         if self._stopping:
             connection.close(CloseCode.GOING_AWAY, STOPPING)
 
-    def _left(self, upgrade: Upgrade, connection: Connection) -> None:
+    def _on_close(self, upgrade: Upgrade, connection: Connection) -> None:
         upgrade.release()
         with self._changed:
             self._open.discard(connection)
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._workers = workers
         self._server_end: tuple[object, ServerEnd] | None = server_end
-        self._left = left
+        self._on_close = left
         self._transport: asyncio.Transport | None = None
         self._session: WebSocketSession | None = None
         self._pieces: list[bytes] = []
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
         for timer in (self._timer, self._goodbye):
             if timer is not None:
                 timer.cancel()
-        self._left(self)
+        self._on_close(self)
         self._release_server_end()
         self._do(self._tell_end)
 
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _flush(self) -> None:
-        """Write what the framing has, and end the connection when both ends have said so, or one has waited."""
+        """Write what the framing has, and end the connection once both ends have closed it, or one waited too long."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return

@@ -89,7 +89,7 @@ def room_events(
         yield event(orjson.dumps(envelope))
     while not (is_ending() or mailbox.closed):
         has_news = mailbox.has_news()
-        taken = session.take(TAKEN_AT_ONCE)
+        taken = session.read(TAKEN_AT_ONCE)
         for delivery in taken:
             yield event(delivery.data, None if delivery.seq is None else str(delivery.seq))
         if taken:

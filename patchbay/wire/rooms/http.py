@@ -136,7 +136,7 @@ class RoomsOverHttp:
         unknown = sorted(set(options) - {"policy", "flags"})
         if unknown:
             raise InvalidRequest(f"a room has no option {unknown[0]!r:.40}; expected policy, flags")
-        return _made(self._rooms.create(room, principal_of(environ).id, options))
+        return _created(self._rooms.create(room, principal_of(environ).id, options))
 
     def _fork(self, environ: Environ, room: str) -> Reply:
         wanted = self._object(environ)
@@ -145,7 +145,7 @@ class RoomsOverHttp:
             raise InvalidRequest('the body is not as expected: {"seq": 12, "name": "other"}')
         self._check_may_create(environ, name)
         sender = principal_of(environ)
-        return _made(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
+        return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
 
     def _object(self, environ: Environ) -> Json:
         body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
@@ -166,7 +166,7 @@ class RoomsOverHttp:
         rights = self._admission.rights(room, sender)
         conversation = _Conversation(room, sender.id, environ.get("HTTP_ENSO_SESSION", ""), rights)
         if kind == JSON:
-            answer = conversation.take(parse_json(body, self._rooms.bounds.envelope))
+            answer = conversation.handle(parse_json(body, self._rooms.bounds.envelope))
             reply = Reply(403 if answer.get("refusal") else 200, orjson.dumps(answer), JSON)
         else:
             lines = [line for line in body.split(b"\n") if line.strip()]
@@ -182,7 +182,7 @@ class RoomsOverHttp:
         """Take envelopes in order; one that cannot be read is answered, and those after it are not taken."""
         for number, line in enumerate(lines, 1):
             try:
-                yield conversation.take(parse_json(line, self._rooms.bounds.envelope))
+                yield conversation.handle(parse_json(line, self._rooms.bounds.envelope))
             except PatchbayError as problem:
                 yield {"error": f"line {number}: {problem.message}; what follows was not taken"}
                 return
@@ -254,11 +254,11 @@ class _Conversation:
         self.session_id = session_id
         self._session: RoomSession | None = None
 
-    def take(self, envelope: Json) -> Json:
+    def handle(self, envelope: Json) -> Json:
         """Take one envelope. Raises BadFrame, RoomRefused, TooMany."""
         if envelope.get("type") == "hello":
             return self._join(envelope.get("payload"))
-        return _receipt(self._found(envelope).receive(envelope))
+        return _receipt(self._find_session(envelope).receive(envelope))
 
     def _join(self, hello: Any) -> Json:
         if not isinstance(hello, dict):
@@ -267,7 +267,7 @@ class _Conversation:
         self.session_id = self._session.id
         return {"session": self.session_id, "answers": list(self._session.greeting)}
 
-    def _found(self, envelope: Json) -> RoomSession:
+    def _find_session(self, envelope: Json) -> RoomSession:
         if self._session is None:
             if not self.session_id:
                 raise BadFrame(f"the request names no session; say hello first, then send its id in {SESSION}")
@@ -281,7 +281,7 @@ def _receipt(receipt: Receipt) -> Json:
     return found | ({"answers": list(receipt.answers)} if receipt.answers else {})
 
 
-def _made(room: Room) -> Reply:
+def _created(room: Room) -> Reply:
     found = {"room": room.id, "name": room.name, "seq": room.seq, "head": room.head}
     return Reply(201, orjson.dumps(found), JSON, [("Location", f"/rooms/{room.name}")])
 

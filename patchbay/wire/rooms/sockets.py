@@ -75,7 +75,7 @@ class RoomSocket:
         if self._has_ended:
             return
         try:
-            self._take(message)
+            self._handle(message)
         except BadFrame as problem:
             self._end(BAD_FRAME, problem.message)
         except TooMany as problem:
@@ -83,7 +83,7 @@ class RoomSocket:
         except PatchbayError as problem:
             self._end(REFUSED, problem.message)
 
-    def _take(self, message: str | bytes) -> None:
+    def _handle(self, message: str | bytes) -> None:
         if isinstance(message, bytes):
             raise BadFrame("the message is binary; expected text: bytes go as __enso_binary__ in base64")
         frame = parse_frame(message, self._rooms.bounds.envelope)
@@ -98,7 +98,7 @@ class RoomSocket:
 
     def _join(self, hello: Json) -> None:
         if self._session is not None:
-            raise BadFrame("this WebSocket has said hello already; open another one for another session")
+            raise BadFrame("this WebSocket already has a session; open another one for another session")
         after = _read_seq(self._after)
         room = self._admission.open_to_join(self._name, self._sender)
         principal, rights = self._sender.id, self._admission.rights(room, self._sender)
@@ -123,7 +123,7 @@ class RoomSocket:
         session = self._session
         if session is None or self._has_ended:
             return False
-        taken = session.take(TAKEN_AT_ONCE, BATCH_BYTES)
+        taken = session.read(TAKEN_AT_ONCE, BATCH_BYTES)
         if not taken:
             if session.is_closed:
                 self._end(NORMAL, "the session has ended")

@@ -66,6 +66,6 @@ def test_only_notifications_of_known_lists_are_queued() -> None:
         standing._on_notification("notifications/resources/updated", {"uri": f"a://{number}"})
     standing._on_notification("notifications/resources/updated", {"uri": "a" * (MAX_URI_CHARACTERS + 1)})
     standing._on_notification("notifications/tools/list_changed", {})
-    news = standing._events.take(0)
+    news = standing._events.get_all(0)
     assert len(news) == MAX_EVENTS + 1
     assert news[-1] == ("notifications/tools/list_changed", "")

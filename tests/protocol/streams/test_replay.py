@@ -48,7 +48,7 @@ def session(store: MemoryStore) -> LegacySession:
 
 def replay(store: MemoryStore, session: LegacySession, stream: str, keepalive: float = 60) -> Replay:
     found = Replay(ProcessLiveness(store), session, stream, keepalive, 60)
-    assert found.known()
+    assert found.is_stored()
     return found
 
 
@@ -169,7 +169,7 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
 def test_a_stream_without_its_beginning_is_unknown(store: MemoryStore, session: LegacySession) -> None:
     """V-C14: its messages could not be counted any more."""
     store.journal.append(f"stream/{session.nonce}/cut", b"m" + PROGRESS, 60)
-    assert not Replay(ProcessLiveness(store), session, "cut", 60, 60).known()
+    assert not Replay(ProcessLiveness(store), session, "cut", 60, 60).is_stored()
 
 
 def test_the_end_of_a_session_is_seen_behind_any_number_of_changes(store: MemoryStore) -> None:

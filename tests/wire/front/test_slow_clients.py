@@ -122,7 +122,7 @@ def full(sender: socket.socket) -> None:
 
 
 def closed_after_a_look(watched: SlowClientWatch, sender: socket.socket) -> bool:
-    watched.look()
+    watched.check_connections()
     try:
         sender.send(b"x")
     except BlockingIOError:
@@ -181,7 +181,7 @@ def test_other_descriptors_are_ignored(pairs: tuple[SlowClientWatch, socket.sock
         full(left)
         datagrams.bind(("127.0.0.1", 0))
         for _ in range(3):
-            watched.look()
+            watched.check_connections()
         assert right.recv(1) == b"\0"
 
 

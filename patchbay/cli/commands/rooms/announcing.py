@@ -15,7 +15,7 @@ import patchbay
 from patchbay import exit_codes
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, open_session
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
-from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, Json, read_headers, tell, until_told
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, Json, print_line, read_headers, until_told
 from patchbay.cli.completion import complete_address
 from patchbay.cli.messages import make_printable
 from patchbay.cli.typed_addresses import complete_reference
@@ -37,10 +37,10 @@ class Screen:
         self._ask = ask
         self._lock = threading.Lock()
 
-    def tell(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         """Write one line."""
         with self._lock:
-            tell(sentence)
+            print_line(sentence)
 
     def allows(self, room: RoomAddress, caller: str, server: str, tool: str, arguments: Json) -> bool:
         """Ask for yes or no, one call after the other."""

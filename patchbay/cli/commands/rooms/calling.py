@@ -12,7 +12,7 @@ import click
 from patchbay import exit_codes
 from patchbay.cli.client_session import NAME_VALUE
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
-from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, tell, until_told
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, print_line, until_told
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.ndjson import parse_object
@@ -65,7 +65,7 @@ def call(
         try:
             result = waiting.result(ttl + GRACE_SECONDS)
         except KeyboardInterrupt:
-            waiting.connection.say("tool.cancel", {"callId": id, "reason": "interrupted"})
+            waiting.connection.send_new("tool.cancel", {"callId": id, "reason": "interrupted"})
             waiting.connection.close()
             raise
         waiting.connection.close()
@@ -140,7 +140,7 @@ def _print(payload: Json, style: str) -> None:
         click.echo(json.dumps(payload, ensure_ascii=False, indent=2))
         return
     if not payload["ok"]:
-        return  # its error is said on standard error
+        return  # its error is on standard error
     blocks = result.get("content") if isinstance(result, dict) else None
     if not isinstance(blocks, list):
         if result is not None:
@@ -166,7 +166,7 @@ def mount(
         connection = open_room(room, ["mcp.client", "tool.call"], headers)
         payload: Json = {"serverId": id, "transport": {"kind": "http-stream", "url": url}, "exposeResources": ["*"]}
         payload |= {"exposeTools": list(patterns) or True} | ({"credentials": credentials} if credentials else {})
-        connection.say("mcp.mount", payload)
+        connection.send_new("mcp.mount", payload)
         is_mounted = False
         while True:
             found = connection.receive(None if is_mounted else SECONDS)
@@ -177,4 +177,4 @@ def mount(
                 raise RoomRefusal(f"{room.url}: {about['error']}")
             if about.get("serverId") == id and found["type"] == "tool.advertise":
                 is_mounted = True
-                tell(f"{id} is mounted in {room.url}: {', '.join(one['name'] for one in about['tools'])}")
+                print_line(f"{id} is mounted in {room.url}: {', '.join(one['name'] for one in about['tools'])}")

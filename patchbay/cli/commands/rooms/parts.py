@@ -110,7 +110,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def tell(sentence: str) -> None:
+def print_line(sentence: str) -> None:
     """Write one line on standard output, at once."""
     click.echo(make_printable(sentence.replace("\n", " ")))
     sys.stdout.flush()

@@ -68,8 +68,8 @@ def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
         found = verify(file, head, key)
         if not found.ok:
             fail(f"{Path(file.name).name}: entry {found.seq} is wrong: {found.reason}", exit_codes.FAILED)
-        said = {"entries": found.entries, "withheld": found.withheld, "room": found.room, "head": found.head}
-        click.echo(json.dumps(said | {"state": found.state_cid, "key": found.key}))
+        summary = {"entries": found.entries, "withheld": found.withheld, "room": found.room, "head": found.head}
+        click.echo(json.dumps(summary | {"state": found.state_cid, "key": found.key}))
 
 
 @click.command("fork", epilog=exit_codes.with_examples(f"patchbay room fork {EXAMPLE} 12 other"))

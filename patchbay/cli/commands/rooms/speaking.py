@@ -9,7 +9,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
-from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, tell, until_told
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, Json, open_room, print_line, until_told
 from patchbay.cli.failures import exit_on_error
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomLost, RoomRefusal
@@ -36,10 +36,10 @@ def join(room: RoomAddress, after: int | None, style: str, headers: tuple[str, .
 
 def _show(envelope: Json, style: str) -> None:
     if style == "json":
-        tell(json.dumps(envelope, ensure_ascii=False))
+        print_line(json.dumps(envelope, ensure_ascii=False))
         return
     place = str(envelope.get("place", "-"))
-    tell(f"{place:>6}  {envelope['type']:<18} {envelope['from'][:12]:<12} {_gist(envelope['payload'])}")
+    print_line(f"{place:>6}  {envelope['type']:<18} {envelope['from'][:12]:<12} {_gist(envelope['payload'])}")
 
 
 def _gist(payload: Any) -> str:
@@ -56,7 +56,7 @@ def say(room: RoomAddress, text: str, headers: tuple[str, ...]) -> None:
     """Post TEXT in ROOM, as `chat.msg`; prints its place in the log."""
     with exit_on_error():
         connection = open_room(room, ["can.speak"], headers)
-        id = connection.say("chat.msg", {"text": text})
+        id = connection.send_new("chat.msg", {"text": text})
         while True:
             found = connection.receive(SECONDS)
             if found is None:

@@ -105,7 +105,7 @@ def is_failed(record: Record) -> bool:
 def describe_call(record: Record, as_json: bool) -> Iterator[str]:
     """Yield the lines of one call: time, outcome, duration, tool; then what it logged, and why it failed."""
     if as_json:
-        yield json.dumps(record.shown(), ensure_ascii=False)
+        yield json.dumps(record.to_json(), ensure_ascii=False)
         return
     at = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     client = f"  {record.client}" if record.client else ""

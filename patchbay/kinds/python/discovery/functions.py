@@ -60,7 +60,7 @@ def discover_functions(name: str, text: str) -> Discovery:
     """Return the tools of a Python definition. Raises ConfigError when it is not valid, or its block `# /// script`."""
     module = parse_module(name, text)
     read_script_block(text.encode(), name)
-    found = FunctionReader(name, Scope.of(module)).found(read_docstring(ast.get_docstring(module, clean=False)).first)
+    found = FunctionReader(name, Scope.of(module)).read(read_docstring(ast.get_docstring(module, clean=False)).first)
     return replace(found, imports=foreign_imports(module))
 
 
@@ -103,7 +103,7 @@ class FunctionReader:
         self._types = Types(scope)
         self._left = MAX_DESCRIPTOR_BYTES
 
-    def found(self, description: str) -> Discovery:
+    def read(self, description: str) -> Discovery:
         """Return every listed function as a descriptor and every other one as a problem, both in source order.
 
         A name that begins with an underscore says that its author does not want it listed; that is no problem.

@@ -26,12 +26,12 @@ def json_value(node: ast.expr | None) -> Any:
     if node is None:
         return ABSENT
     try:
-        return _plain(ast.literal_eval(node))
+        return _literal_value(ast.literal_eval(node))
     except (ValueError, TypeError):
         return ABSENT
 
 
-def _plain(value: Any) -> Any:
+def _literal_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int) and SMALLEST <= value <= INTEGER_RANGE:
@@ -39,9 +39,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_literal_value(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _literal_value(item) for key, item in value.items()}
     raise ValueError(f"JSON has no {type(value).__name__} like this")
 
 

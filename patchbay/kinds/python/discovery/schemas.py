@@ -93,11 +93,11 @@ class Types:
             case ast.Call():
                 return self._called(node)
             case ast.Name() | ast.Attribute():
-                return self._named(node)
+                return self._schema_of_name(node)
             case _:
                 return {}
 
-    def _named(self, node: ast.expr) -> Schema:
+    def _schema_of_name(self, node: ast.expr) -> Schema:
         path = self._scope.path(node)
         if path in TYPES:
             return dict(TYPES[path])
@@ -131,7 +131,7 @@ class Types:
         if path in WRAPPERS:
             return self.of(arguments[0])
         if path in TYPES or path.startswith("."):
-            return self._named(head)
+            return self._schema_of_name(head)
         return self._container(path, arguments)
 
     def _container(self, path: str, arguments: Sequence[ast.expr]) -> Schema:

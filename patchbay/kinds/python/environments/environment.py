@@ -231,7 +231,7 @@ class PackageEnvironment:
             self._place.folder / f"{self.needs.key}.making", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
-            while not _take(descriptor):
+            while not _try_lock(descriptor):
                 if self._closed:
                     raise InstallationFailed("the hub is ending")
                 self._step = f"installing {self.needs.names}, in another process of the hub"
@@ -241,7 +241,7 @@ class PackageEnvironment:
             os.close(descriptor)
 
 
-def _take(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Take a lock; False while another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

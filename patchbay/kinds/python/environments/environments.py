@@ -39,10 +39,10 @@ class PackageEnvironments:
         key = needs.key
         with self._lock:
             if key not in self._known:
-                self._known[key] = PackageEnvironment(needs, self._place, self._tell)
+                self._known[key] = PackageEnvironment(needs, self._place, self._notify)
             return self._known[key]
 
-    def _tell(self, environment: PackageEnvironment) -> None:
+    def _notify(self, environment: PackageEnvironment) -> None:
         for listener in self.listeners:
             listener(environment)
 

@@ -295,6 +295,6 @@ def explain_failure(output: str, needs: Requirements) -> str:
     """Return the reason of a failure in the words of uv, without its drawing, and the next step."""
     lines = (re.sub(r"^[\s×╰─▶├│·]+", "", line).strip() for line in output.splitlines())
     words = " ".join(line for line in lines if line and not line.startswith("warning:")).replace(" cause: ", ": ")
-    said = words.removeprefix("error: ")[:MAX_REASON_CHARACTERS] or "uv gave no reason"
+    reason = words.removeprefix("error: ")[:MAX_REASON_CHARACTERS] or "uv gave no reason"
     step = next((step for pattern, step in REASONS if re.search(pattern, output)), "check the requirements")
-    return f"{said.rstrip('.')}. Next step: {step}"
+    return f"{reason.rstrip('.')}. Next step: {step}"

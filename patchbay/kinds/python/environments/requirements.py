@@ -160,7 +160,7 @@ def requirements_of(source: bytes, name: str, config: Mapping[str, Any]) -> Requ
     configured: Sequence[str] = config.get("requirements", ())
     if block is not None:
         _check_python(block.requires_python, name, f"line {block.line}")
-    packages = {*_configured(configured, name), *_written(block, name)}
+    packages = {*_configured(configured, name), *_declared(block, name)}
     if len(packages) > MAX_REQUIREMENTS:
         raise ConfigError(name, "requirements", f"expected at most {MAX_REQUIREMENTS} packages; it has {len(packages)}")
     return Requirements(tuple(sorted(packages))) if packages else None
@@ -171,7 +171,7 @@ def _configured(listed: Sequence[str], name: str) -> Iterator[str]:
         yield _normal_form(text, f"the configuration of {name}", f"requirements[{place}]")
 
 
-def _written(block: ScriptBlock | None, name: str) -> Iterator[str]:
+def _declared(block: ScriptBlock | None, name: str) -> Iterator[str]:
     for text in block.dependencies if block is not None else ():
         yield _normal_form(text, name, "dependencies")
 

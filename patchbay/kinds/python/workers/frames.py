@@ -62,12 +62,12 @@ def duration_of(body: bytes) -> float:
     return microseconds / 1e6
 
 
-def packed(kind: int, value: Any) -> bytes:
+def pack_frame(kind: int, value: Any) -> bytes:
     """Return one frame around a JSON value. Raises TypeError or ValueError for a value without JSON form."""
     try:
-        body = orjson.dumps(value, default=_plain)
+        body = orjson.dumps(value, default=_to_json_type)
     except TypeError:
-        body = json.dumps(value, default=_plain).encode()
+        body = json.dumps(value, default=_to_json_type).encode()
         kind |= SLOW
     return HEAD.pack(len(body), kind) + body
 
@@ -80,7 +80,7 @@ def unpacked(kind: int, body: bytes) -> Any:
         raise BadFrame(f"a body that is not JSON: {problem}") from problem
 
 
-def _plain(value: Any) -> Any:
+def _to_json_type(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, tuple):
@@ -98,7 +98,7 @@ class Frames:
         self._size = 0
         self._needed = HEAD.size
 
-    def take(self, data: bytes) -> list[tuple[int, bytes]]:
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that this piece completes. Raises BadFrame for one that is too large."""
         self._parts.append(data)
         self._size += len(data)
@@ -129,7 +129,7 @@ def event_frame(event: Event) -> bytes:
     if type(event) is Text:
         return frame(TEXT, event.text.encode("utf-8", "replace"))
     kind, parts = _PARTS[type(event)]
-    return packed(kind, parts(event))
+    return pack_frame(kind, parts(event))
 
 
 _PARTS: Mapping[type, tuple[int, Callable[[Any], Any]]] = {
@@ -214,17 +214,17 @@ KNOWN: Mapping[str, type[PatchbayError]] = {
 
 def failure(problem: BaseException, trace: str = "") -> bytes:
     """Return the frame of an exception; `trace` is for the log."""
-    return packed(RAISED, failure_value(problem, trace))
+    return pack_frame(RAISED, failure_value(problem, trace))
 
 
 def failure_value(problem: BaseException, trace: str = "") -> list[Any]:
     """Return an exception as a JSON value: its type (None: not the hub's own), its fields, its trace."""
     own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
     if own is None:
-        said = activation.message_of(problem).encode("utf-8", "replace").decode()
-        return [None, {"name": type(problem).__name__, "message": said}, trace]
+        text = activation.message_of(problem).encode("utf-8", "replace").decode()
+        return [None, {"name": type(problem).__name__, "message": text}, trace]
     try:
-        return [own, orjson.loads(orjson.dumps(vars(problem), default=_plain)), ""]
+        return [own, orjson.loads(orjson.dumps(vars(problem), default=_to_json_type)), ""]
     except TypeError:  # its data has no JSON form, but its message has
         return ["ToolFailed", {"message": activation.message_of(problem), "data": None}, ""]
 

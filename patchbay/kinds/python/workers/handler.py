@@ -101,7 +101,7 @@ def _start_conversation(pool: WorkerPool, order: WorkerOrder, call: Call) -> Gen
 
 def call_frame(call: Call) -> bytes:
     """Return the frame of a call."""
-    return frames.packed(
+    return frames.pack_frame(
         frames.CALL,
         (
             call.target,
@@ -162,7 +162,7 @@ class Conversation:
                         yield from self._ask_caller(event)
                     elif type(event) is Detach:
                         yield event
-                        yield from self._send(frames.packed(frames.ANSWER, self._call.deadline))
+                        yield from self._send(frames.pack_frame(frames.ANSWER, self._call.deadline))
                     else:
                         if type(event) is Log:
                             self._log_printed(event)
@@ -214,7 +214,7 @@ class Conversation:
             if needed not in self._call.capabilities:
                 raise MissingCapability({needed: {}})
         answer = yield asked
-        yield from self._send(frames.packed(frames.ANSWER, answer))
+        yield from self._send(frames.pack_frame(frames.ANSWER, answer))
 
     def _serve_request(self, body: Any) -> Events:
         number, method, arguments = parse_request(body)

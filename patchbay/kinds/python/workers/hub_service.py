@@ -12,7 +12,7 @@ from typing import Any
 
 from patchbay.activation import Call, Hub
 from patchbay.errors import ToolFailed
-from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_message, failure_value, packed
+from patchbay.kinds.python.workers.frames import REPLY, BadFrame, failure_message, failure_value, pack_frame
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ def serve_request(number: int, method: str, arguments: list[Any], call: Call) ->
         if call.hub is None:
             raise ToolFailed("this call runs without a hub")
         _check(method, arguments)
-        return packed(REPLY, [number, True, _REQUESTS[method](call.hub, call, *arguments)])
+        return pack_frame(REPLY, [number, True, _REQUESTS[method](call.hub, call, *arguments)])
     except Exception as problem:
         if problem is not (known := failure_message(problem)):
             log.warning("the hub failed to %s for a tool of %s", method, call.server, exc_info=problem)
-        return packed(REPLY, [number, False, failure_value(known)])
+        return pack_frame(REPLY, [number, False, failure_value(known)])
 
 
 def parse_request(body: Any) -> tuple[int, str, list[Any]]:

@@ -37,7 +37,7 @@ class Lines:
         self.bytes = 0
         self.lost = 0
 
-    def take(self, data: bytes) -> Iterator[Log]:
+    def feed(self, data: bytes) -> Iterator[Log]:
         """Yield the lines that this piece completes."""
         self.bytes += len(data)
         if self.bytes > MAX_PRINTED_BYTES:
@@ -91,7 +91,7 @@ class CapturedOutput(io.RawIOBase):
                 self._emit(event)
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
-        for event in self._lines.take(bytes(data)):
+        for event in self._lines.feed(bytes(data)):
             self._emit(event)
         return len(data)
 

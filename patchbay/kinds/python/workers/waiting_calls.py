@@ -50,7 +50,7 @@ class WaitingCall:
         self._woken = threading.Lock()
         self._woken.acquire()
 
-    def given(self) -> WorkerConnection | None:
+    def assigned_worker(self) -> WorkerConnection | None:
         """The worker that it was given by now."""
         return self.worker
 
@@ -68,7 +68,7 @@ class WaitingCall:
         self._woken.acquire(timeout=max(0.0, until - now))
 
     def wake(self) -> None:
-        """Have it look again; once is enough however often it is said."""
+        """Make it check again; several calls before it does have the effect of one."""
         if self._woken.locked():
             self._woken.release()
 

@@ -106,7 +106,7 @@ class Link:
             data = self._socket.recv(65536)
             if not data:
                 os._exit(0)
-            self._waiting = self._frames.take(data)
+            self._waiting = self._frames.feed(data)
         return self._waiting.pop(0)
 
     def ask(self, data: bytes) -> Any:
@@ -126,7 +126,7 @@ class Link:
         """
         with self._asking:
             self._requests += 1
-            self.send(frames.packed(frames.REQUEST, [self._requests, method, *arguments]))
+            self.send(frames.pack_frame(frames.REQUEST, [self._requests, method, *arguments]))
             while True:
                 kind, body = self.receive()
                 if kind & ~frames.SLOW == frames.REPLY:

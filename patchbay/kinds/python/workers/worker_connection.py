@@ -112,7 +112,7 @@ class WorkerConnection:
             else:
                 data = self._receive()
                 ended = ended or not data
-                found = self._frames.take(data)
+                found = self._frames.feed(data)
         if ended and not data:  # while data arrives, the rest of a frame may follow
             raise ToolFailed(self.describe_end(END_SECONDS))
         return found
@@ -134,12 +134,12 @@ class WorkerConnection:
             return
         if not data:
             self._poll.unregister(self._output)
-        self.printed.extend(self._lines.take(data))
+        self.printed.extend(self._lines.feed(data))
 
     def take_last_output(self) -> bool:
         """Put unread output into `printed` at the end of a call; return whether there is any."""
         try:
-            self.printed.extend(self._lines.take(os.read(self._output, CHUNK_BYTES)))
+            self.printed.extend(self._lines.feed(os.read(self._output, CHUNK_BYTES)))
         except BlockingIOError:
             if not self._lines.bytes:
                 return False
@@ -155,7 +155,7 @@ class WorkerConnection:
         told = os.read(self._fate, 4096)
         return _sentence(orjson.loads(told)) if told else "the tool's process was lost: the process that held it ended"
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the worker has ended with everything it started."""
         poll = select.poll()
         poll.register(self._fate, select.POLLIN)

@@ -128,7 +128,7 @@ class WorkerPool:
             if waiting.worker is not None:
                 return waiting.worker
             with self._free:
-                worker = waiting.given() or self._claim(waiting.order)
+                worker = waiting.assigned_worker() or self._claim(waiting.order)
             if worker is not None or time.monotonic() >= until:
                 return worker
 
@@ -262,7 +262,7 @@ class WorkerPool:
             return self._spawn(order.key, sandbox.sandbox_command(self.hidden, shown=shown))
         spares, self._spares = self._spares, []
         for worker in spares:
-            if worker.ended():
+            if worker.has_ended():
                 worker.disconnect()
                 worker.close()
             else:
@@ -311,7 +311,7 @@ class WorkerPool:
     def _reap(self) -> None:
         """Drop the workers that have ended completely."""
         for worker in self._ending:
-            if worker.ended():
+            if worker.has_ended():
                 worker.close()
         self._ending = [worker for worker in self._ending if not worker.closed]
 
@@ -346,7 +346,7 @@ class WorkerPool:
         """Run one round of housekeeping: end workers that have been idle for long, and empty sandboxes."""
         oldest = time.monotonic() - self._patience
         for worker in [worker for workers in self._idle.values() for worker in workers]:
-            if worker.since < oldest or worker.ended():
+            if worker.since < oldest or worker.has_ended():
                 self._dismiss(worker)
         self._reap()
         names = +self._live

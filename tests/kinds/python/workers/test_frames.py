@@ -40,11 +40,11 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 def test_events_pass_in_any_pieces(events: list[Event], piece: int) -> None:
     data = b"".join(map(event_frame, events))
     cutter = Frames()
-    found = [one for start in range(0, len(data), piece) for one in cutter.take(data[start : start + piece])]
+    found = [one for start in range(0, len(data), piece) for one in cutter.feed(data[start : start + piece])]
     assert [event_of(kind, body) for kind, body in found] == events
 
 
-@given(st.integers(0, 255), st.binary(max_size=60) | JSON.map(lambda value: frames.packed(0, value)[5:]))
+@given(st.integers(0, 255), st.binary(max_size=60) | JSON.map(lambda value: frames.pack_frame(0, value)[5:]))
 def test_a_frame_is_an_event_or_a_bad_frame(kind: int, body: bytes) -> None:
     with suppress(BadFrame):
         event_of(kind, body)
@@ -54,7 +54,7 @@ def test_a_frame_is_an_event_or_a_bad_frame(kind: int, body: bytes) -> None:
 
 def test_a_frame_that_is_too_large_is_refused_before_it_has_arrived() -> None:
     with pytest.raises(BadFrame, match="a piece of 4294967295 bytes"):
-        Frames().take(b"\xff\xff\xff\xff\x0a")
+        Frames().feed(b"\xff\xff\xff\xff\x0a")
 
 
 FAILURES = [
@@ -86,7 +86,7 @@ def test_an_invalid_exception_is_a_bad_frame(value: Any) -> None:
 
 def test_a_value_without_json_form_raises() -> None:
     with pytest.raises(TypeError):
-        frames.packed(1, object())
+        frames.pack_frame(1, object())
 
 
 def test_a_large_frame_is_joined_once_and_not_with_each_piece() -> None:
@@ -94,6 +94,6 @@ def test_a_large_frame_is_joined_once_and_not_with_each_piece() -> None:
     data = frames.frame(frames.TEXT, b"x" * 5000)
     pieces = [data[start : start + 100] for start in range(0, len(data), 100)]
     cutter = Frames()
-    assert [cutter.take(piece) for piece in pieces[:-1]] == [[]] * (len(pieces) - 1)
+    assert [cutter.feed(piece) for piece in pieces[:-1]] == [[]] * (len(pieces) - 1)
     assert all(kept is piece for kept, piece in zip(cutter._parts, pieces[:-1], strict=True))
-    assert cutter.take(pieces[-1]) == [(frames.TEXT, b"x" * 5000)]
+    assert cutter.feed(pieces[-1]) == [(frames.TEXT, b"x" * 5000)]

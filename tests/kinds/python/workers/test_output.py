@@ -11,7 +11,7 @@ from patchbay.kinds.python.workers.output import MAX_LINE_BYTES, MAX_LOGGED_LINE
 
 def lines_of(*pieces: bytes) -> list[object]:
     lines = Lines("out", "info")
-    return [event.data for piece in pieces for event in lines.take(piece)] + [event.data for event in lines.rest()]
+    return [event.data for piece in pieces for event in lines.feed(piece)] + [event.data for event in lines.rest()]
 
 
 def test_lines_are_joined_and_the_last_one_needs_no_line_feed() -> None:
@@ -19,7 +19,7 @@ def test_lines_are_joined_and_the_last_one_needs_no_line_feed() -> None:
 
 
 def test_a_line_has_its_logger_and_level_and_invalid_bytes_are_replaced() -> None:
-    assert list(Lines("out", "info").take(b"\xff\n")) == [Log("info", "\ufffd", "out")]
+    assert list(Lines("out", "info").feed(b"\xff\n")) == [Log("info", "\ufffd", "out")]
 
 
 def test_a_long_line_becomes_several() -> None:
@@ -39,9 +39,9 @@ def test_discarded_output_is_counted() -> None:
 
 def test_a_new_call_begins_anew() -> None:
     lines = Lines("out", "info")
-    list(lines.take(b"1\n" * (MAX_LOGGED_LINES + 10)))
+    list(lines.feed(b"1\n" * (MAX_LOGGED_LINES + 10)))
     list(lines.rest())
-    assert [event.data for event in lines.take(b"2\n")] == ["2"]
+    assert [event.data for event in lines.feed(b"2\n")] == ["2"]
     assert list(lines.rest()) == []
 
 
@@ -49,4 +49,4 @@ def test_a_flood_ends_the_call() -> None:
     lines = Lines("out", "info")
     with pytest.raises(ToolFailed, match="it printed more than"):
         for _ in range(MAX_PRINTED_BYTES // 1_000_000 + 1):
-            list(lines.take(b"x" * 1_000_000))
+            list(lines.feed(b"x" * 1_000_000))
