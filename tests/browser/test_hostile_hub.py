@@ -34,18 +34,14 @@ APPS = (
 )
 """The links by which clients add a server."""
 
-SCROLLED = r"/^transform: translateY?\([-\d.px, ]+\);$/"
-"""The only style of an element: static/code.js scrolls colours and line numbers with the text of a field."""
-
 STRANGE = r"""(known) => [...document.querySelectorAll("*")].flatMap((each) => [
   ...(known.includes(each.localName) ? [] : [`the element ${each.localName}`]),
   ...(each.localName === "script" && !each.src.startsWith(location.origin + "/static/") ? ["a script"] : []),
   ...[...each.attributes].flatMap(({ name, value }) =>
-    name.startsWith("on") || name === "srcdoc" || name === "formaction"
-    || (name === "style" && !(each.closest(".code-area") && SCROLLED.test(value)))
+    name.startsWith("on") || name === "style" || name === "srcdoc" || name === "formaction"
     || (["href", "src", "action", "xlink:href"].includes(name) && !/^([/#?]|https?:|(APPS)\?|data:image\/)/.test(value))
     ? [`${each.localName} ${name}=${value}`] : []),
-])""".replace("APPS", APPS).replace("SCROLLED", SCROLLED)
+])""".replace("APPS", APPS)
 
 WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("main *")]
   .filter((each) => each.getBoundingClientRect().right > innerWidth && !each.closest("pre, .scroll, svg"))
