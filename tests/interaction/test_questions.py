@@ -22,7 +22,7 @@ from mcp_types import (
 
 from tests.interaction.peers import MODERN, texts
 from tests.interaction.programs import Hub
-from tests.waiting import BOUND
+from tests.waiting import BOUND, until_async
 
 pytestmark = [pytest.mark.process, pytest.mark.parametrize("mode", ["legacy", MODERN])]
 
@@ -133,6 +133,8 @@ def test_progress_and_logs_arrive(hub: Hub, mode: str) -> None:
         ) as client:
             await client.call_tool("test_tool_with_progress", {}, progress_callback=progressed)
             await client.call_tool("test_tool_with_logging", {})
+            # The client calls its callbacks in tasks of their own, which may run after the result.
+            await until_async(lambda: len(steps) >= 3 and len(lines) >= 3, lambda: f"the notices; {steps}, {lines}")
 
     asyncio.run(conversation())
     assert steps == [0, 50, 100]
