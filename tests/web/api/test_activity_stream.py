@@ -92,11 +92,11 @@ def test_places_are_bounded_and_given_back(tmp_path: Path) -> None:
     next(first)
     busy = hub.client.get("/activity/events")
     assert busy.status_code == 503 and b"too many streams" in busy.get_data()
-    assert places.taken == 1
+    assert places.in_use == 1
     first.close()
-    assert places.taken == 0
+    assert places.in_use == 0
     watch(hub).close()
-    assert [number for _, number in places.past()] == [0, 1, 0, 1, 0]
+    assert [number for _, number in places.changes()] == [0, 1, 0, 1, 0]
     hub.close()
 
 
@@ -112,4 +112,4 @@ def test_a_stream_says_that_it_is_alive_and_ends_with_the_hub(hub: Hub, monkeypa
 
 def test_a_filter_that_makes_no_sense_is_refused_before_a_place_is_taken(hub: Hub) -> None:
     assert hub.client.get("/activity/events?outcome=lucky").status_code == 400
-    assert hub.app.extensions["dispatcher"].places.taken == 0
+    assert hub.app.extensions["dispatcher"].places.in_use == 0

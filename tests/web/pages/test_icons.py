@@ -60,7 +60,7 @@ def test_what_has_no_picture_is_not_found(hub: Hub, path: str) -> None:
 
 def test_clients_of_the_revision_with_icons_get_them(hub: Hub) -> None:
     """MCP 2025-11-25, `Implementation.icons`."""
-    server = hub.catalogue.named("drawn")
+    server = hub.catalogue.find_any("drawn")
     assert server is not None
     assert implementation(server, REVISIONS["2025-11-25"])["icons"] == ICONS["icons"]
     assert "icons" not in implementation(server, REVISIONS["2025-06-18"])

@@ -87,7 +87,7 @@ def test_a_sender_rests_after_its_slice_of_processor_time(
 ) -> None:
     monkeypatch.setattr(fair_queue, "OTHERS_SECONDS", BOUND)
     monkeypatch.setattr(fair_queue, "TURN_SECONDS", BOUND)
-    monkeypatch.setattr(fair_queue, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(fair_queue, "SLICE_SECONDS", 1e-9)
     monkeypatch.setattr(fair_queue, "REST_FACTOR", 1e9)
     send(queue, "ben", lambda: None)
     made = [blocking() for _ in range(MANY)]
