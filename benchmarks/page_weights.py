@@ -27,6 +27,7 @@ from playwright.sync_api import Browser, Response, sync_playwright
 from tests.browser import screenshots
 from tests.browser.tabs import Tab, launched
 from tests.browser.team import team
+from tests.checkout import ROOT
 from tests.serving.running import Hub
 from tests.waiting import until
 
@@ -106,7 +107,7 @@ def weigh_personal(browser: Browser) -> Iterator[tuple[str, Weight]]:
     """The pages of a personal hub that has been used."""
     with screenshots.hub() as hub:
         base = f"http://127.0.0.1:{hub.port}"
-        config = {"kind": "documents", "root": str(screenshots.ROOT / "docs")}
+        config = {"kind": "documents", "root": str(ROOT / "docs")}
         (hub.folder / "servers/manual.json").write_text(json.dumps(config))
         until(lambda: httpx2.get(f"{base}/servers/manual/documents").status_code == 200)
         with operator_state(browser, base, hub) as state:
