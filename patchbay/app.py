@@ -34,6 +34,7 @@ from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
 from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
 from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.compressed_files import add_compression
 from patchbay.web.documents.editing import document_editing_blueprint
 from patchbay.web.documents.reader import documents_blueprint
 from patchbay.web.error_answers import register_error_handlers
@@ -115,6 +116,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
     catalogue, guests = site.catalogue, app.extensions["guests"]
     add_security(app, site.settings)
+    add_compression(app)
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(catalogue, drain))
     app.register_blueprint(mcp_pages_blueprint(site))
