@@ -2,9 +2,9 @@
 
     python -m benchmarks.pages
 
-Rules: the hub as `patchbay serve` starts it, one kept-alive connection over loopback, the time until the last byte.
-Cold is the first time that a page is opened in a hub that has just started, beginning with `/`; warm is the median of
-the next.
+Rules: the hub as `patchbay serve --access shared` starts it, one kept-alive connection over loopback, as the operator;
+the time until the last byte. Cold is the first time that a page is opened in a hub that has just started, beginning
+with `/`; warm is the median of the next.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ WARM = 5
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 LARGE, SMALL = name_of(0), name_of(1)
-FIRST = ("/", "/mcp", "/servers", "/activity", f"/mcp/meta/{LARGE}", f"/mcp/meta/{LARGE}?page=3", f"/mcp/meta/{SMALL}")
-MORE = ("/search", "/search?q=find+apple", f"/servers/{LARGE}", f"/servers/{LARGE}/edit", f"/servers/{SMALL}")
-REST = ("/servers/new", "/variables", "/variables/mcps", "/history", "/history/names", "/login", "/openapi.json")
+TABS = ("", "/source", "/past", "/settings", "/edit")
+FIRST = ("/", "/mcp", "/servers", "/activity", *(f"/servers/{LARGE}{tab}" for tab in TABS), f"/servers/{SMALL}")
+LISTS = ("/search", "/search?q=find+apple", "/variables", "/variables/mcps", "/history", "/history/names", "/rooms")
+ACCESS = ("/pins", "/approvals", "/audit", "/access", "/access/keys", "/people")
+REST = ("/servers/new", "/inspect", "/login", "/openapi.json")
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,11 @@ class Opened:
 
 
 class Browser:
-    """Opens pages of one hub on one connection."""
+    """Opens pages of one hub on one connection, as the operator."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, proof: Mapping[str, str]) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._proof = dict(proof)
 
     def open(self, path: str) -> Opened:
         cold, size = self._get(path)
@@ -62,7 +65,7 @@ class Browser:
 
     def json(self, path: str) -> object:
         """The data of a page."""
-        self._connection.request("GET", path, headers={"Accept": "application/json"})
+        self._connection.request("GET", path, headers={"Accept": "application/json"} | self._proof)
         return json.loads(self._connection.getresponse().read())
 
     def close(self) -> None:
@@ -70,7 +73,7 @@ class Browser:
 
     def _get(self, path: str) -> tuple[float, int]:
         begun = time.perf_counter()
-        self._connection.request("GET", path, headers=BROWSER)
+        self._connection.request("GET", path, headers=BROWSER | self._proof)
         answer = self._connection.getresponse()
         size = len(answer.read())
         if answer.status != 200:
@@ -84,10 +87,10 @@ def pages(folder: Path, servers: int, calls: int) -> dict[str, Opened]:
     with running(folder) as hub:
         _call(hub.port, servers, calls)
         hub.end()
-    # The records stay; the hub that is measured has just started.
-    with running(folder) as hub:
-        browser = Browser(hub.port)
-        found = {path: browser.open(path) for path in (*FIRST, *MORE, *REST)}
+    # The records stay; the hub that is measured has just started. A shared one has the pages of people and keys too.
+    with running(folder, "--access", "shared") as hub:
+        browser = Browser(hub.port, hub.as_operator())
+        found = {path: browser.open(path) for path in (*FIRST, *LISTS, *ACCESS, *REST)}
         found |= {label: browser.open(path) for label, path in _by_content(browser)}
         browser.close()
         hub.end()
@@ -97,7 +100,7 @@ def pages(folder: Path, servers: int, calls: int) -> dict[str, Opened]:
 def _by_content(browser: Browser) -> Iterator[tuple[str, str]]:
     """Pages whose addresses have a CID in them."""
     roots = [each["cid"] for each in browser.json("/history")["changes"]]  # type: ignore[index]
-    definition = browser.json(f"/servers/{LARGE}")["server"]["definition"]  # type: ignore[index]
+    definition = browser.json(f"/servers/{LARGE}/source")["server"]["definition"]  # type: ignore[index]
     yield "/cid/<root>", f"/cid/{roots[0]}"
     yield "/cid/<definition>", f"/cid/{definition}"
     yield "/history/compare", f"/history/compare?old={roots[-1]}&new={roots[0]}"

@@ -233,8 +233,8 @@ def _client(run: CallRecording) -> str | None:
         return info[:MAX_NAME_CHARACTERS] or None
     if not isinstance(info, dict):
         return None
-    told = " ".join([info[key] for key in ("name", "version") if type(info.get(key)) is str])
-    return told[:MAX_NAME_CHARACTERS] or None
+    client = " ".join([info[key] for key in ("name", "version") if type(info.get(key)) is str])
+    return client[:MAX_NAME_CHARACTERS] or None
 
 
 def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:

@@ -107,9 +107,11 @@ class Tracing:
         """Return the trace of a call that begins; None without a trace context and without a provider."""
         provider = self._provider if self.active(run.begun) else None
         if provider is None:
-            told = meta.get("traceparent")
+            given = meta.get("traceparent")
             found = (
-                _TRACEPARENT.fullmatch(told) if isinstance(told, str) and len(told) <= MAX_HEADER_CHARACTERS else None
+                _TRACEPARENT.fullmatch(given)
+                if isinstance(given, str) and len(given) <= MAX_HEADER_CHARACTERS
+                else None
             )
             return Trace(found[1]) if found else None
         span = _begin_span(provider, run, meta, id)

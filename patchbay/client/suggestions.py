@@ -31,6 +31,8 @@ def describe_unknown_name(name: str, known: Sequence[str], what: str = "tool") -
     close = find_similar_names(name, known)
     if close:
         return f"there is no {what} {name!r}; did you mean {' or '.join(repr(one) for one in close)}?"
-    listed = ", ".join(sorted(known)[:MAX_LISTED_NAMES]) or "none"
+    if not known:
+        return f"there is no {what} {name!r}, and no other {what}"
+    listed = ", ".join(sorted(known)[:MAX_LISTED_NAMES])
     more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
     return f"there is no {what} {name!r}; there are: {listed}{more}"

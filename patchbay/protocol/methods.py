@@ -19,7 +19,7 @@ from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
-from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, fewer
+from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
@@ -46,9 +46,9 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
 
     A configuration may declare fewer capabilities for a revision.
     """
-    told = fewer(context.server, context.caller.revision)
-    if told is not None:
-        return dict(told)
+    declared = configured_capabilities(context.server, context.caller.revision)
+    if declared is not None:
+        return dict(declared)
     moves = not context.server.pinned and not context.services.catalogue.readonly
     found: dict[str, Any] = {
         "tools": {"listChanged": moves},
@@ -120,8 +120,8 @@ def _set_level(context: RequestContext) -> dict[str, Any]:
 
 def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
     def answer(context: RequestContext) -> dict[str, Any]:
-        told = fewer(context.server, context.caller.revision)
-        if told is not None and not told.get("resources", {}).get("subscribe"):
+        declared = configured_capabilities(context.server, context.caller.revision)
+        if declared is not None and not declared.get("resources", {}).get("subscribe"):
             raise MethodNotFound(
                 f"{context.request.method}: {context.server.name} has no subscriptions in this revision"
             )

@@ -32,10 +32,15 @@ def proves(folder: Path, token: str) -> Principal | None:
 
 def test_new_prints_the_key_alone_on_standard_output(tmp_path: Path) -> None:
     made = run(tmp_path, "new", "ann", "--expires", "30d", "--grants", "call:notes.*, read")
-    assert made.exit_code == 0 and made.stderr == ""
+    assert made.exit_code == 0 and "patchbay serve --access shared" in made.stderr
     assert re.fullmatch(PREFIX + r"[A-Za-z0-9_-]{43}\n", made.stdout)
     found = proves(tmp_path, made.stdout.strip())
     assert found == Principal("key:ann", name="ann", scopes=frozenset({"call:notes.*", "read"}))
+
+
+def test_a_new_key_of_a_shared_hub_needs_no_note(tmp_path: Path) -> None:
+    made = run(tmp_path, "new", "ann", "--access", "shared")
+    assert (made.exit_code, made.stderr) == (0, "")
 
 
 def test_list_shows_names_grants_and_times_and_never_a_key(tmp_path: Path) -> None:

@@ -16,6 +16,12 @@ from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.tables import format_rows
+from patchbay.settings import PERSONAL
+
+PERSONAL_NOTE = (
+    "note: keys count in shared mode. A hub that only this machine can reach is personal unless it is started with"
+    " `patchbay serve --access shared`: there every request is `local`, with or without a key"
+)
 
 WITHOUT_FOLDER = "make its keys on its page /access/keys"
 
@@ -51,6 +57,8 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
     with _open_keys(context) as keys:
         scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
         click.echo(keys.make(name, parse_expiry(expires, time.time()), scopes))
+    if load_settings(context).mode == PERSONAL:
+        click.echo(PERSONAL_NOTE, err=True)
 
 
 @key_command.command("list", epilog=exit_codes.with_examples("patchbay key list"))

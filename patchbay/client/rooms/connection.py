@@ -183,8 +183,8 @@ class RoomConnection:
             raise self._explain_end(problem) from problem
 
     def _explain_end(self, problem: ConnectionClosed) -> PatchbayError:
-        told = problem.rcvd
-        if told is not None and told.code in NO_ROOM_FOR_US:
-            return RoomRefusal(f"{self.room.url}: {told.reason or 'the hub refused the message'}")
-        why = f": {told.reason}" if told is not None and told.reason else ""
+        frame = problem.rcvd
+        if frame is not None and frame.code in NO_ROOM_FOR_US:
+            return RoomRefusal(f"{self.room.url}: {frame.reason or 'the hub refused the message'}")
+        why = f": {frame.reason}" if frame is not None and frame.reason else ""
         return RoomLost(f"the connection to {self.room.url} ended{why}")

@@ -93,9 +93,9 @@ class Listeners:
         own += _topics_of(caller.wire.sender)
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
-            told, lost, wait = _tasks_told(watch, None), 0, Wait(mailbox, self._keepalive)
+            notices, lost, wait = _task_notifications(watch, None), 0, Wait(mailbox, self._keepalive)
             while not self._ending():
-                for method, params in told:
+                for method, params in notices:
                     yield Notification(method, {**params, **tag})
                 yield wait
                 got = mailbox.get(0)
@@ -105,12 +105,12 @@ class Listeners:
                     return
                 if mailbox.dropped > lost:
                     lost = mailbox.dropped
-                    told = chain(_everything(kinds, uris), _tasks_told(watch, None))
+                    notices = chain(_everything(kinds, uris), _task_notifications(watch, None))
                 # Check the tasks also without a message, because their process may be gone.
                 elif got is None or got[0] in watch.topics:
-                    told = _tasks_told(watch, got)
+                    notices = _task_notifications(watch, got)
                 else:
-                    told = self._allowed_notifications(caller.wire.sender, got[0], got[1], kinds, uris)
+                    notices = self._allowed_notifications(caller.wire.sender, got[0], got[1], kinds, uris)
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
@@ -130,8 +130,8 @@ class Listeners:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
                     news = self._allowed_notifications(sender, _topic_of(server, entry.data), entry.data, kinds, set())
-                    told: list[Message | None] = [Notification(*one) for one in news]
-                    *first, end = told or [None]
+                    notices: list[Message | None] = [Notification(*one) for one in news]
+                    *first, end = notices or [None]
                     # Only the last message of a change has its number: a client that left before gets all of it again.
                     yield from (NumberedMessage(None, message) for message in first)
                     yield NumberedMessage(last, end)
@@ -184,7 +184,7 @@ def _topic_of(server: Server, data: bytes) -> str:
     return f"{CHANGED}{server.announced_as or orjson.loads(data).get('server', '')}"
 
 
-def fewer(server: Server, revision: Revision) -> Mapping[str, Any] | None:
+def configured_capabilities(server: Server, revision: Revision) -> Mapping[str, Any] | None:
     """Return the capabilities for clients of a revision from the configuration; None if it does not restrict them."""
     found: Mapping[str, Any] | None = server.config.get("capabilities", {}).get(revision.name)
     return found
@@ -194,9 +194,9 @@ def _heard_of(server: Server, session: LegacySession) -> set[str]:
     """Return the lists whose changes a session gets: all, unless the declared capabilities exclude some."""
     if server.pinned:
         return set()
-    told = fewer(server, session.revision)
+    declared = configured_capabilities(server, session.revision)
     kinds = set(_FLAGS.values())
-    return kinds if told is None else {kind for kind in kinds if told.get(kind, {}).get("listChanged")}
+    return kinds if declared is None else {kind for kind in kinds if declared.get(kind, {}).get("listChanged")}
 
 
 def cancelled_topic(owner: str) -> str:
@@ -207,8 +207,8 @@ def cancelled_topic(owner: str) -> str:
 def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
-    heard = server.announced_as or "*"
-    return [f"{CHANGED}{heard}", f"{UPDATED}{heard}", ENDING]
+    name = server.announced_as or "*"
+    return [f"{CHANGED}{name}", f"{UPDATED}{name}", ENDING]
 
 
 def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -219,7 +219,7 @@ def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str
         yield "notifications/resources/updated", {"uri": uri}
 
 
-def _tasks_told(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _task_notifications(watch: TaskWatch, got: tuple[str, bytes] | None) -> Iterator[tuple[str, dict[str, Any]]]:
     for detailed in watch.news(got[0] if got else None):
         yield "notifications/tasks", detailed
 

@@ -46,12 +46,12 @@ AT_WORK = "patchbay.at_work"
 
 
 class ClientConnection:
-    """One connection over time: since when its client makes no progress. `told` says that it was already shut down."""
+    """One connection over time: since when its client makes no progress, and whether the hub has ended it already."""
 
-    __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "told")
+    __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "is_shut_down")
 
     def __init__(self) -> None:
-        self.told = False
+        self.is_shut_down = False
         self._acknowledged = self._received = self._base = -1
         self._stalled: float | None = None
         self._asking: float | None = None
@@ -162,7 +162,7 @@ class SlowClientWatch:
     def check_connections(self) -> None:
         """Check every connection once, and close the late ones."""
         pairs = sockets()
-        cut_before = any(peer is not None and peer.told for peer in self._peers.values())
+        cut_before = any(peer is not None and peer.is_shut_down for peer in self._peers.values())
         self._peers = {number: self._looked_at(descriptor, number) for descriptor, number in pairs}
         if sum(peer is not None for peer in self._peers.values()) > self._most:
             self._thin_out(pairs)
@@ -200,7 +200,7 @@ class SlowClientWatch:
             why, level = f"nothing happened for {counters.silent:.0f} s", logging.DEBUG
         if why is not None:
             # A request that arrives too slowly gets an error as its answer; other connections get nothing.
-            address = shut_down(descriptor, number, whole=counters.pending or peer.told)
+            address = shut_down(descriptor, number, whole=counters.pending or peer.is_shut_down)
             log.log(level, "the connection from %s is closed: %s", address or "somebody who left", why)
-            peer.told = True
+            peer.is_shut_down = True
         return peer

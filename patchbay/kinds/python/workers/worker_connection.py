@@ -152,8 +152,10 @@ class WorkerConnection:
         poll.register(self._fate, select.POLLIN)
         if not poll.poll(seconds * 1000):
             return LOST_LINK
-        told = os.read(self._fate, 4096)
-        return _sentence(orjson.loads(told)) if told else "the tool's process was lost: the process that held it ended"
+        report = os.read(self._fate, 4096)
+        return (
+            _sentence(orjson.loads(report)) if report else "the tool's process was lost: the process that held it ended"
+        )
 
     def has_ended(self) -> bool:
         """Whether the worker has ended with everything it started."""
