@@ -148,7 +148,7 @@ class McpSource:
             "reach": resolved.target.label,
             "serverInfo": connection.info,
             "protocolVersion": connection.revision,
-            "capabilities": connection.capabilities,
+            "capabilities": dict(sorted(connection.capabilities.items())),  # the plain session keeps another order
             **({"instructions": connection.instructions} if connection.instructions else {}),
             "contract": compute_contract_cid(lists["tools"]),
             **lists,
