@@ -26,7 +26,7 @@ from patchbay.client.contracts.coercion import coerce_arguments
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
-LISTABLE = ("tools", "resources", "templates", "prompts", "all")
+LISTABLE = ("tools", "resources", "templates", "prompts", "skills", "all")
 """Values of `list=`."""
 
 ADDRESS_FORMS = (

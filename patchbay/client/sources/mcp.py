@@ -35,6 +35,7 @@ from patchbay.client.sources.records import (
     make_prompt_records,
     make_resource_records,
 )
+from patchbay.client.sources.skills import has_skills, list_skills
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
@@ -44,6 +45,7 @@ LIST_METHODS: Mapping[str, Callable[[Connection], list[dict[str, Any]]]] = {
     "resources": Connection.list_resources,
     "templates": Connection.list_resource_templates,
     "prompts": Connection.list_prompts,
+    "skills": list_skills,
 }
 """What an address can list with `list=`, and the method that lists it."""
 
@@ -103,7 +105,7 @@ class McpSource:
         elif parsed.operation in ("read", "prompt"):
             yield from _read_one(resolved, connection, context)
         elif parsed.name == "all":
-            for kind in LIST_METHODS:
+            for kind in _get_listable(connection):
                 yield from make_list_records(kind, self._list(connection, kind), parsed.target.label)
         else:
             kind = parsed.name or "resources"
@@ -136,7 +138,8 @@ class McpSource:
         resolved = _resolve(_parse(address), context)
         connection = self._connect(resolved.target, context)
         lists = {
-            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind) for kind in LIST_METHODS
+            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind)
+            for kind in _get_listable(connection)
         }
         label = resolved.address.target.label
         return {
@@ -181,6 +184,10 @@ class McpSource:
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""
         return self._get_tools(self._connect(_resolve(_parse(address), context).target, context))
+
+    def connect(self, address: str | Address, context: SourceContext) -> Connection:
+        """Get the connection to the server that an address names, after the check of the expected contract."""
+        return self._connect_and_check(_resolve(_parse(address), context), context)
 
     def _connect(self, target: Target, context: SourceContext) -> Connection:
         """Get the connection to a server. When no MCP server is at a URL, the error names the HTTP API that is."""
@@ -269,6 +276,11 @@ class McpSource:
         if resolved.profile is not None and not failed:
             _compare_output(resolved.profile, name, records, context)
         yield from records
+
+
+def _get_listable(connection: Connection) -> Iterator[str]:
+    """Give the lists of a server. It has skills only when it declares the extension."""
+    yield from (kind for kind in LIST_METHODS if kind != "skills" or has_skills(connection))
 
 
 def _parse(address: str | Address) -> Address:
