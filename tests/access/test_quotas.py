@@ -1,7 +1,4 @@
-"""Quotas: what is counted for whom, and what a caller gets whose quota is used up.
-
-Sources: ACCESS section 6; issue 16 item 5.
-"""
+"""Quotas: what is counted for whom, and what a caller gets whose quota is used up (ACCESS 6; issue 16 item 5)."""
 
 from __future__ import annotations
 
