@@ -25,7 +25,7 @@ from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Local, Target
+from patchbay.client.addresses.targets import Era, Http, Local, Target
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
 from patchbay.client.connection.environment import make_launch_environment
@@ -89,6 +89,7 @@ def open_session(
         local = _LocalServers(settings, settings if creates else read_only_settings(settings), stack)
 
         def connect(target: Target, **options: Any) -> Connection:
+            has_key = isinstance(target, Http) and target.has_authorization
             with display.waiting(f"starting {target.label}"):
                 return Connection.open(
                     target,
@@ -101,7 +102,7 @@ def open_session(
                     environ=make_launch_environment(environ),
                     log_level=level,
                     **_listening(listener),
-                    **{"era": era, "signin": signin, **options},
+                    **{"era": era, "signin": None if has_key else signin, **options},
                 )
 
         def open_connection(target: Target) -> Connection:

@@ -93,6 +93,11 @@ class Http:
         notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
         return mask_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
 
+    @property
+    def has_authorization(self) -> bool:
+        """Whether the header `Authorization` is given, which takes the place of a sign-in."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
 
 @dataclass(frozen=True, slots=True)
 class Local:

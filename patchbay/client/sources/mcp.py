@@ -24,6 +24,7 @@ from patchbay.client.contracts.contract import (
     compute_contract_cid,
     validate,
 )
+from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.profiles.layouts import Profile, get_target
 from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
@@ -233,7 +234,7 @@ class McpSource:
         try:
             return self._connect_and_check(resolved, context)
         except Unreachable as problem:
-            if refusal is None or type(problem) is not Unreachable:
+            if refusal is None or isinstance(problem, (ServerTimeout, SignInNeeded)):
                 raise
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
@@ -260,17 +261,17 @@ class McpSource:
         tool = self._find_tool(name, connection)
         arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None)
         known = [str(one["name"]) for one in self._get_tools(connection)]
-        unknown = "" if tool else describe_unknown_name(name, known)
+        wrong = describe_wrong_arguments(tool, arguments) if tool else describe_unknown_name(name, known)
         timeout = context.get_timeout(resolved.timeout)
         try:
             result = connection.call_tool(name, arguments, timeout=timeout, on_event=context.on_event)
         except McpFailure as problem:
-            if not unknown:
+            if not wrong:
                 raise
-            raise McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) from problem
+            raise McpFailure(problem.code, f"{problem.message}; {wrong}", problem.data) from problem
         failed = bool(result.get("isError"))
-        if unknown and failed:
-            context.on_event(Log("warning", unknown, "patchbay.client"))
+        if wrong and failed:
+            context.on_event(Log("warning", wrong, "patchbay.client"))
         records = list(make_call_records(name, result))
         if resolved.profile is not None and not failed:
             _compare_output(resolved.profile, name, records, context)

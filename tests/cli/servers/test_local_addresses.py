@@ -132,3 +132,26 @@ def test_a_stale_note_of_a_hub_is_not_followed(tmp_path: Path, holder: str) -> N
     write_server(tmp_path / "servers", "processes")
     called = run_command(tmp_path, "call", "/mcp/processes", "pid", "--text")
     assert (called.code, called.out) == (exit_codes.OK, f"{os.getpid()}\n"), called.err
+
+
+def call_with_key(folder: Path, hub: Hub, server: str, key: str) -> Ended:
+    address = f"mcp+http://127.0.0.1:{hub.port}/mcp/{server}?header.Authorization=Bearer%20{key}"
+    return run_command(folder, "call", address, "echo", "message=hi", names_servers=False)
+
+
+def test_a_server_that_a_key_gives_no_access_to_is_described_like_one_that_is_not_there(hub: Hub, folder: Path) -> None:
+    key = command(folder, "key", "new", "bob", "--grants", "call:echo").out.strip()
+    assert call_with_key(folder, hub, "echo", key).code == exit_codes.OK
+    for server in ("processes", "nothing"):
+        refused = call_with_key(folder, hub, server, key)
+        assert refused.code == exit_codes.UNREACHABLE
+        assert "answers HTTP 404: no MCP server is there, or this key gives no access to it" in refused.err
+        assert "Next: check the name in the address, and ask the operator of the server" in refused.err
+
+
+def test_a_wrong_key_is_named_and_no_person_is_asked_to_sign_in(hub: Hub, folder: Path) -> None:
+    refused = call_with_key(folder, hub, "echo", "patchbay_key_wrong")
+    assert refused.code == exit_codes.SIGN_IN
+    assert "refuses the key or token in the header Authorization (HTTP 401 Unauthorized)" in refused.err
+    assert "Next: send a valid key" in refused.err
+    assert "patchbay_key_wrong" not in refused.err + refused.out
