@@ -99,7 +99,7 @@ class ListenerPool:
         self._reconnections: set[asyncio.Task[None]] = set()
 
     async def open_streams(self, count: int) -> None:
-        """Open some streams and wait until the hub has acknowledged each. Raises RuntimeError after MAX_WAIT_SECONDS."""
+        """Open streams and wait until the hub has acknowledged each. Raises RuntimeError when that takes too long."""
         for start in range(0, count, BATCH):
             await asyncio.gather(*(self._connect() for _ in range(min(BATCH, count - start))))
             await until(partial(self._has_opened, min(start + BATCH, count)), "the hub acknowledges the streams")
@@ -188,7 +188,7 @@ def prepare_listen(url: str) -> RequestTemplate:
 
 
 def measure_pings(url: str, count: int, pause_seconds: float = 0.005) -> list[float]:
-    """Send some pings with a pause after each; return the milliseconds of each. Raises RuntimeError for a wrong answer."""
+    """Send pings with a pause after each; return the milliseconds of each. Raises RuntimeError."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=MAX_WAIT_SECONDS)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})

@@ -113,9 +113,10 @@ def _output(module: str, *arguments: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run. `is_load`: this program calls servers that have a processor of their own, so it shares the load's processor.
+    """A part of a run.
 
-    Other parts start programs that choose their processors, or measure this program itself.
+    `is_load`: this program sends the calls itself, so it runs on the load's processor. Other parts start programs that
+    choose their processors, or measure this program itself.
     """
 
     measure: Callable[[Parameters, Placement], Iterator[Row]]
