@@ -2,9 +2,9 @@
 process.
 
 `begin` asks the server where its authorization server is (`api_issuers.py` for an HTTP API), makes this program known
-there (a client metadata document, else a registration), and makes the URL for the person. `redeem` exchanges the code; `refresh` and `revoke` need only
-what was stored. The requests carry no headers of the server's configuration and no other token; they follow no
-redirects and keep the rules for public addresses of `patchbay/client/connection/http.py`.
+there (a client metadata document, else a registration), and makes the URL for the person. `redeem` exchanges the code;
+`refresh` and `revoke` need only what was stored. The requests carry no headers of the server's configuration and no
+other token; they follow no redirects and keep the rules for public addresses of `patchbay/client/connection/http.py`.
 Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 7591, RFC 7636, RFC 8414, RFC 8707,
 RFC 9207, RFC 9728.
 """

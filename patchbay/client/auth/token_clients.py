@@ -15,7 +15,8 @@ class TokenClient(BaseModel):
     """The client that the authorization server `issuer` knows, and where it requests and revokes tokens.
 
     `resource` is the identifier of the server that the tokens are for, "" for an API that has none. `auth_method` is
-    that of the token endpoint; `client_secret` is empty for a public client. `answers_with_iss` says that the issuer announces RFC 9207.
+    that of the token endpoint; `client_secret` is empty for a public client. `answers_with_iss` says that the issuer
+    announces RFC 9207.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -36,10 +36,10 @@ def find_caller_scheme(api: Api, configured: Json) -> str:
 
 def needs_caller_token(operation: Operation, api: Api, configured: Json) -> bool:
     """Whether an operation gets the token of its caller: the document requires it, or requires nothing anywhere."""
+    if not isinstance(_find_requirements(operation, api), list):
+        return not _requires_anything(api)
     scheme = find_caller_scheme(api, configured)
-    if scheme:
-        return scheme in choose_schemes(operation, api, {**configured, scheme: ""})
-    return not isinstance(_find_requirements(operation, api), list)
+    return bool(scheme) and scheme in choose_schemes(operation, api, {**configured, scheme: ""})
 
 
 def describe_issuer(found: ApiTools | None, configured: Json, oauth: Mapping[str, str], base: str) -> DescribedIssuer:
@@ -75,6 +75,12 @@ def _list_scopes(found: ApiTools, name: str) -> list[str]:
 
 def _find_requirements(operation: Operation, api: Api) -> Any:
     return operation.raw.get("security", api.document.get("security"))
+
+
+def _requires_anything(api: Api) -> bool:
+    """Whether an operation of a document says what it requires."""
+    items = [item for item in api.document.get("paths", {}).values() if isinstance(item, Mapping)]
+    return any("security" in one for item in items for one in item.values() if isinstance(one, Mapping))
 
 
 def _find_flow(scheme: Json) -> Json:
