@@ -17,17 +17,18 @@ from werkzeug.test import TestResponse
 
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
-from tests.access.upstreams.guarded import Caller, begin, caller_of, page_of
+from tests.access.upstreams.guarded import Caller, begin, caller_of, page_of, tools_of
 from tests.hubs import Hub
-from tests.kinds.openapi.mounting import Json, document, operation
+from tests.kinds.openapi.mounting import Json, document, operation, parameter
 from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Told, recording_api
 from tests.signing_in import HTML, Browser, hidden_fields, shared_hub, signed_in
 from tests.waiting import until
 
 NAMES = iter(f"person{number}" for number in range(1000))
+TOKEN_HEADER = parameter("Authorization", "header")
 LOGIN = {"login": {"type": "openIdConnect", "openIdConnectUrl": "/.well-known/openid-configuration"}}
 PATHS: Json = {
-    path: {"get": operation(operationId=path.strip("/"), security=[{"login": ["read"]}])}
+    path: {"get": operation(TOKEN_HEADER, operationId=path.strip("/"), security=[{"login": ["read"]}])}
     for path in ("/whoami", "/moved", "/refused")
 }
 
@@ -145,6 +146,22 @@ def token_of(caller: Caller) -> str:
     return str(caller.call("far", "whoami").result["structuredContent"]["token"])
 
 
+def call_all(folder: Path, api: RecordingApi, where: str) -> set[str]:
+    """Call every tool of an API, of which the document is at `where`, with a token; return those without an error."""
+    fields = {"base": api.url, "account": "caller", "pages": 5, "document": where}
+    hub = shared_hub(folder, files={"far.json": json.dumps({"kind": "openapi", **fields})})
+    try:
+        until(lambda: hub.catalogue.find("far").tools, lambda: hub.catalogue.find("far"))
+        caller = caller_of(hub, signed_in(hub, "ann"), "far")
+        tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
+        client = TokenClient(issuer=api.url, token_url=f"{api.url}/token", client_id="hub", resource="")
+        upstream = hub.catalogue.find("far").standing.accounts.upstream
+        tokens.connect("ann", upstream, client, IssuedTokens(access_token="of-ann"), "ann")
+        return {name for name in tools_of(caller, "far") if not caller.call("far", name).result["isError"]}
+    finally:
+        hub.close()
+
+
 def test_the_token_of_one_principal_is_not_used_for_another(
     api: RecordingApi, victim: Caller, attacker: Caller
 ) -> None:
@@ -178,24 +195,36 @@ def test_a_redirect_to_another_origin_gets_no_request(
     assert victim.call("far", "moved").result["structuredContent"] == {"token": "of-victim+"}
 
 
-def test_the_next_page_at_the_origin_of_the_document_gets_no_token(tmp_path: Path) -> None:
+def test_no_path_of_the_document_leads_the_token_to_another_host(tmp_path: Path) -> None:
+    """`http://api` and the path `@evil.example/x` are a URL of evil.example."""
+    with recording_api({}) as other, recording_api({}) as api:
+        evil = f"@{urlsplit(other.url).netloc}/take"
+        paths = {evil: {"get": operation(operationId="take")}, "/give": {"get": operation(operationId="give")}}
+        api.document = document(paths)
+        assert call_all(tmp_path, api, f"{api.url}/openapi.json") == {"give"}
+        assert [one.headers["Authorization"] for one in api.requests] == ["Bearer of-ann"]
+        assert other.requests == []
+
+
+def test_a_next_page_at_the_origin_of_the_document_gets_no_token(tmp_path: Path) -> None:
     """The document may be at another origin than the API, and that origin is a named one too."""
     listed = {"/list": {"get": operation(operationId="list", answer={"type": "array", "items": {}})}}
     with recording_api(document(listed)) as other, recording_api({}) as api:
         api.answer = lambda seen: Told([1], 200, {"Link": f'<{other.url}/list>; rel="next"'})
-        fields = {"base": api.url, "account": "caller", "pages": 5, "document": f"{other.url}/openapi.json"}
-        hub = shared_hub(tmp_path, files={"far.json": json.dumps({"kind": "openapi", **fields})})
-        try:
-            until(lambda: hub.catalogue.find("far").tools, lambda: hub.catalogue.find("far"))
-            caller = caller_of(hub, signed_in(hub, "ann"), "far")
-            tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
-            client = TokenClient(issuer=api.url, token_url=f"{api.url}/token", client_id="hub", resource="")
-            upstream = hub.catalogue.find("far").standing.accounts.upstream
-            tokens.connect("ann", upstream, client, IssuedTokens(access_token="of-ann"), "ann")
-            caller.call("far", "list")
-        finally:
-            hub.close()
+        assert call_all(tmp_path, api, f"{other.url}/openapi.json") == {"list"}
         assert [one.headers["Authorization"] for one in api.requests] == ["Bearer of-ann"]
+        assert other.requests == []
+
+
+def test_a_request_to_another_origin_that_the_operator_named_gets_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last check before a request is sent, for whatever leads it there."""
+    listed = {"/list": {"get": operation(operationId="list", answer={"type": "array", "items": {}})}}
+    with recording_api(document(listed)) as other, recording_api({}, lambda seen: Told([1])) as api:
+        monkeypatch.setattr("patchbay.kinds.openapi.handler.find_next_url", lambda *_: f"{other.url}/list")
+        assert call_all(tmp_path, api, f"{other.url}/openapi.json") == set()
+        assert len(api.requests) == 1
         assert other.requests == []
 
 
