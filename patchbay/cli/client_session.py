@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +25,7 @@ from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Local, Target
+from patchbay.client.addresses.targets import Era, Http, Local, Target
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
 from patchbay.client.connection.environment import make_launch_environment
@@ -86,20 +86,13 @@ def open_session(
         stack.enter_context(_quiet_logs())
         contracts = stack.enter_context(closing(ContractBlobs(settings)))
 
-        @cache
-        def local_hub() -> Any:
-            """Load the hub; only an address of one of its servers needs it."""
-            chosen = settings if creates else read_only_settings(settings)
-            hub = import_module("patchbay.cli.local_hub").LocalHub(chosen)
-            stack.callback(hub.close)
-            return hub
+        local = _LocalServers(settings, settings if creates else read_only_settings(settings), stack)
 
-        def open_connection(target: Target) -> Connection:
-            exchange = local_hub().exchange(target) if isinstance(target, Local) else None
+        def connect(target: Target, **options: Any) -> Connection:
+            has_key = isinstance(target, Http) and target.has_authorization
             with display.waiting(f"starting {target.label}"):
                 return Connection.open(
                     target,
-                    era="modern" if exchange is not None else era,
                     name=program_name(),
                     version=patchbay.__version__,
                     start_timeout=start_timeout,
@@ -107,11 +100,13 @@ def open_session(
                     ask=answers,
                     questions=answers.questions,
                     environ=make_launch_environment(environ),
-                    signin=signin,
-                    exchange=exchange,
                     log_level=level,
                     **_listening(listener),
+                    **{"era": era, "signin": None if has_key else signin, **options},
                 )
+
+        def open_connection(target: Target) -> Connection:
+            return local.open(target, connect) if isinstance(target, Local) else connect(target)
 
         connections = stack.enter_context(ConnectionPool(open_connection))
         stack.callback(display.clear)
@@ -121,6 +116,35 @@ def open_session(
         )
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
+
+
+@dataclass
+class _LocalServers:
+    """Opens connections to the servers of this hub: of the running hub, otherwise of a hub in this process.
+
+    `settings` name the data folder, `own_settings` are those of the hub in this process; `stack` closes that hub.
+    """
+
+    settings: Settings
+    own_settings: Settings
+    stack: ExitStack
+
+    @cached_property
+    def _running(self) -> Any:
+        return import_module("patchbay.cli.running_hub").find_running_hub(self.settings)
+
+    @cached_property
+    def _own(self) -> Any:
+        hub = import_module("patchbay.cli.local_hub").LocalHub(self.own_settings)
+        self.stack.callback(hub.close)
+        return hub
+
+    def open(self, target: Local, connect: Callable[..., Connection]) -> Connection:
+        """Open a connection to a server. Raises UnknownServer, Unreachable, and what `connect` raises."""
+        chosen = partial(connect, era="modern", signin=None)
+        if self._running is not None:
+            return cast(Connection, self._running.connect(target, chosen))
+        return chosen(target, exchange=self._own.exchange(target))
 
 
 def _listening(listener: Listener | None) -> dict[str, Any]:

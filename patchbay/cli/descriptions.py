@@ -46,7 +46,9 @@ def _inspection_lines(found: Json) -> Iterator[str]:
         yield from _resource_lines("Resource templates", found["resourceTemplates"], "uriTemplate", "URI template")
     if found.get("prompts"):
         yield from _prompt_lines(found["prompts"])
-    known = {"tools", "resources", "resourceTemplates", "prompts"}
+    if found.get("skills"):
+        yield from _skill_lines(found["skills"])
+    known = {"tools", "resources", "resourceTemplates", "prompts", "skills"}
     for key, rows in found.items():
         if key not in known and isinstance(rows, list):
             yield from _other_lines(key, rows)
@@ -102,6 +104,18 @@ def _prompt_lines(prompts: Sequence[Json]) -> Iterator[str]:
             yield "    Arguments:"
             for row in rows:
                 yield from _parameter_lines(str(row.get("name")), row, bool(row.get("required")))
+
+
+def _skill_lines(skills: Sequence[Json]) -> Iterator[str]:
+    yield ""
+    yield f"{_style_heading(f'Skills ({len(skills)})')}:"
+    for skill in skills:
+        frontmatter = skill.get("frontmatter")
+        yield from _item_lines(frontmatter if isinstance(frontmatter, dict) else {})
+        yield f"    URI: {_one_line(skill.get('uri'))}"
+        files = skill.get("resources")
+        if isinstance(files, list):
+            yield f"    Files: {len(files)}"
 
 
 def _other_lines(key: str, rows: Sequence[Any]) -> Iterator[str]:

@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from patchbay import exit_codes
 from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
-from patchbay.client.errors import ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import CredentialsRefused, NotServed, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError, UnavailableServer, UnknownServer
 
 NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
     (UnavailableServer, "`patchbay show NAME` says what is wrong; `patchbay enable NAME` switches a server on"),
     (UnknownServer, "`patchbay list` shows the servers"),
     (ServerTimeout, "wait longer with --timeout, or with --start-timeout while a package is fetched"),
+    (CredentialsRefused, "send a valid key; the operator of a Patchbay hub makes one with `patchbay key new NAME`"),
     (SignInNeeded, "run the command in a terminal"),
+    (NotServed, "check the name in the address, and ask the operator of the server whether your key has access to it"),
     (Unreachable, "check the address, and that the server runs"),
 )
 """The next step for a class of errors; the first class that fits decides."""

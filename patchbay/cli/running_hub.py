@@ -21,10 +21,12 @@ import orjson
 
 from patchbay.access.operator_token import OperatorToken
 from patchbay.cli.options import find_source, load_settings
-from patchbay.client.errors import Unreachable
-from patchbay.errors import ConfigError
+from patchbay.client.addresses.targets import Http, Local
+from patchbay.client.connection.connection import Connection
+from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.errors import ConfigError, UnavailableServer, UnknownServer
 from patchbay.settings import Settings
-from patchbay.stores.folder_lock import CLAIMED, SHARED, read_note
+from patchbay.stores.folder_lock import CLAIMED, SHARED, is_claimed, read_note
 
 REQUEST_SECONDS = 30.0
 """Limit on the seconds of one request."""
@@ -37,38 +39,85 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RunningHub:
-    """A hub on this machine: its address without a path, the `Host` that it accepts, its process, its data folder."""
+    """A hub on this machine: its address without a path, the `Host` that it accepts, its process, its data folder.
+
+    `folder` is its servers folder, None when the hub has not noted one.
+    """
 
     url: str
     host: str
     process: int
     data: Path
+    folder: Path | None = None
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path, as the operator sees it; None for 404. Raises Unreachable."""
+        status, data = self._read(path, "application/json")
+        if status == 404:
+            return None
+        if status != 200:
+            raise Unreachable(f"the hub at {self.url} refuses {path} with status {status}: `patchbay doctor`")
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError as problem:
+            raise self._silence(problem) from problem
+
+    def _read(self, path: str, accept: str) -> tuple[int, bytes]:
+        """Return status and body of the answer to a GET by the operator. Raises Unreachable."""
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=REQUEST_SECONDS)
-        headers = {"Host": self.host, "Accept": "application/json"}
-        with suppress(ConfigError):
-            token = OperatorToken(self.data).read_stored()
-            headers |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request("GET", path, headers={"accept": accept, **self._headers()})
             answer = connection.getresponse()
-            data = answer.read()
-            if answer.status == 404:
-                return None
-            if answer.status != 200:
-                raise Unreachable(
-                    f"the hub at {self.url} refuses {path} with status {answer.status}: `patchbay doctor`"
-                )
-            return orjson.loads(data)
-        except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as problem:
-            raise Unreachable(
-                f"the hub at {self.url} (process {self.process}) does not answer ({problem}): run `patchbay doctor`"
-            ) from problem
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as problem:
+            raise self._silence(problem) from problem
         finally:
             connection.close()
+
+    def _silence(self, problem: Exception) -> Unreachable:
+        return Unreachable(
+            f"the hub at {self.url} (process {self.process}) does not answer ({problem}): run `patchbay doctor`"
+        )
+
+    def _headers(self) -> dict[str, str]:
+        """Return the headers of a request by the operator."""
+        with suppress(ConfigError):
+            token = OperatorToken(self.data).read_stored()
+            return {"host": self.host} | ({"authorization": f"Bearer {token}"} if token else {})
+        return {"host": self.host}
+
+    def connect(self, target: Local, open_connection: Callable[[Http], Connection]) -> Connection:
+        """Open a connection to a server of this hub, as the operator. Wait for a server whose file is new.
+
+        Raises UnknownServer, UnavailableServer, Unreachable, and what `open_connection` raises.
+        """
+        url = f"{self.url}{target.label}"
+        place = Http(url, self._headers(), "streamable-http", name=target.label, is_proxied=False)
+        name = target.endpoint.partition("@")[0]
+        try:
+            return open_connection(place)
+        except (McpFailure, Unreachable):
+            if not self._follows_file(name):
+                self._check_server(target, name)
+                raise
+        return open_connection(place)
+
+    def _follows_file(self, name: str) -> bool:
+        """Wait until the hub knows the file or folder of this name in its servers folder; False without such a file."""
+        try:
+            has_file = self.folder is not None and any(one.name.split(".")[0] == name for one in self.folder.iterdir())
+        except OSError:
+            has_file = False
+        return has_file and self.wait_for(name, lambda row: row is not None)
+
+    def _check_server(self, target: Local, name: str) -> None:
+        """Check that the hub serves this address. Raises UnknownServer or UnavailableServer with the hub's sentence."""
+        status, data = self._read(target.label, "text/event-stream")
+        if status == 404:
+            row = self.servers().get(name)
+            kind = UnavailableServer if row is not None and row["status"] != "on" else UnknownServer
+            raise kind(orjson.loads(data)["error"]["message"])
 
     def servers(self) -> dict[str, dict[str, Any]]:
         """Return the summaries of all servers by name. Raises Unreachable."""
@@ -95,9 +144,12 @@ def find_running_hub(settings: Settings) -> RunningHub | None:
         return None
     note = read_note(settings.data, CLAIMED)
     url, host, process = note.get("url"), note.get("host"), note.get("process")
+    folder = note.get("servers")
     if not (isinstance(url, str) and isinstance(host, str) and isinstance(process, int) and is_alive(process)):
         return None
-    return RunningHub(url, host, process, settings.data)
+    if not is_claimed(settings.data):  # another process has the id of a hub that was killed
+        return None
+    return RunningHub(url, host, process, settings.data, Path(folder) if isinstance(folder, str) else None)
 
 
 def is_alive(process: int) -> bool:

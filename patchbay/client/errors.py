@@ -4,7 +4,9 @@
     ├── McpFailure             the server answered with a JSON-RPC error: its code, message and data, unchanged
     └── Unreachable            the server gave no answer: no such program, refused, ended, or not MCP
         ├── ServerTimeout      the server did not answer in time
+        ├── NotServed          the address answers 404: nothing is there, or nothing that the caller may see
         └── SignInNeeded       a person has to sign in; the message names the command to run
+            └── CredentialsRefused   the key or token that was sent is refused
 
 `exit_code` is the exit code of a command that ends with the error.
 """
@@ -45,3 +47,11 @@ class SignInNeeded(Unreachable):
     """The server requires a person to sign in, and this program may not ask for it."""
 
     exit_code = SIGN_IN
+
+
+class CredentialsRefused(SignInNeeded):
+    """The server refuses the key or token in the header `Authorization`."""
+
+
+class NotServed(Unreachable):
+    """The address answers 404: no server is there, or none that the caller may see."""

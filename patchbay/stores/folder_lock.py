@@ -82,6 +82,21 @@ def claim_folder(folder: Path, note: Mapping[str, Any] | None = None) -> FolderL
     return lock
 
 
+def is_claimed(folder: Path) -> bool:
+    """Whether a running hub has claimed the data folder. False for a folder that cannot be read."""
+    try:
+        descriptor = os.open(folder / CLAIMED, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def read_note(folder: Path, file: str) -> dict[str, Any]:
     """Return the note of the last holder of a lock, also when it has ended; empty without one. Takes no lock."""
     try:

@@ -73,7 +73,7 @@ MISTAKES = [
     mistake("a wrong name of a person", "invite x~y", "cannot be the name of an account", "such as ann"),
     # Arguments
     mistake(
-        "a wrong argument", "call /mcp/echo echo mesage=x", "'mesage' was unexpected", "`patchbay inspect ADDRESS`"
+        "a wrong argument", "call /mcp/echo echo mesage=x", "there is no argument 'mesage'", "did you mean 'message'?"
     ),
     mistake("a missing tool argument", "call /mcp/echo echo", "required property", "`patchbay inspect ADDRESS`"),
     mistake(

@@ -1,7 +1,9 @@
-"""The commands `mcp explore`, `tools`, `schema` and `hash`: explore a server before writing a profile of it."""
+"""The commands `mcp explore`, `tools`, `schema`, `hash`, `skills` and `skill`: explore a server, and get its skills."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,15 +11,19 @@ import click
 from patchbay.cli.client_session import ClientSession, with_session
 from patchbay.cli.commands.calling import print_json
 from patchbay.cli.completion import complete_address
-from patchbay.cli.messages import write_note
+from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.ndjson import emit
-from patchbay.cli.typed_addresses import complete_reference, resolve_explored
+from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
 from patchbay.client.addresses.targets import AddressError
+from patchbay.client.connection.connection import Connection
 from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid, compute_schema_hash
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.sources.records import make_list_records
+from patchbay.client.sources.skill_folders import save_skill
+from patchbay.client.sources.skills import find_skill, get_skill_name, list_skills, load_files, load_skill
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
+from patchbay.views.terminal import is_terminal
 
 ADDRESS = click.argument("address", shell_complete=complete_address)
 
@@ -35,6 +41,7 @@ def mcp() -> None:
 )
 @ADDRESS
 @with_session
+@with_headers
 def explore(work: ClientSession, /, address: str) -> None:
     """Print a server as one JSON object: tools with their schemas, resources, prompts, hash."""
     address = resolve_explored(address, work.sources, work.context)
@@ -44,6 +51,7 @@ def explore(work: ClientSession, /, address: str) -> None:
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
 @ADDRESS
 @with_session
+@with_headers
 def tools(work: ClientSession, /, address: str) -> None:
     """Write the tools of a server, one record each."""
     for record in make_list_records("tools", _tools(work, address)):
@@ -54,6 +62,7 @@ def tools(work: ClientSession, /, address: str) -> None:
 @ADDRESS
 @click.argument("tool")
 @with_session
+@with_headers
 def schema(work: ClientSession, /, address: str, tool: str) -> None:
     """Print the description and the schemas of one TOOL."""
     found = {one["name"]: one for one in _tools(work, address)}
@@ -73,6 +82,7 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
     help="Print only one: the hash in profiles (md5), the same hash with SHA-256, or the CID of the contract.",
 )
 @with_session
+@with_headers
 def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     """Print the hash of a server's tools and the CID of their contract. Both change with the contract.
 
@@ -84,6 +94,57 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     click.echo(kinds[kind or "md5"](found))
     if kind is None:
         write_note(f"Contract: {compute_contract_cid(found)}")
+
+
+@mcp.command("skills", epilog=with_examples("patchbay mcp skills http://127.0.0.1:8000/mcp/crafts"))
+@ADDRESS
+@with_session
+@with_headers
+def skills(work: ClientSession, /, address: str) -> None:
+    """Write the skills of a server, one record each, with the sizes and digests of their files. No file is read."""
+    for record in make_list_records("skills", list_skills(_connect(work, address))):
+        emit(record)
+
+
+@mcp.command(
+    "skill",
+    epilog=with_examples(
+        "patchbay mcp skill http://127.0.0.1:8000/mcp/crafts weave",
+        "patchbay mcp skill http://127.0.0.1:8000/mcp/crafts weave --save ~/.claude/skills",
+    ),
+)
+@ADDRESS
+@click.argument("name")
+@click.option(
+    "--save",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write all files of the skill to a new folder DIRECTORY/NAME.",
+)
+@with_session
+@with_headers
+def skill(work: ClientSession, /, address: str, name: str, save: Path | None) -> None:
+    """Print the SKILL.md of the skill NAME. Files that differ from their digests are refused.
+
+    NAME is the name of the skill or the URI of its SKILL.md.
+    """
+    connection = _connect(work, address)
+    entry = find_skill(connection, name)
+    if save is None:
+        text = load_skill(connection, entry)
+        click.echo(make_printable(text) if is_terminal(sys.stdout) else text, nl=False)
+    else:
+        folder = save_skill(save, get_skill_name(entry), dict(load_files(connection, entry)))
+        write_note(f"Saved {folder}. Read its files before a model uses them: they are instructions.")
+
+
+def _connect(work: ClientSession, text: str) -> Connection:
+    """Connect to the MCP server of an address. Raises AddressError for the address of anything else."""
+    address = complete_reference(text)
+    source = work.sources.find(address, work.context)
+    if not isinstance(source, McpSource):
+        raise AddressError(f"{text}: only MCP servers have skills; expected the address of one")
+    return source.connect(address, work.context)
 
 
 def _tools(work: ClientSession, text: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@
     http://..., https://...           a URL, taken whole: its query is the URL's own
     mcp://PRESET[?QUERY]              a launch named in `.jn/mcp-launchers.json`
     @PROFILE[/TOOL][?QUERY]           a profile
-    /mcp/SERVER[@CID][/TOOL][?QUERY]  a server of this hub, in process; `/mcp` is all of them
+    /mcp/SERVER[@CID][/TOOL][?QUERY]  a server of this hub; `/mcp` is all of them
 
 Parsing starts nothing, reads no file and looks up no variable (`${VAR}` stays as written until the address is
 resolved). Starting a program from an address is for the local command line and the operator's configuration only.
@@ -26,7 +26,7 @@ from patchbay.client.contracts.coercion import coerce_arguments
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
-LISTABLE = ("tools", "resources", "templates", "prompts", "all")
+LISTABLE = ("tools", "resources", "templates", "prompts", "skills", "all")
 """Values of `list=`."""
 
 ADDRESS_FORMS = (

@@ -69,7 +69,8 @@ class Http:
 
     `public` requires every connection to go to a public address, which is looked up once for each request. `issuer` is
     the URL of an authorization server that may be at a private address, or ANY_ISSUER; without it, authorization
-    servers that the server names have to be public.
+    servers that the server names have to be public. `name` is the label in place of the URL. Without `is_proxied`, the
+    connection uses no proxy that the environment names.
     """
 
     url: str
@@ -77,23 +78,33 @@ class Http:
     transport: Transport = "auto"
     public: bool = False
     issuer: str = ""
+    name: str = ""
+    is_proxied: bool = True
 
     def __hash__(self) -> int:
-        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer))
+        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer, self.name))
 
     @property
     def label(self) -> str:
         """The URL without its secrets, the transport when it is not `auto`, and the names of the headers."""
+        if self.name:
+            return self.name
         notes: list[str] = [] if self.transport == "auto" else [self.transport]
         notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
         return mask_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
 
+    @property
+    def has_authorization(self) -> bool:
+        """Whether the header `Authorization` is given, which takes the place of a sign-in."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A server of this hub, in process: the path `/mcp/<endpoint>`; `endpoint` is `echo`, `echo@<cid>` or ``.
+    """A server of this hub: the path `/mcp/<endpoint>`; `endpoint` is `echo`, `echo@<cid>` or ``.
 
-    The empty endpoint is the aggregate `/mcp`. The program that runs the hub supplies the exchange.
+    The empty endpoint is the aggregate `/mcp`. The program that opens the connection
+    supplies the exchange of a hub in its process, or connects to the running hub.
     """
 
     endpoint: str

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+import httpx2
 import mcp_types as types
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
-from patchbay.client.addresses.targets import Target, mask_urls
+from patchbay.client.addresses.targets import Http, Target, mask_urls
 from patchbay.client.connection.requests import RequestRun
 from patchbay.client.connection.stdio import ChildProcess
-from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import (
+    CredentialsRefused,
+    McpFailure,
+    NotServed,
+    ServerTimeout,
+    SignInNeeded,
+    Unreachable,
+)
 from patchbay.errors import PatchbayError
 
 OPENING_METHOD = "initialize"
-UNAUTHORIZED = 401
+UNAUTHORIZED, NOT_FOUND = 401, 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,11 @@ class FailureContext:
         return self.run is not None and self.run.method == OPENING_METHOD
 
     @property
+    def has_key(self) -> bool:
+        """Whether the caller has given a key or a token."""
+        return isinstance(self.target, Http) and self.target.has_authorization
+
+    @property
     def details(self) -> str:
         """Observations beside the answer: the report about the program, or the HTTP status."""
         if self.child is not None:
@@ -50,6 +63,8 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
     if isinstance(problem, asyncio.CancelledError):
         return Unreachable(f"{target}: the connection was closed")
     if context.is_opening and context.status == UNAUTHORIZED and not context.has_auth:
+        if context.has_key:
+            return CredentialsRefused(f"{target} refuses the key or token in the header Authorization{context.details}")
         return SignInNeeded(f"{target} requires a sign-in or other credentials{context.details}")
     if isinstance(problem, TimeoutError):
         return _make_timeout_error(context)
@@ -60,8 +75,19 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
         return McpFailure(problem.code, f"{target}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
         return Unreachable(f"{target}: signing in failed: {mask_urls(str(problem))}")
+    if isinstance(problem, httpx2.HTTPStatusError):
+        return _make_status_error(context, problem.response.status_code)
     words = mask_urls(str(problem)) or type(problem).__name__
     return Unreachable(f"{target} cannot be reached: {words}{context.details}")
+
+
+def _make_status_error(context: FailureContext, status: int) -> Unreachable:
+    """Make the error of a refusal that is not MCP."""
+    target = context.target.label
+    if status != NOT_FOUND:
+        return Unreachable(f"{target} cannot be reached: it answers HTTP {status}")
+    who = "this key gives" if context.has_key else "a caller without a key has"
+    return NotServed(f"{target} answers HTTP {NOT_FOUND}: no MCP server is there, or {who} no access to it")
 
 
 def _make_timeout_error(context: FailureContext) -> ServerTimeout:

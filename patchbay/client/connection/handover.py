@@ -89,4 +89,5 @@ class HandoverTransport(httpx2.AsyncHTTPTransport):
 def is_direct_http_possible(target: Http) -> bool:
     """Whether a server may be called directly, as far as its URL tells."""
     url = httpx2.URL(target.url)
-    return url.scheme == "http" and not url.userinfo and not target.public and not getproxies()
+    has_proxy = target.is_proxied and bool(getproxies())
+    return url.scheme == "http" and not url.userinfo and not target.public and not has_proxy

@@ -121,6 +121,7 @@ class HttpConnection:
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=None),
             auth=auth or self._auth,
             verify=_load_certificates(),
+            trust_env=self.target.is_proxied,
             mounts={self._origin: HandoverTransport(verify=_load_certificates())}
             if self._can_be_direct or self._resumes_session
             else None,

@@ -267,7 +267,9 @@ def is_plain_header(text: str) -> bool:
 def _find_http_target(plan: ConnectionPlan) -> HttpTarget | None:
     target = plan.target
     odd = plan.exchange is not None or plan.extensions or plan.log_level is not None or plan.auth is not None
-    if odd or not isinstance(target, Http) or target.public or target.transport == "sse" or names_proxy():
+    if odd or not isinstance(target, Http) or target.public or target.transport == "sse":
+        return None
+    if target.is_proxied and names_proxy():
         return None
     parts = urlsplit(target.url)
     if parts.scheme.lower() != "http" or "@" in parts.netloc or not parts.hostname or not target.url.isascii():

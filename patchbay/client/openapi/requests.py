@@ -18,6 +18,7 @@ from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
 
 import orjson
 
+from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE, Body, Operation, Parameter
 from patchbay.errors import InvalidParams
 
@@ -91,10 +92,7 @@ def build_request(operation: Operation, base: str, arguments: Mapping[str, Any])
     headers |= {"Cookie": "; ".join(cookies)} if cookies else {}
     content, files = _build_body(operation, left, headers)
     if left:
-        raise InvalidParams(
-            f"{operation.name} has no argument {min(left)!r}; it has"
-            f" {', '.join(operation.tool['inputSchema'].get('properties', {})) or 'none'}"
-        )
+        raise InvalidParams(f"{operation.name}: {describe_wrong_arguments(operation.tool, arguments)}")
     if "{" in path:
         raise InvalidParams(
             f"{operation.name}: the document describes no parameter for {path[path.index('{') :][:80]!r}"

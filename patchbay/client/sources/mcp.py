@@ -24,6 +24,7 @@ from patchbay.client.contracts.contract import (
     compute_contract_cid,
     validate,
 )
+from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.profiles.layouts import Profile, get_target
 from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
@@ -34,6 +35,7 @@ from patchbay.client.sources.records import (
     make_prompt_records,
     make_resource_records,
 )
+from patchbay.client.sources.skills import has_skills, list_skills
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
@@ -43,6 +45,7 @@ LIST_METHODS: Mapping[str, Callable[[Connection], list[dict[str, Any]]]] = {
     "resources": Connection.list_resources,
     "templates": Connection.list_resource_templates,
     "prompts": Connection.list_prompts,
+    "skills": list_skills,
 }
 """What an address can list with `list=`, and the method that lists it."""
 
@@ -102,7 +105,7 @@ class McpSource:
         elif parsed.operation in ("read", "prompt"):
             yield from _read_one(resolved, connection, context)
         elif parsed.name == "all":
-            for kind in LIST_METHODS:
+            for kind in _get_listable(connection):
                 yield from make_list_records(kind, self._list(connection, kind), parsed.target.label)
         else:
             kind = parsed.name or "resources"
@@ -135,7 +138,8 @@ class McpSource:
         resolved = _resolve(_parse(address), context)
         connection = self._connect(resolved.target, context)
         lists = {
-            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind) for kind in LIST_METHODS
+            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind)
+            for kind in _get_listable(connection)
         }
         label = resolved.address.target.label
         return {
@@ -145,7 +149,7 @@ class McpSource:
             "reach": resolved.target.label,
             "serverInfo": connection.info,
             "protocolVersion": connection.revision,
-            "capabilities": connection.capabilities,
+            "capabilities": dict(sorted(connection.capabilities.items())),  # the plain session keeps another order
             **({"instructions": connection.instructions} if connection.instructions else {}),
             "contract": compute_contract_cid(lists["tools"]),
             **lists,
@@ -180,6 +184,10 @@ class McpSource:
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""
         return self._get_tools(self._connect(_resolve(_parse(address), context).target, context))
+
+    def connect(self, address: str | Address, context: SourceContext) -> Connection:
+        """Get the connection to the server that an address names, after the check of the expected contract."""
+        return self._connect_and_check(_resolve(_parse(address), context), context)
 
     def _connect(self, target: Target, context: SourceContext) -> Connection:
         """Get the connection to a server. When no MCP server is at a URL, the error names the HTTP API that is."""
@@ -226,7 +234,7 @@ class McpSource:
         try:
             return self._connect_and_check(resolved, context)
         except Unreachable as problem:
-            if refusal is None or type(problem) is not Unreachable:
+            if refusal is None or isinstance(problem, (ServerTimeout, SignInNeeded)):
                 raise
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
@@ -253,21 +261,26 @@ class McpSource:
         tool = self._find_tool(name, connection)
         arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None)
         known = [str(one["name"]) for one in self._get_tools(connection)]
-        unknown = "" if tool else describe_unknown_name(name, known)
+        wrong = describe_wrong_arguments(tool, arguments) if tool else describe_unknown_name(name, known)
         timeout = context.get_timeout(resolved.timeout)
         try:
             result = connection.call_tool(name, arguments, timeout=timeout, on_event=context.on_event)
         except McpFailure as problem:
-            if not unknown:
+            if not wrong:
                 raise
-            raise McpFailure(problem.code, f"{problem.message}; {unknown}", problem.data) from problem
+            raise McpFailure(problem.code, f"{problem.message}; {wrong}", problem.data) from problem
         failed = bool(result.get("isError"))
-        if unknown and failed:
-            context.on_event(Log("warning", unknown, "patchbay.client"))
+        if wrong and failed:
+            context.on_event(Log("warning", wrong, "patchbay.client"))
         records = list(make_call_records(name, result))
         if resolved.profile is not None and not failed:
             _compare_output(resolved.profile, name, records, context)
         yield from records
+
+
+def _get_listable(connection: Connection) -> Iterator[str]:
+    """Give the lists of a server. It has skills only when it declares the extension."""
+    yield from (kind for kind in LIST_METHODS if kind != "skills" or has_skills(connection))
 
 
 def _parse(address: str | Address) -> Address:

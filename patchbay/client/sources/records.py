@@ -3,7 +3,7 @@
     tool_result        one per content item: `tool`, `mimeType`, and `text`, or `blob` (base64), or `uri` and `name`
     resource_content   one per content of a resource: `uri`, `mimeType`, `text` or `blob`
     prompt_message     one per message of a prompt: `prompt`, `role`, and the content as above
-    tool, resource, resource_template, prompt   an item of a list, as the server describes it
+    tool, resource, resource_template, prompt, skill   an item of a list, as the server describes it
 
 `isError` is on every record of a failed call; `structuredContent` and `_meta` of a result are on its first record.
 Pure.
@@ -25,6 +25,7 @@ LIST_RECORDS: Mapping[str, str] = {
     "resources": "resource",
     "templates": "resource_template",
     "prompts": "prompt",
+    "skills": "skill",
 }
 """Values of `list=`, and the type of each record of that list."""
 

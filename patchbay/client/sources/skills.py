@@ -1,6 +1,7 @@
-"""Skills that a server lists (SEP-2640): no file is read before it is needed, and none is used before it is verified.
+"""Skills that a server lists (SEP-2640): list them, find one, and read its files.
 
-A file that differs from its entry is refused: its size, its SHA-256, and for a SKILL.md every field of its frontmatter.
+Listing reads no file. A file that differs from its entry is refused: its size, its SHA-256, and for a SKILL.md every
+field of its frontmatter.
 
 Source: SEP-2640, integrity and verification.
 """
@@ -11,21 +12,88 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import yaml
 
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.requests import Json
 from patchbay.client.errors import McpFailure
+from patchbay.client.suggestions import describe_unknown_name
+
+EXTENSION = "io.modelcontextprotocol/skills"
+"""The name of the extension in the capabilities of a server."""
+
+SKILL_FILE = "SKILL.md"
+"""The file of a skill that a model reads first."""
 
 FRONTMATTER_FENCE = "---"
-INTERNAL_ERROR = -32603
+
+FORBIDDEN_IN_NAMES = frozenset("/\\\0\r\n")
+"""Characters that a decoded step of a file's path must not contain."""
+
+MAX_FILES, MAX_BYTES = 1000, 64 * 1024 * 1024
+"""Maximum number of files of one skill that are loaded, and maximum bytes of all of them, by the sizes in its entry."""
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+
+
+def has_skills(connection: Connection) -> bool:
+    """Return whether the server declares the extension."""
+    extensions = connection.capabilities.get("extensions")
+    return isinstance(extensions, dict) and EXTENSION in extensions
 
 
 def list_skills(connection: Connection) -> list[Json]:
-    """List the entries of all skills, without reading their files."""
-    return list(connection.iterate_pages("skills/list", "skills"))
+    """List the entries of all skills, without reading their files; [] from a server without the extension."""
+    return list(connection.iterate_pages("skills/list", "skills")) if has_skills(connection) else []
+
+
+def find_skill(connection: Connection, name: str) -> Json:
+    """Find the entry of a skill by its name or by the URI of its SKILL.md. Raises McpFailure when it is not listed."""
+    entries = list_skills(connection)
+    names = [get_skill_name(entry) for entry in entries]
+    for entry, known in zip(entries, names, strict=True):
+        if name in (known, entry.get("uri")):
+            return entry
+    raise McpFailure(INVALID_PARAMS, describe_unknown_name(name, names, "skill"))
+
+
+def get_skill_name(entry: Mapping[str, Any]) -> str:
+    """Return the name of a skill in its frontmatter, "" without one."""
+    frontmatter = entry.get("frontmatter")
+    return str(frontmatter.get("name", "")) if isinstance(frontmatter, Mapping) else ""
+
+
+def load_files(connection: Connection, entry: Mapping[str, Any]) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Load and verify every file of a skill; give its path below the folder of the SKILL.md, and its bytes.
+
+    Raises McpFailure for a file that differs from its entry or is not below that folder, and for a skill with too many
+    files or bytes.
+    """
+    uri = str(entry.get("uri"))
+    files = entry.get("resources") or []
+    size = sum(one["size"] for one in files if isinstance(one.get("size"), int))
+    if len(files) > MAX_FILES or size > MAX_BYTES:
+        raise McpFailure(
+            INTERNAL_ERROR,
+            f"{uri} was refused: it has {len(files)} files of {size} bytes; at most {MAX_FILES} files of {MAX_BYTES} "
+            "bytes are loaded",
+        )
+    yield PurePosixPath(SKILL_FILE), load_skill(connection, entry).encode()
+    for other in (str(one.get("uri")) for one in files):
+        if other != uri:
+            yield _get_path(uri, other), read_skill_file(connection, entry, other)
+
+
+def _get_path(skill_uri: str, uri: str) -> PurePosixPath:
+    folder = skill_uri.removesuffix(SKILL_FILE)
+    steps = [unquote(step) for step in uri.removeprefix(folder).split("/")]
+    if not uri.startswith(folder) or any(step in ("", ".", "..") or set(step) & FORBIDDEN_IN_NAMES for step in steps):
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: expected a file below {folder}")
+    return PurePosixPath(*steps)
 
 
 def load_skill(connection: Connection, entry: Mapping[str, Any]) -> str:

@@ -43,8 +43,8 @@ LIMITS = (
 OPERATION_META = "io.patchbay/operation"
 """Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
 
-ITEMS_PER_PAGE = 100
-"""Tools, resources and prompts on one page of a server."""
+ITEMS_PER_PAGE = 60
+"""Tools, resources and prompts on one page of a server, together: a page has at most 84 KB."""
 
 MAX_OBJECT_DEPTH = 4
 """Nested objects are shown as rows up to this depth."""

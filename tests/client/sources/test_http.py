@@ -125,7 +125,7 @@ def test_a_refusal_of_an_api_is_an_error_with_its_status_and_message(library: st
     [
         ("getGene", "", "expected the argument 'name' .path"),
         ("getGene", "name=..", "expected a path segment"),
-        ("listGenes", "colour=red", "no argument 'colour'; it has kind, limit, ids"),
+        ("listGenes", "colour=red", "no argument 'colour'; there are: ids, kind, limit. The tool is listGenes"),
         ("listGene", "", "there is no operation 'listGene'; did you mean 'listGenes' or 'getGene'"),
         ("addGene", "kind=onco", "expected the field 'name' in the body"),
         ("listGenes", "resource=x", "expected operation=NAME"),
