@@ -30,6 +30,9 @@ from patchbay.pins.documents import Changes
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
 
+CLIENT_FIELDS = ("client_id", "client_secret", "scope")
+"""The fields of `oauth` for an MCP server, which names its authorization server itself."""
+
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _API = "openapi+"
 _MIN_SECRET_CHARACTERS = 6
@@ -125,6 +128,9 @@ def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) 
         if "oauth" in fields:
             raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
         return
+    for key in fields.get("oauth", {}):
+        if key not in CLIENT_FIELDS:
+            raise ConfigError(where, f"oauth.{key}", f"expected only {', '.join(CLIENT_FIELDS)} for an MCP server")
     if not _may_be(address, Http):
         raise ConfigError(where, "account", f"expected {HUB} for a program: only the server at a URL gets tokens")
     own = {name.lower() for name in fields.get("headers", {})}

@@ -109,7 +109,7 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     """The health of a mounted server, and where a caller connects an account; None for another server."""
     if server.standing is None:
         return None
-    has_accounts = server.upstream is not None and server.upstream.accounts is not None
+    has_accounts = server.standing.accounts is not None
     return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
 
 
