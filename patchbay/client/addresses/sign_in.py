@@ -89,7 +89,7 @@ def make_sign_in_fields(given: Mapping[str, str], issuer: str, has_authorization
     if empty is not None:
         raise SignInError(empty, f"expected a value of {empty}, got an empty one")
     _check_combination(found, given, issuer, has_authorization)
-    return SignInFields(**{**given, WAY: found})
+    return SignInFields(found, **{key: value for key, value in given.items() if key != WAY})
 
 
 def has_literal_secret(given: Mapping[str, object]) -> bool:
