@@ -5,6 +5,7 @@
     scripts/bench --only calls --only mount      some parts
     scripts/bench --json run-1.json              write all figures with the machine's description and the date
     scripts/bench --page run-1.json run-2.json   write docs/performance.md from files of up to three runs
+    scripts/bench --page ... --soak soak.json    add the report of python -m benchmarks.soak --json
 
 All on one machine, one after the other, each server on a processor of its own. README.md explains the figures.
 The exit code is 0 when every part could be measured, else 1.
@@ -31,6 +32,7 @@ from benchmarks.placement import choose_processors
 from benchmarks.reporting.machine import describe_machine
 from benchmarks.reporting.performance_page import read_notes, write_page
 from benchmarks.reporting.results import ResultsError, Row, Run, read_run, write_run
+from benchmarks.reporting.soak_report import read_soak
 from benchmarks.reporting.tables import Table, part_tables, target_table
 from tests.checkout import ROOT
 
@@ -47,7 +49,7 @@ def measure_parts(names: Sequence[str], parameters: Parameters) -> tuple[list[Ro
     for name in names:
         sys.stderr.write(f"measuring {name}\n")
         try:
-            with placement.joined_load() if PARTS[name].is_load else nullcontext():
+            with placement.on_load_processor() if PARTS[name].is_load else nullcontext():
                 rows.extend(PARTS[name].measure(parameters, placement))
         except (OSError, RuntimeError, ValueError, AssertionError) as problem:
             failures[name] = f"{type(problem).__name__}: {problem}"
@@ -62,14 +64,14 @@ def print_run(run: Run) -> None:
         console.print(_for_console(table))
 
 
-def run_parts(given: argparse.Namespace) -> int:
+def run_parts(options: argparse.Namespace) -> int:
     """Measure, print, and write the file; return the exit code."""
-    parameters = QUICK if given.quick else Parameters()
+    parameters = QUICK if options.quick else Parameters()
     began, machine = datetime.now(UTC).isoformat(timespec="seconds"), describe_machine()
-    rows, failures = measure_parts(given.only or list(PARTS), parameters)
-    run = Run(began, machine, asdict(parameters), given.quick, rows, failures)
-    if given.json:
-        write_run(run, given.json)
+    rows, failures = measure_parts(options.only or list(PARTS), parameters)
+    run = Run(began, machine, asdict(parameters), options.quick, rows, failures)
+    if options.json:
+        write_run(run, options.json)
     print_run(run)
     return 1 if failures else 0
 
@@ -81,20 +83,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few seconds for each part; the figures say nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     parser.add_argument("--page", type=Path, nargs="+", metavar="FILE", help="write the page from files of --json")
+    parser.add_argument("--soak", type=Path, metavar="FILE", help="with --page: add the report of a soak test")
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of the page (default: docs)")
-    given = parser.parse_args(arguments)
-    if given.page:
+    options = parser.parse_args(arguments)
+    if options.page:
         try:
             notes = read_notes(NOTES.read_text("utf-8")) if NOTES.exists() else {}
-            sys.stdout.write(f"{write_page([read_run(file) for file in given.page], notes, given.into)}\n")
+            runs, soak = [read_run(file) for file in options.page], read_soak(options.soak) if options.soak else None
+            sys.stdout.write(f"{write_page(runs, notes, options.into, soak)}\n")
         except ResultsError as problem:
             parser.error(str(problem))
         return 0
+    if options.soak:
+        parser.error("--soak adds a section to the page of --page; name the runs with --page FILE...")
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         parser.error(f"{' and '.join(missing)} missing; on Debian: apt-get install wrk util-linux")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return run_parts(given)
+    return run_parts(options)
 
 
 def _for_console(table: Table) -> ConsoleTable:

@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 
 import orjson
 
-from benchmarks.contenders import Running, definitions
-from benchmarks.load import MODERN, STATELESS, Target, send, target
+from benchmarks.contenders import RunningServer, list_definitions
+from benchmarks.load import MODERN, STATELESS, RequestTemplate, prepare_request, run_wrk
 from benchmarks.placement import WARM_UP_SECONDS, Placement, choose_processors
 from benchmarks.processor_time import processor_seconds, wait_until_idle
 from patchbay.access.keys import PersonalKeys
@@ -66,21 +66,21 @@ def main() -> None:
 
 
 def measure(
-    hubs: dict[str, Running],
-    aims: dict[str, Target],
+    hubs: dict[str, RunningServer],
+    aims: dict[str, RequestTemplate],
     placement: Placement,
     given: argparse.Namespace,
     conversation: str,
 ) -> None:
     """Call the hubs in turns; print microseconds of processor time for each call, and the ratio to the personal hub."""
     costs: dict[str, list[float]] = {name: [] for name in hubs}
-    for aim in aims.values():
-        send(aim, WARM_UP_SECONDS, CONNECTIONS, placement.on_load)
+    for request in aims.values():
+        run_wrk(request, WARM_UP_SECONDS, CONNECTIONS, placement.load_prefix)
     for _ in range(given.rounds):
         for name, found in hubs.items():
             wait_until_idle(found.pid)
             before = processor_seconds(found.pid)
-            requests = placement.cost(found, aims[name], given.seconds, CONNECTIONS).measured.requests
+            requests = placement.measure_cost(found, aims[name], given.seconds, CONNECTIONS).measured.requests
             wait_until_idle(found.pid)
             costs[name].append((processor_seconds(found.pid) - before) / requests * 1e6)
     base = costs[PERSONAL]
@@ -92,23 +92,23 @@ def measure(
 
 
 @contextmanager
-def _hub(folder: Path, name: str) -> Iterator[tuple[Running, dict[str, str]]]:
+def _hub(folder: Path, name: str) -> Iterator[tuple[RunningServer, dict[str, str]]]:
     """Run one hub; give it and the headers of its calls."""
     headers: dict[str, str] = {}
     options = ("--isolation", "inline", *OPTIONS[name])
-    with running_hub(folder, definitions(), choose_processors().on_server, options) as hub:
+    with running_hub(folder, list_definitions(), choose_processors().server_prefix, options) as hub:
         if name != PERSONAL:
             store = open_store("sqlite", folder / "data")
             key = PersonalKeys(store).make("bench", None, None)
             change_names(store, {"variables/access": store.blobs.put(orjson.dumps(GRANTS))}, "bench", "grants")
             store.close()
             headers = {"Authorization": f"Bearer {key}"}
-        yield Running(hub.endpoint("bench"), hub.pid), headers
+        yield RunningServer(hub.endpoint("bench"), hub.pid), headers
 
 
-def _aim(found: Running, headers: dict[str, str], conversation: str) -> Target:
-    aim = target(found.url, conversation)
-    return replace(aim, headers={**aim.headers, **headers})
+def _aim(found: RunningServer, headers: dict[str, str], conversation: str) -> RequestTemplate:
+    request = prepare_request(found.url, conversation)
+    return replace(request, headers={**request.headers, **headers})
 
 
 if __name__ == "__main__":

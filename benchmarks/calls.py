@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import streams
 from benchmarks.contenders import CONTENDERS, Contender
-from benchmarks.load import condition_of, target
+from benchmarks.load import condition_of, prepare_request
 from benchmarks.parameters import Parameters
 from benchmarks.placement import Placement
 from benchmarks.processor_time import Cost
@@ -25,8 +25,8 @@ def measure_calls(parameters: Parameters, placement: Placement) -> Iterator[Row]
 
 def measure_yields(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Measure the time from a tool's yield to the client, for contenders that stream."""
-    for contender in filter(lambda one: one.streams, CONTENDERS):
-        with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.on_server) as found:
+    for contender in filter(lambda contender: contender.is_streaming, CONTENDERS):
+        with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.server_prefix) as found:
             for conversation in contender.conversations:
                 streams.delay(found.url, conversation, WARM_UP_STREAMED_CALLS)
                 delay = streams.delay(found.url, conversation, parameters.calls)
@@ -46,10 +46,10 @@ def figures_of(cost: Cost) -> dict[str, float]:
 
 
 def _calls_of(contender: Contender, parameters: Parameters, placement: Placement) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.on_server) as found:
+    with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.server_prefix) as found:
         for conversation in contender.conversations:
-            aim = target(found.url, conversation)
+            request = prepare_request(found.url, conversation)
             for connections in parameters.connections:
-                placement.warm_up(found, aim, connections)
-                cost = placement.cost(found, aim, parameters.seconds, connections)
+                placement.warm_up(found, request, connections)
+                cost = placement.measure_cost(found, request, parameters.seconds, connections)
                 yield Row("calls", contender.name, condition_of(conversation, connections), figures_of(cost))

@@ -1,4 +1,4 @@
-"""What is measured: this hub in its two ways to run a definition, its peers, and how each is started."""
+"""The servers that are compared: this hub with and without isolation, and its peers; each with its start."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ ENDED_BY_SIGTERM = (0, -15, 143)
 
 
 @dataclass(frozen=True)
-class Running:
-    """A contender that has been started: where it answers, and the process that everything of it is below."""
+class RunningServer:
+    """A started contender: its address, and the process that is the root of its process tree."""
 
     url: str
     pid: int
 
 
-Start = Callable[[Path, Sequence[str]], AbstractContextManager[Running]]
+Start = Callable[[Path, Sequence[str]], AbstractContextManager[RunningServer]]
 
 
 @dataclass(frozen=True)
 class Contender:
-    """How one is started (folder and command prefix to what runs), in which conversations, and whether it streams.
+    """A server: its start, the kinds of conversation that it supports, and whether it streams.
+
+    `start` takes a folder and a command prefix.
 
     A peer that is started in another way without sessions is two contenders of one name.
     """
@@ -54,78 +56,80 @@ class Contender:
     name: str
     start: Start
     conversations: Sequence[str]
-    streams: bool = False
+    is_streaming: bool = False
 
 
 @contextmanager
-def hub(isolation: str, folder: Path, prefix: Sequence[str], options: Sequence[str] = ()) -> Iterator[Running]:
+def run_hub(
+    isolation: str, folder: Path, prefix: Sequence[str], options: Sequence[str] = ()
+) -> Iterator[RunningServer]:
     """Run this hub with the definition of the benchmark."""
-    with hub_with(definitions(), isolation, folder, prefix, options) as found:
-        yield found
+    with run_hub_with(list_definitions(), isolation, folder, prefix, options) as server:
+        yield server
 
 
 @contextmanager
-def hub_with(
+def run_hub_with(
     files: Sequence[Path], isolation: str, folder: Path, prefix: Sequence[str], options: Sequence[str] = ()
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Run this hub with some definitions, one of which is `bench`."""
-    with running_hub(folder / "hub", files, prefix, ["--isolation", isolation, *options]) as found:
-        yield Running(found.endpoint("bench"), found.pid)
+    with running_hub(folder / "hub", files, prefix, ["--isolation", isolation, *options]) as server:
+        yield RunningServer(server.endpoint("bench"), server.pid)
 
 
-def definitions() -> list[Path]:
+def list_definitions() -> list[Path]:
     """Return the files of the benchmark's definition."""
-    return sorted(one for one in DEFINITIONS.iterdir() if one.is_file())
+    return sorted(file for file in DEFINITIONS.iterdir() if file.is_file())
 
 
 @contextmanager
-def peer(
+def run_python_peer(
     program: str, folder: Path, prefix: Sequence[str], tools: int = 0, options: Sequence[str] = ()
-) -> Iterator[Running]:
-    """Run a Python program of `peers/`; `tools` is the number of its tools beside those that are called."""
+) -> Iterator[RunningServer]:
+    """Run a Python program of `peers/`; `tools` is the number of its tools beside `echo` and `moment`."""
     port = free_port()
     command = [*prefix, sys.executable, "-m", f"benchmarks.peers.{program}", str(port), str(tools), *options]
-    with _served(command, port, folder) as found:
-        yield found
+    with _run_server(command, port, folder) as server:
+        yield server
 
 
 @contextmanager
-def typescript(version: str, folder: Path, prefix: Sequence[str], tools: int = 0) -> Iterator[Running]:
+def run_typescript_peer(version: str, folder: Path, prefix: Sequence[str], tools: int = 0) -> Iterator[RunningServer]:
     """Run the TypeScript SDK's server; `version` is `sdk-1` or `sdk-2`."""
     if not PACKAGES.exists():
         raise RuntimeError(f"{PACKAGES.relative_to(ROOT)} is missing; run scripts/peers")
     port = free_port()
     command = [*prefix, str(NODE), str(TYPESCRIPT_SERVER), str(PACKAGES), str(port), str(tools), version]
-    with _served(command, port, folder) as found:
-        yield found
+    with _run_server(command, port, folder) as server:
+        yield server
 
 
 @contextmanager
-def bare_flask(folder: Path, prefix: Sequence[str]) -> Iterator[Running]:
+def run_bare_flask(folder: Path, prefix: Sequence[str]) -> Iterator[RunningServer]:
     """Run the bare view on the web server of the hub, with the hub's options."""
     port = free_port()
     command = [*prefix, sys.executable, "-m", "granian", "--interface", "wsgi", "--http", "1", "--no-ws"]
     command += ["--workers", "1", "--blocking-threads", THREADS, "--backpressure", "4352"]
     command += ["--port", str(port), "--log-level", "warning", "benchmarks.peers.bare_flask:app"]
-    with _served(command, port, folder) as found:
-        yield found
+    with _run_server(command, port, folder) as server:
+        yield server
 
 
 @contextmanager
-def _served(command: Sequence[str], port: int, folder: Path) -> Iterator[Running]:
+def _run_server(command: Sequence[str], port: int, folder: Path) -> Iterator[RunningServer]:
     url = f"http://127.0.0.1:{port}/mcp"
     with running(command, url, folder, statuses=range(200, 501), ends=ENDED_BY_SIGTERM) as process:
-        yield Running(url, process.pid)
+        yield RunningServer(url, process.pid)
 
 
 CONTENDERS = (
-    Contender(BARE, bare_flask, (PLAIN,)),
-    Contender(INLINE, partial(hub, "inline"), (SESSION, STATELESS, MODERN), streams=True),
-    Contender(ISOLATED, partial(hub, "process"), (SESSION, STATELESS, MODERN), streams=True),
-    Contender(FASTMCP, partial(peer, "fastmcp_server"), (SESSION, MODERN), streams=True),
-    Contender(FASTMCP, partial(peer, "fastmcp_server", options=["stateless"]), (STATELESS,)),
-    Contender(SDK, partial(peer, "sdk_server"), (SESSION, MODERN)),
-    Contender(SDK, partial(peer, "sdk_server", options=["stateless"]), (STATELESS,)),
-    Contender(TYPESCRIPT, partial(typescript, "sdk-1"), (SESSION,)),
-    Contender(TYPESCRIPT, partial(typescript, "sdk-2"), (STATELESS, MODERN)),
+    Contender(BARE, run_bare_flask, (PLAIN,)),
+    Contender(INLINE, partial(run_hub, "inline"), (SESSION, STATELESS, MODERN), is_streaming=True),
+    Contender(ISOLATED, partial(run_hub, "process"), (SESSION, STATELESS, MODERN), is_streaming=True),
+    Contender(FASTMCP, partial(run_python_peer, "fastmcp_server"), (SESSION, MODERN), is_streaming=True),
+    Contender(FASTMCP, partial(run_python_peer, "fastmcp_server", options=["stateless"]), (STATELESS,)),
+    Contender(SDK, partial(run_python_peer, "sdk_server"), (SESSION, MODERN)),
+    Contender(SDK, partial(run_python_peer, "sdk_server", options=["stateless"]), (STATELESS,)),
+    Contender(TYPESCRIPT, partial(run_typescript_peer, "sdk-1"), (SESSION,)),
+    Contender(TYPESCRIPT, partial(run_typescript_peer, "sdk-2"), (STATELESS, MODERN)),
 )

@@ -35,8 +35,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.contenders import definitions
-from benchmarks.load import CALL, MODERN, Target, send, target
+from benchmarks.contenders import list_definitions
+from benchmarks.load import CALL, MODERN, RequestTemplate, prepare_request, run_wrk
 from benchmarks.placement import Placement, choose_processors
 from patchbay.access.operator_token import TOKEN_FILE
 from tests.interaction.programs import running_hub
@@ -57,47 +57,49 @@ ALLOWED = [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]
 UNLIMITED = [{"to": ["*"], "calls_in_flight": 1_000_000, "calls_per_minute": 1_000_000}]
 
 
-def delays(aim: Target, seconds: float, calls_per_second: float) -> list[float]:
+def delays(request: RequestTemplate, seconds: float, calls_per_second: float) -> list[float]:
     """Make calls at a steady pace on one connection; return the milliseconds of each.
 
     Raises RuntimeError for a wrong answer.
     """
-    parts = urlsplit(aim.url)
+    parts = urlsplit(request.url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     found: list[float] = []
     begun = time.perf_counter()
     for number in range(int(seconds * calls_per_second)):
         time.sleep(max(0.0, begun + number / calls_per_second - time.perf_counter()))
         sent = time.perf_counter()
-        connection.request("POST", parts.path, str(number).join(aim.body), dict(aim.headers))
+        connection.request("POST", parts.path, str(number).join(request.body), dict(request.headers))
         answer = connection.getresponse()
         body = answer.read()
         found.append((time.perf_counter() - sent) * 1e3)
         if answer.status != 200 or b"hello, hello" not in body:
-            raise RuntimeError(f"{aim.url} answered {answer.status}: {body[:300]!r}")
+            raise RuntimeError(f"{request.url} answered {answer.status}: {body[:300]!r}")
     connection.close()
     return found
 
 
-def measure(aim: Target, flood: Target, given: argparse.Namespace, placement: Placement) -> dict[str, Any]:
+def measure(
+    request: RequestTemplate, flood: RequestTemplate, given: argparse.Namespace, placement: Placement
+) -> dict[str, Any]:
     """Measure ben's calls without ann's, and beside them, in turn: other work of the machine is then in both."""
     pace = CALLS_PER_SECOND / given.workers
-    delays(aim, WARM_UP_SECONDS, pace)
+    delays(request, WARM_UP_SECONDS, pace)
     alone: list[list[float]] = []
     beside: list[list[float]] = []
     rates: list[float] = []
     lasts = math.ceil(given.seconds / given.rounds)
-    prefix = placement.on_load if given.pinned else ()
+    prefix = placement.load_prefix if given.pinned else ()
 
     def run_flood() -> None:
-        sent = send(flood, lasts + 1, given.connections, prefix, "")
+        sent = run_wrk(flood, lasts + 1, given.connections, prefix, "")
         rates.append(sent["requests"] / sent["microseconds"] * 1e6)
 
     for _ in range(given.rounds):
-        alone.append(delays(aim, lasts, pace))
+        alone.append(delays(request, lasts, pace))
         thread = threading.Thread(target=run_flood)
         thread.start()
-        beside.append(delays(aim, lasts, pace))
+        beside.append(delays(request, lasts, pace))
         thread.join()
     if len(rates) < given.rounds:
         raise RuntimeError("the flood did not run")
@@ -142,19 +144,19 @@ def main() -> int:
     options = ["--access", "shared", "--isolation", given.isolation, "--workers", str(given.workers)]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "hub"
-        prefix = placement.on_server if given.pinned else ()
-        with running_hub(home, definitions(), prefix, options, enable="") as hub:
+        prefix = placement.server_prefix if given.pinned else ()
+        with running_hub(home, list_definitions(), prefix, options, enable="") as hub:
             ann, ben = _new_key("ann", home / "data"), _new_key("ben", home / "data")
-            aim = target(hub.endpoint("bench"), MODERN)
-            aim = replace(aim, headers={**aim.headers, **ben})
+            request = prepare_request(hub.endpoint("bench"), MODERN)
+            request = replace(request, headers={**request.headers, **ben})
             for has_quotas in (True, False) if given.unlimited else (True,):
                 document: dict[str, Any] = {"grants": ALLOWED}
                 _set_access(hub.url, home / "data", document | ({} if has_quotas else {"quotas": UNLIMITED}))
                 for name in given.floods:
                     method, params = FLOODS[name]
-                    flood = target(hub.endpoint("bench"), MODERN, params, method)
+                    flood = prepare_request(hub.endpoint("bench"), MODERN, params, method)
                     flood = replace(flood, headers={**flood.headers, **ann})
-                    found = measure(aim, flood, given, placement)
+                    found = measure(request, flood, given, placement)
                     line = {"flood": name, "quotas": has_quotas, "workers": given.workers, "pinned": given.pinned}
                     sys.stdout.write(json.dumps(line | found) + "\n")
                     sys.stdout.flush()

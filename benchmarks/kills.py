@@ -29,7 +29,7 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 
-from benchmarks.processes import below
+from benchmarks.processes import find_descendants
 from patchbay.access.operator_token import TOKEN_FILE
 from patchbay.cid import cid_of
 from patchbay.sqlite import sqlite3
@@ -95,7 +95,7 @@ class Hub:
     def kill(self) -> None:
         """End every process of the hub at once, without a word."""
         os.kill(self.process.pid, signal.SIGSTOP)
-        processes = below(self.process.pid)
+        processes = find_descendants(self.process.pid)
         os.kill(self.process.pid, signal.SIGKILL)
         for pid in processes:
             try:

@@ -1,7 +1,7 @@
-"""The load: how one call of `echo` looks in each kind of conversation, and what `wrk` measures when many are made.
+"""The load: builds a call of `echo` for each kind of conversation, and sends many of them with `wrk`.
 
 `wrk` (Debian package of this name) holds some connections open and sends the next request on each as soon
-as the last is answered. Every answer is looked at; a run with a wrong one is no result.
+as the last is answered. `calls.lua` checks every answer; a wrong answer is an error.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ def condition_of(conversation: str, connections: int) -> str:
 
 
 @dataclass(frozen=True)
-class Target:
-    """What is to be posted where: the body is that of every request but for its id, which stands between two parts."""
+class RequestTemplate:
+    """An HTTP POST to `url`. The body of request number `id` is `body[0]`, the id, `body[1]`."""
 
     url: str
     body: tuple[str, str]
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def request(self, id: int) -> bytes:
-        """The whole request, as it goes over a connection."""
+    def encode(self, id: int) -> bytes:
+        """Return the bytes of an HTTP/1.1 request with this JSON-RPC id."""
         parts = urlsplit(self.url)
         body = f"{self.body[0]}{id}{self.body[1]}".encode()
-        known = {"Host": parts.netloc, "Content-Length": str(len(body)), **self.headers}
-        head = "".join(f"{name}: {value}\r\n" for name, value in known.items())
+        headers = {"Host": parts.netloc, "Content-Length": str(len(body)), **self.headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"POST {parts.path} HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one run gave: answers, requests per second, and half and 99% of the answers within so many milliseconds."""
+class LoadResult:
+    """The result of one run of `wrk`: answered requests, requests per second, and delays in milliseconds."""
 
     requests: int
     rate: float
@@ -61,29 +61,33 @@ class Measured:
     p99: float
 
 
-def target(url: str, conversation: str, params: Mapping[str, Any] = CALL, method: str = "tools/call") -> Target:
-    """Return a request in a conversation (SESSION, STATELESS, MODERN, PLAIN), by default a call of `echo`.
+def prepare_request(
+    url: str, conversation: str, params: Mapping[str, Any] = CALL, method: str = "tools/call"
+) -> RequestTemplate:
+    """Return a request for a kind of conversation (SESSION, STATELESS, MODERN, PLAIN); by default a call of `echo`.
 
     Opens a session for SESSION.
     """
-    sent: dict[str, Any] = dict(params)
+    full_params: dict[str, Any] = dict(params)
     headers = dict(COMMON)
     if conversation == MODERN:
         prefix = "io.modelcontextprotocol/"
-        own = {"protocolVersion": MODERN, "clientInfo": CLIENT, "clientCapabilities": {}}
-        sent["_meta"] = {f"{prefix}{name}": value for name, value in own.items()} | dict(sent.get("_meta", {}))
+        meta = {"protocolVersion": MODERN, "clientInfo": CLIENT, "clientCapabilities": {}}
+        full_params["_meta"] = {f"{prefix}{name}": value for name, value in meta.items()} | dict(
+            full_params.get("_meta", {})
+        )
         headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-        headers |= {"Mcp-Name": sent["name"]} if "name" in sent else {}
+        headers |= {"Mcp-Name": full_params["name"]} if "name" in full_params else {}
     if conversation in (SESSION, STATELESS):
         headers |= {"MCP-Protocol-Version": SESSION_REVISION}
     if conversation == SESSION:
-        headers |= _session(url)
-    after = "," + json.dumps({"method": method, "params": sent})[1:]
-    return Target(url, ('{"jsonrpc":"2.0","id":', after), headers)
+        headers |= _open_session(url)
+    after = "," + json.dumps({"method": method, "params": full_params})[1:]
+    return RequestTemplate(url, ('{"jsonrpc":"2.0","id":', after), headers)
 
 
-def _session(url: str) -> dict[str, str]:
-    """The header of a new session; none where the server gives none."""
+def _open_session(url: str) -> dict[str, str]:
+    """Open a session; return its header, or no header when the server has no sessions."""
     params = {"protocolVersion": SESSION_REVISION, "capabilities": {}, "clientInfo": CLIENT}
     answer = _post(url, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, COMMON)
     id = answer.headers["Mcp-Session-Id"]
@@ -106,17 +110,17 @@ def _post(url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> h
     return answer
 
 
-def measure(
-    aim: Target, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
-) -> Measured:
-    """Call for so many seconds on so many connections; each answer has to contain the text `expected`.
+def measure_load(
+    request: RequestTemplate, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
+) -> LoadResult:
+    """Send a request again and again on several connections; each answer has to contain the text `expected`.
 
-    Raises RuntimeError when an answer is wrong, or when there is no answer.
+    Raises RuntimeError when an answer is wrong, and when the server answers no request.
     """
-    result = send(aim, seconds, connections, prefix, expected)
+    result = run_wrk(request, seconds, connections, prefix, expected)
     if not result["requests"]:
-        raise RuntimeError(f"{aim.url} answered no call in {seconds:g} s on {connections} connections")
-    return Measured(
+        raise RuntimeError(f"{request.url} answered no call in {seconds:g} s on {connections} connections")
+    return LoadResult(
         requests=result["requests"],
         rate=result["requests"] / result["microseconds"] * 1e6,
         p50=result["p50"] / 1e3,
@@ -124,17 +128,17 @@ def measure(
     )
 
 
-def send(
-    aim: Target, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
+def run_wrk(
+    request: RequestTemplate, seconds: float, connections: int, prefix: Sequence[str] = (), expected: str = EXPECTED
 ) -> dict[str, int]:
-    """Call for so many seconds; return what `calls.lua` counts. Raises RuntimeError when an answer is wrong."""
+    """Run `wrk` for some seconds; return the counts of `calls.lua`. Raises RuntimeError when an answer is wrong."""
     command = [*prefix, "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds:g}s"]
-    command += ["--timeout", "30s", "--script", str(SCRIPT), aim.url, "--", *aim.body, expected]
-    command += [f"{name}: {value}" for name, value in aim.headers.items()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
-    if done.returncode != 0:
-        raise RuntimeError(f"wrk failed: {done.stderr or done.stdout}")
-    result: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    command += ["--timeout", "30s", "--script", str(SCRIPT), request.url, "--", *request.body, expected]
+    command += [f"{name}: {value}" for name, value in request.headers.items()]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    if process.returncode != 0:
+        raise RuntimeError(f"wrk failed: {process.stderr or process.stdout}")
+    result: dict[str, int] = json.loads(process.stdout.splitlines()[-1])
     if result["wrong"] or result["errors"]:
-        raise RuntimeError(f"{aim.url} did not answer every call rightly: {result}")
+        raise RuntimeError(f"{request.url} gave wrong answers or errors: {result}")
     return result

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.contenders import Running, definitions
-from benchmarks.load import CALL, EXPECTED, MODERN, SESSION, STATELESS, Target, target
+from benchmarks.contenders import RunningServer, list_definitions
+from benchmarks.load import CALL, EXPECTED, MODERN, SESSION, STATELESS, RequestTemplate, prepare_request
 from benchmarks.parameters import Parameters
 from benchmarks.placement import Placement
 from benchmarks.reporting.results import Row
@@ -38,17 +38,17 @@ def measure_mounts(parameters: Parameters, placement: Placement) -> Iterator[Row
     """Measure mounts over HTTP in each era, and the mount of a program."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with running_hub(folder / "behind", definitions(), placement.on_load, INLINE_ISOLATION) as behind:
+        with running_hub(folder / "behind", list_definitions(), placement.load_prefix, INLINE_ISOLATION) as behind:
             direct = behind.endpoint("bench")
             mounts = [_mount(folder, era, {"address": direct, "era": era}) for era in ERAS.values()]
             mounts.append(_mount(folder, "echo", {"address": f"mcp+stdio:{_echo_command()}"}))
-            with running_hub(folder / "before", mounts, placement.on_server, INLINE_ISOLATION) as before:
+            with running_hub(folder / "before", mounts, placement.server_prefix, INLINE_ISOLATION) as before:
                 for conversation, era in ERAS.items():
                     mounted = before.endpoint(era)
-                    _wait_until_answered(target(mounted, conversation))
+                    _wait_until_answered(prepare_request(mounted, conversation))
                     figures = _times(
-                        _http_calls(target(direct, conversation)),
-                        _http_calls(target(mounted, conversation)),
+                        _http_calls(prepare_request(direct, conversation)),
+                        _http_calls(prepare_request(mounted, conversation)),
                         parameters.calls,
                     )
                     figures |= _costs(behind, before, era, conversation, parameters, placement)
@@ -68,12 +68,12 @@ def _echo_command() -> str:
 
 def _stdio_row(before: Hub, calls: int) -> Row:
     """Compare a mounted program with the program itself."""
-    aim = target(before.endpoint("echo"), STATELESS)
-    _wait_until_answered(aim)
+    request = prepare_request(before.endpoint("echo"), STATELESS)
+    _wait_until_answered(request)
     with subprocess.Popen(
         [sys.executable, str(STDIO_ECHO)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as program:
-        figures = _times(_pipe_calls(program), _http_calls(aim), calls)
+        figures = _times(_pipe_calls(program), _http_calls(request), calls)
         assert program.stdin is not None
         program.stdin.close()
     return Row("mount", "mount of a program", STDIO, figures)
@@ -88,10 +88,12 @@ def _costs(
         ("direct_processor_us", behind, behind.endpoint("bench")),
         ("processor_us", before, before.endpoint(era)),
     ):
-        aim = target(url, conversation)
-        running = Running(url, hub.pid)
-        placement.warm_up(running, aim, parameters.connections[0])
-        found[name] = placement.cost(running, aim, parameters.seconds, parameters.connections[0]).processor_us
+        request = prepare_request(url, conversation)
+        running = RunningServer(url, hub.pid)
+        placement.warm_up(running, request, parameters.connections[0])
+        found[name] = placement.measure_cost(
+            running, request, parameters.seconds, parameters.connections[0]
+        ).processor_us
     return found
 
 
@@ -105,12 +107,12 @@ def _times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dic
     return {"direct_ms": straight, "mounted_ms": through, "added_ms": through - straight}
 
 
-def _wait_until_answered(aim: Target) -> None:
+def _wait_until_answered(request: RequestTemplate) -> None:
     """A hub that has just started reaches its mounts a moment later. Raises RuntimeError after START_SECONDS."""
     end = time.monotonic() + START_SECONDS
     while True:
         try:
-            next(_http_calls(aim))
+            next(_http_calls(request))
             return
         except RuntimeError:
             if time.monotonic() > end:
@@ -118,20 +120,20 @@ def _wait_until_answered(aim: Target) -> None:
             time.sleep(0.1)
 
 
-def _http_calls(aim: Target) -> Iterator[float]:
+def _http_calls(request: RequestTemplate) -> Iterator[float]:
     """Call again and again; yield the milliseconds of each. Raises RuntimeError for a wrong answer."""
-    parts = urlsplit(aim.url)
+    parts = urlsplit(request.url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
     number = 0
     while True:
         number += 1
         begun = time.perf_counter()
-        connection.request("POST", parts.path, f"{aim.body[0]}{number}{aim.body[1]}", dict(aim.headers))
+        connection.request("POST", parts.path, f"{request.body[0]}{number}{request.body[1]}", dict(request.headers))
         answer = connection.getresponse()
         body = answer.read()
         passed = time.perf_counter() - begun
         if answer.status != 200 or EXPECTED.encode() not in body:
-            raise RuntimeError(f"{aim.url} answered {answer.status}: {body[:300]!r}")
+            raise RuntimeError(f"{request.url} answered {answer.status}: {body[:300]!r}")
         yield passed * 1000
 
 

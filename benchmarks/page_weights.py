@@ -28,6 +28,7 @@ from tests.browser import screenshots
 from tests.browser.tabs import Tab, launched
 from tests.browser.team import team
 from tests.checkout import ROOT
+from tests.many_servers import LARGEST, name_of, tools_of, write_servers
 from tests.serving.running import Hub
 from tests.waiting import until
 
@@ -41,6 +42,8 @@ PERSONAL = {
     "Connect": "/mcp",
     "Servers": "/servers",
     "Server, tab Use": "/servers/everything",
+    f"Server with {LARGEST} tools": f"/servers/{name_of(0)}",
+    f"One tool of {LARGEST}": f"/servers/{name_of(0)}?tool={list(tools_of(0))[400]}",
     "Server, tab Source": "/servers/everything/source",
     "Server, tab Past": "/servers/weather/past",
     "Server, tab Settings": "/servers/everything/settings",
@@ -109,7 +112,9 @@ def weigh_personal(browser: Browser) -> Iterator[tuple[str, Weight]]:
         base = f"http://127.0.0.1:{hub.port}"
         config = {"kind": "documents", "root": str(ROOT / "docs")}
         (hub.folder / "servers/manual.json").write_text(json.dumps(config))
-        until(lambda: httpx2.get(f"{base}/servers/manual/documents").status_code == 200)
+        write_servers(hub.folder / "servers", servers=1)
+        wanted = ("/servers/manual/documents", f"/servers/{name_of(0)}")
+        until(lambda: all(httpx2.get(base + path).status_code == 200 for path in wanted))
         with operator_state(browser, base, hub) as state:
             for name, path in {**PERSONAL, **dict(screenshots.found_by_content(base))}.items():
                 yield name, weigh_page(browser, base, path, storage_state=state)

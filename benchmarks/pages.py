@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.load import MODERN, target
+from benchmarks.load import MODERN, prepare_request
 from tests.many_servers import SERVERS, TOOLS, name_of, tools_of, write_servers
 from tests.serving.running import running
 
@@ -114,8 +114,10 @@ def _call(port: int, servers: int, calls: int) -> None:
         server = number % min(servers, CALLED_SERVERS)
         tool = list(tools_of(server))[number % 7]
         url = f"http://127.0.0.1:{port}/mcp/{name_of(server)}"
-        aim = target(url, MODERN, {"name": tool, "arguments": {"text": "hello"}})
-        connection.request("POST", urlsplit(url).path, f"{aim.body[0]}{number}{aim.body[1]}", dict(aim.headers))
+        request = prepare_request(url, MODERN, {"name": tool, "arguments": {"text": "hello"}})
+        connection.request(
+            "POST", urlsplit(url).path, f"{request.body[0]}{number}{request.body[1]}", dict(request.headers)
+        )
         answer = connection.getresponse()
         if b"hello" not in (said := answer.read()):
             raise RuntimeError(f"{tool}: {said[:200]!r}")

@@ -36,19 +36,19 @@ def measure_streams(parameters: Parameters, placement: Placement) -> Iterator[Ro
 
 def stream_row(line: str) -> Row:
     """Read the line of JSON that the program prints for a number of streams."""
-    found = json.loads(line)
+    printed = json.loads(line)
     figures = {
-        "memory_kib": found["each"],
-        "ping_p50_ms": found["ping_p50"],
-        "ping_p99_ms": found["ping_p99"],
-        "told_seconds": found["told"],
-        "told_processor_us": found["told_cpu"],
-        "drain_seconds": found["drained"],
-        "calls_kept": found["kept"],
-        "rate_kept": found["rate_beside"] / found["rate"],
-        "processor_us": found["call_beside"],
+        "memory_kib": printed["stream_kib"],
+        "ping_p50_ms": printed["ping_p50_ms"],
+        "ping_p99_ms": printed["ping_p99_ms"],
+        "told_seconds": printed["notified_seconds"],
+        "told_processor_us": printed["notified_cpu_us"],
+        "drain_seconds": printed["shutdown_seconds"],
+        "calls_kept": printed["call_cpu_us"] / printed["call_cpu_us_with_streams"],
+        "rate_kept": printed["rate_with_streams"] / printed["rate"],
+        "processor_us": printed["call_cpu_us_with_streams"],
     }
-    return Row("streams", "Patchbay inline", f"{found['streams']:,} streams", figures)
+    return Row("streams", "Patchbay inline", f"{printed['streams']:,} streams", figures)
 
 
 def measure_start(parameters: Parameters, placement: Placement) -> Iterator[Row]:
@@ -113,9 +113,10 @@ def _output(module: str, *arguments: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run. `is_load`: this program calls servers that have a processor of their own, so it joins the load.
+    """A part of a run.
 
-    Other parts start programs that choose their processors, or measure this program itself.
+    `is_load`: this program sends the calls itself, so it runs on the load's processor. Other parts start programs that
+    choose their processors, or measure this program itself.
     """
 
     measure: Callable[[Parameters, Placement], Iterator[Row]]

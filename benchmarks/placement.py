@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks import processes
-from benchmarks.contenders import Running
-from benchmarks.load import EXPECTED, Target, measure, send
+from benchmarks.contenders import RunningServer
+from benchmarks.load import EXPECTED, RequestTemplate, measure_load, run_wrk
 from benchmarks.processor_time import Cost, cost_of, wait_until_idle
 
 WARM_UP_SECONDS = 1.0
@@ -24,8 +24,8 @@ class Placement:
     load: int
 
     @contextmanager
-    def joined_load(self) -> Iterator[None]:
-        """Keep this program on the load's processor for a while."""
+    def on_load_processor(self) -> Iterator[None]:
+        """Keep this program on the load's processor inside the block."""
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {self.load})
         try:
@@ -34,24 +34,33 @@ class Placement:
             os.sched_setaffinity(0, allowed)
 
     @property
-    def on_server(self) -> list[str]:
+    def server_prefix(self) -> list[str]:
         """The command prefix that keeps a program on the server's processor."""
         return ["taskset", "--cpu-list", str(self.server)]
 
     @property
-    def on_load(self) -> list[str]:
+    def load_prefix(self) -> list[str]:
         """The command prefix that keeps a program on the load's processor."""
         return ["taskset", "--cpu-list", str(self.load)]
 
-    def warm_up(self, found: Running, aim: Target, connections: int, expected: str = EXPECTED) -> None:
+    def warm_up(
+        self, server: RunningServer, request: RequestTemplate, connections: int, expected: str = EXPECTED
+    ) -> None:
         """Call for a while; then move the processes that definitions run in to the load's processor."""
-        send(aim, WARM_UP_SECONDS, connections, self.on_load, expected)
-        processes.move(processes.hosts(found.pid), self.load)
+        run_wrk(request, WARM_UP_SECONDS, connections, self.load_prefix, expected)
+        processes.bind_to_processor(processes.find_tool_processes(server.pid), self.load)
 
-    def cost(self, found: Running, aim: Target, seconds: float, connections: int, expected: str = EXPECTED) -> Cost:
+    def measure_cost(
+        self,
+        server: RunningServer,
+        request: RequestTemplate,
+        seconds: float,
+        connections: int,
+        expected: str = EXPECTED,
+    ) -> Cost:
         """Measure calls and the processor time that the server takes for them, once it has finished earlier calls."""
-        wait_until_idle(found.pid)
-        return cost_of(found.pid, lambda: measure(aim, seconds, connections, self.on_load, expected))
+        wait_until_idle(server.pid)
+        return cost_of(server.pid, lambda: measure_load(request, seconds, connections, self.load_prefix, expected))
 
 
 def choose_processors() -> Placement:

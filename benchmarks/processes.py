@@ -1,4 +1,4 @@
-"""What a running hub consists of, as the kernel tells: its web worker, its hosts, and the memory these have in use."""
+"""Reads from /proc the processes of a running hub, their memory and their processor time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 from collections.abc import Set
 from pathlib import Path
 
-HOLDER = "patchbay-hosts"
-"""Name of the process that forks the hosts."""
+FORK_SERVER = "patchbay-hosts"
+"""Name of the process that forks the processes of the tools."""
 
 
-def children() -> dict[int, list[int]]:
-    """Every process to those it started."""
+def find_children() -> dict[int, list[int]]:
+    """Map each process id to the ids of its children."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -22,22 +22,24 @@ def children() -> dict[int, list[int]]:
     return found
 
 
-def below(pid: int) -> set[int]:
-    """All that a process started, however deep."""
-    tree, found, level = children(), set[int](), [pid]
+def find_descendants(pid: int) -> set[int]:
+    """Return the ids of all processes below a process."""
+    tree, found, level = find_children(), set[int](), [pid]
     while level := [one for parent in level for one in tree.get(parent, ())]:
         found.update(level)
     return found
 
 
-def hosts(pid: int) -> set[int]:
-    """The processes that definitions of a hub run in, and those that fork them."""
-    holders = {one for one in below(pid) if Path(f"/proc/{one}/comm").read_text().strip() == HOLDER}
-    return holders.union(*map(below, holders))
+def find_tool_processes(pid: int) -> set[int]:
+    """Return the processes that run the tools of a hub, and the processes that fork them."""
+    fork_servers = {
+        one for one in find_descendants(pid) if Path(f"/proc/{one}/comm").read_text().strip() == FORK_SERVER
+    }
+    return fork_servers.union(*map(find_descendants, fork_servers))
 
 
-def move(pids: Set[int], processor: int) -> None:
-    """Bind processes to a processor; their later children run there too."""
+def bind_to_processor(pids: Set[int], processor: int) -> None:
+    """Bind processes and their later children to a processor."""
     for pid in pids:
         try:
             os.sched_setaffinity(pid, {processor})
@@ -45,31 +47,31 @@ def move(pids: Set[int], processor: int) -> None:
             continue
 
 
-def memory(pid: int) -> int:
-    """Bytes of memory that a hub has in use beside what its processes share, its hosts not counted."""
-    return sum(map(_own, ({pid} | below(pid)) - hosts(pid)))
+def memory_bytes(pid: int) -> int:
+    """Return the memory of a hub in bytes (PSS), without the processes of its tools."""
+    return sum(map(_proportional_bytes, ({pid} | find_descendants(pid)) - find_tool_processes(pid)))
 
 
-def is_over(pid: int) -> bool:
-    """Whether a process has ended, even if the one that started it has not asked yet."""
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended; one that its parent has not reaped yet counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
 
-def seconds(pid: int) -> float:
-    """Processor time that a hub has taken, its hosts not counted: user and system, of what runs."""
+def cpu_seconds(pid: int) -> float:
+    """Return user and system time of a hub's live processes in seconds, without the processes of its tools."""
     ticks = os.sysconf("SC_CLK_TCK")
-    return sum(_ticks(one) for one in ({pid} | below(pid)) - hosts(pid)) / ticks
+    return sum(_count_ticks(one) for one in ({pid} | find_descendants(pid)) - find_tool_processes(pid)) / ticks
 
 
-def _ticks(pid: int) -> int:
+def _count_ticks(pid: int) -> int:
     rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(rest[11]) + int(rest[12])
 
 
-def _own(pid: int) -> int:
-    """Bytes that belong to a process alone, and its share of what several have."""
+def _proportional_bytes(pid: int) -> int:
+    """Return the proportional set size (PSS): private memory, and the process's share of shared memory."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(row.split()[1]) for row in rows if row.startswith("Pss:")) * 1024

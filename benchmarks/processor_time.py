@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.load import Measured
-from benchmarks.processes import below
+from benchmarks.load import LoadResult
+from benchmarks.processes import find_descendants
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -25,15 +25,15 @@ class Cost:
 
     processor_us: float
     core_share: float
-    measured: Measured
+    measured: LoadResult
 
 
 def processor_seconds(pid: int) -> float:
     """Return the processor time of a server since it began, in seconds. Ended children count once they are reaped."""
-    return sum(map(_ticks_of, {pid} | below(pid))) / TICKS_PER_SECOND
+    return sum(map(_ticks_of, {pid} | find_descendants(pid))) / TICKS_PER_SECOND
 
 
-def cost_of(pid: int, load: Callable[[], Measured]) -> Cost:
+def cost_of(pid: int, load: Callable[[], LoadResult]) -> Cost:
     """Run a load against a server; return the processor time that the server took for it."""
     before = processor_seconds(pid)
     measured = load()

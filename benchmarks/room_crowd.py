@@ -215,18 +215,18 @@ async def measure(participants: int, rate: int, seconds: int) -> CrowdReport:
     most = ["--room-members", str(participants), "--connections", str(participants + 100)]
     with tempfile.TemporaryDirectory() as name, running_hub(Path(name) / "hub", options=most) as hub:
         make_room(hub.url, "crowd")
-        before = processes.memory(hub.pid)
+        before = processes.memory_bytes(hub.pid)
         crowd = Crowd(hub.url, "crowd")
         begun = time.monotonic()
         await crowd.gather(participants)
         joined = time.monotonic() - begun
         await asyncio.sleep(2.0)
-        memory = processes.memory(hub.pid)
-        events, cpu, begun = rate * seconds, processes.seconds(hub.pid), time.monotonic()
+        memory = processes.memory_bytes(hub.pid)
+        events, cpu, begun = rate * seconds, processes.cpu_seconds(hub.pid), time.monotonic()
         await crowd.speak(events, rate)
-        cpu = (processes.seconds(hub.pid) - cpu) / (time.monotonic() - begun)
+        cpu = (processes.cpu_seconds(hub.pid) - cpu) / (time.monotonic() - begun)
         await until(lambda: crowd.received >= participants * events or crowd.lost > 0, "everybody receives everything")
-        whole, after = time.monotonic() - begun, processes.memory(hub.pid)
+        whole, after = time.monotonic() - begun, processes.memory_bytes(hub.pid)
         wrong = sum(not one.is_in_order or one.count != events for one in crowd.members)
         for member in crowd.members:
             if member.transport is not None:

@@ -1,12 +1,13 @@
-"""A hub under everything at once: listeners, calls, changes of a definition, and workers that are replaced.
+"""A soak test: a hub with many listeners, steady calls, a definition that changes, and workers that are replaced.
 
     .venv/bin/python -m benchmarks.soak                     10 minutes, 10,000 listeners, 300 calls a second
     .venv/bin/python -m benchmarks.soak --minutes 1 --listeners 2000 --replace 20
+    .venv/bin/python -m benchmarks.soak --json soak.json    write the report; see scripts/bench --soak
 
-A definition changes each second; each listener that was there before a change has to be told of one after it. A
-listener whose worker is replaced opens another stream. Each answer to a call is looked at. Workers are replaced on
-SIGHUP. Memory and descriptors of the workers are read every few seconds, when all listeners are there.
-The exit code is 0 when no answer was wrong and no change was lost.
+A definition changes each second; each listener that was connected before a change has to receive a notification after
+it. When a worker is replaced (SIGHUP), its listeners open new streams. Every answer to a call is checked. Memory and
+descriptors of the workers are sampled every few seconds while all listeners are connected.
+The exit code is 1 when an answer is wrong or a notification is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import asyncio
 import http.client
 import json
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -26,51 +26,57 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rich.console import Console
+
 from benchmarks import processes
-from benchmarks.contenders import hub
-from benchmarks.listeners import LISTEN, Crowd, change, until
-from benchmarks.load import MODERN, Target, target
+from benchmarks.contenders import run_hub
+from benchmarks.listeners import ListenerPool, changing_url, prepare_listen, raise_file_limit, until, write_definition
+from benchmarks.load import EXPECTED, MODERN, RequestTemplate, prepare_request
+from benchmarks.reporting.machine import describe_machine
+from benchmarks.reporting.soak_report import Sample, SoakReport, soak_table, write_soak
 
-CALLERS = 8
-"""Threads that call."""
+CALLER_THREADS = 8
 
-TOLD_SECONDS = 30.0
-"""How long a change may take to reach every listener. It is lost after that."""
+MAX_NOTIFICATION_SECONDS = 30.0
+"""A notification that takes longer is lost."""
 
-TRIES, TRY_SECONDS = 20, 0.05
-"""How often a call is sent again that was refused (503) or whose connection was closed, and the time between."""
+MAX_REPEATS, REPEAT_SECONDS = 20, 0.05
+"""How often a call is sent again after a refusal (503) or a closed connection, and the time before each repeat."""
 
 SAMPLE_SECONDS = 5.0
-"""Time between two looks at memory and descriptors."""
+"""Time between two samples of memory and descriptors."""
+
+START_SECONDS = 3.0
+"""Time for the hub to serve the changing definition before the streams are opened."""
 
 
 @dataclass
-class Found:
-    """What went on so far."""
+class Counts:
+    """The figures of a running test; `SoakReport` describes them."""
 
     calls: int = 0
-    wrong: Counter[str] = field(default_factory=Counter)
-    repeated: int = 0
+    wrong_answers: Counter[str] = field(default_factory=Counter)
+    repeated_calls: int = 0
     changes: int = 0
-    lost: int = 0
-    slowest: float = 0.0
-    replaced: int = 0
-    samples: list[dict[str, int]] = field(default_factory=list)
+    lost_notifications: int = 0
+    slowest_notification_seconds: float = 0.0
+    replaced_workers: int = 0
 
 
 class Callers:
-    """Threads that call `echo` again and again, together `rate` times a second."""
+    """Threads that call `echo`, together at a steady rate (calls per second)."""
 
-    def __init__(self, aim: Target, rate: float, found: Found) -> None:
-        self._aim = aim
-        self._pause = CALLERS / rate
-        self._found = found
+    def __init__(self, request: RequestTemplate, rate: float, counts: Counts) -> None:
+        self._request = request
+        self._interval = CALLER_THREADS / rate
+        self._counts = counts
         self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._work) for _ in range(CALLERS)]
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._call_steadily) for _ in range(CALLER_THREADS)]
 
     def __enter__(self) -> Callers:
         for thread in self._threads:
@@ -78,148 +84,164 @@ class Callers:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._over.set()
+        self._stopped.set()
         for thread in self._threads:
             thread.join()
 
-    def _work(self) -> None:
-        address = urlsplit(self._aim.url).netloc
+    def _call_steadily(self) -> None:
+        address = urlsplit(self._request.url).netloc
         connection, number, due = http.client.HTTPConnection(address, timeout=60), 0, time.monotonic()
-        while not self._over.wait(max(0.0, due - time.monotonic())):
-            due = max(due + self._pause, time.monotonic() - 1)
+        while not self._stopped.wait(max(0.0, due - time.monotonic())):
+            due = max(due + self._interval, time.monotonic() - 1)
             number += 1
             fault = self._call(connection, number)
-            tries = 0
-            # The worker at the other end ends and closed the connection, or has no place now: call again.
-            while fault is None and tries < TRIES:
-                tries += 1
-                self._over.wait(TRY_SECONDS)
+            repeats = 0
+            while fault is None and repeats < MAX_REPEATS:
+                repeats += 1
+                self._stopped.wait(REPEAT_SECONDS)
                 fault = self._call(connection, number)
-            fault = f"no answer after {tries} tries" if fault is None else fault
+            fault = f"no answer after {repeats} repeats" if fault is None else fault
             with self._lock:
-                self._found.calls += 1
-                self._found.repeated += tries
+                self._counts.calls += 1
+                self._counts.repeated_calls += repeats
                 if fault:
-                    self._found.wrong[fault] += 1
+                    self._counts.wrong_answers[fault] += 1
         connection.close()
 
     def _call(self, connection: http.client.HTTPConnection, number: int) -> str | None:
-        """Why the answer to a call is wrong, empty when it is right; None when it is to be sent again."""
-        body = f"{self._aim.body[0]}{number}{self._aim.body[1]}"
+        """Call once; return the fault of the answer, empty when it is right, None when the call has to be repeated."""
+        body = f"{self._request.body[0]}{number}{self._request.body[1]}"
         try:
-            connection.request("POST", urlsplit(self._aim.url).path, body, dict(self._aim.headers))
-            answer = connection.getresponse()
-            data = answer.read()
+            connection.request("POST", urlsplit(self._request.url).path, body, dict(self._request.headers))
+            response = connection.getresponse()
+            data = response.read()
         except (ConnectionError, http.client.BadStatusLine):
             connection.close()
             return None
         except (OSError, http.client.HTTPException) as problem:
             connection.close()
             return type(problem).__name__
-        if answer.status == 503:
+        if response.status == 503:
             return None
-        if answer.status != 200:
-            return f"status {answer.status}"
-        # A call that took long is answered by a stream; its last event is the answer.
-        said = json.loads(data.rpartition(b"data: ")[2])
-        right = said.get("id") == number and "hello, hello" in json.dumps(said.get("result", {}))
-        return "" if right else "another answer"
+        if response.status != 200:
+            return f"status {response.status}"
+        # The hub answers a slow call with a stream of events; the last event is the response.
+        message = json.loads(data.rpartition(b"data: ")[2])
+        is_right = message.get("id") == number and EXPECTED in json.dumps(message.get("result", {}))
+        return "" if is_right else "another answer"
 
 
-class Soak:
-    """One run."""
+class SoakTest:
+    """One soak test. The fields of `options` are the options of the command line."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self._given = given
-        self.found = Found()
-        self._until = 0.0
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._counts = Counts()
+        self._samples: list[Sample] = []
+        self._start = self._end = 0.0
 
-    async def run(self) -> None:
-        given = self._given
-        room = ["--listeners", str(given.listeners + 1000), "--connections", str(given.listeners + 2000)]
-        room += ["--workers", str(given.workers)]
-        with tempfile.TemporaryDirectory() as name, hub("inline", Path(name), (), room) as running:
+    async def run(self) -> SoakReport:
+        """Start a hub, put the load on it, end it, and return the report."""
+        options = self._options
+        began, machine = datetime.now(UTC).isoformat(timespec="seconds"), describe_machine()
+        limits = ["--listeners", str(options.listeners + 1000), "--connections", str(options.listeners + 2000)]
+        limits += ["--workers", str(options.workers)]
+        with tempfile.TemporaryDirectory() as name, run_hub("inline", Path(name), (), limits) as hub:
             servers = next(Path(name).rglob("bench.py")).parent
-            change(servers, "told", 0)
-            url = running.url.replace("/bench", "/told")
-            await asyncio.sleep(3)
-            crowd = Crowd(target(url, MODERN, LISTEN, "subscriptions/listen"), comes_back=True)
-            await crowd.gather(given.listeners)
-            self._until = time.monotonic() + 60 * given.minutes
-            with Callers(target(running.url, MODERN), given.rate, self.found):
+            write_definition(servers, 0)
+            await asyncio.sleep(START_SECONDS)
+            pool = ListenerPool(prepare_listen(changing_url(hub.url)), reconnects=True)
+            await pool.open_streams(options.listeners)
+            self._start = time.monotonic()
+            self._end = self._start + 60 * options.minutes
+            with Callers(prepare_request(hub.url, MODERN), options.rate, self._counts):
                 await asyncio.gather(
-                    self._change(crowd, servers), self._replace(crowd, running.pid), self._sample(crowd, running.pid)
+                    self._change_definition(pool, servers), self._replace_workers(hub.pid), self._sample(pool, hub.pid)
                 )
-            crowd.comes_back = False
-            os.kill(running.pid, signal.SIGTERM)
-            await until(lambda: processes.is_over(running.pid), "the hub ends")
+            pool.reconnects = False
+            os.kill(hub.pid, signal.SIGTERM)
+            await until(lambda: processes.has_ended(hub.pid), "the hub ends")
+        return SoakReport(
+            began=began,
+            machine=machine,
+            duration_seconds=60 * options.minutes,
+            listeners=options.listeners,
+            calls_per_second=options.rate,
+            workers=options.workers,
+            **vars(self._counts),
+            samples=self._samples,
+        )
 
-    def _goes_on(self) -> bool:
-        return time.monotonic() < self._until
+    def _is_running(self) -> bool:
+        return time.monotonic() < self._end
 
-    async def _change(self, crowd: Crowd, servers: Path) -> None:
-        number = 0
+    async def _change_definition(self, pool: ListenerPool, servers: Path) -> None:
         waiting: set[asyncio.Task[None]] = set()
-        while self._goes_on():
-            number += 1
-            moment = time.monotonic()
-            change(servers, "told", number)
-            self.found.changes += 1
-            waiting.add(asyncio.create_task(self._told(crowd, moment)))
-            await asyncio.sleep(max(0.0, self._given.change - (time.monotonic() - moment)))
+        while self._is_running():
+            self._counts.changes += 1
+            changed_at = time.monotonic()
+            write_definition(servers, self._counts.changes)
+            waiting.add(asyncio.create_task(self._wait_for_notifications(pool, changed_at)))
+            await asyncio.sleep(max(0.0, self._options.change - (time.monotonic() - changed_at)))
         await asyncio.gather(*waiting)
 
-    async def _told(self, crowd: Crowd, moment: float) -> None:
-        """Wait until each that was there, and stays, is told of a change after this moment."""
-        there = crowd.there_at(moment)
-        while there and time.monotonic() < moment + TOLD_SECONDS:
+    async def _wait_for_notifications(self, pool: ListenerPool, changed_at: float) -> None:
+        """Wait until each listener of the time of a change has a notification or is disconnected."""
+        missing = pool.opened_before(changed_at)
+        while missing and time.monotonic() < changed_at + MAX_NOTIFICATION_SECONDS:
             await asyncio.sleep(0.1)
-            there = [one for one in there if one.last < moment and not one.ended]
-        self.found.slowest = max(self.found.slowest, time.monotonic() - moment)
-        self.found.lost += len(there)
+            missing = [each for each in missing if each.notified_at < changed_at and not each.closed_at]
+        seconds = time.monotonic() - changed_at
+        self._counts.slowest_notification_seconds = max(self._counts.slowest_notification_seconds, seconds)
+        self._counts.lost_notifications += len(missing)
 
-    async def _replace(self, crowd: Crowd, pid: int) -> None:
-        while self._goes_on():
-            await asyncio.sleep(min(self._given.replace, max(0.0, self._until - time.monotonic())))
-            if self._until - time.monotonic() > min(30.0, self._given.replace / 2):
+    async def _replace_workers(self, pid: int) -> None:
+        while self._is_running():
+            await asyncio.sleep(min(self._options.replace, max(0.0, self._end - time.monotonic())))
+            if self._end - time.monotonic() > min(30.0, self._options.replace / 2):
                 os.kill(pid, signal.SIGHUP)
-                self.found.replaced += 1
+                self._counts.replaced_workers += 1
 
-    async def _sample(self, crowd: Crowd, pid: int) -> None:
-        while self._goes_on():
+    async def _sample(self, pool: ListenerPool, pid: int) -> None:
+        while self._is_running():
             await asyncio.sleep(SAMPLE_SECONDS)
-            there = len(crowd.there_at(time.monotonic()))
-            if there == self._given.listeners:
+            now = time.monotonic()
+            if len(pool.opened_before(now)) == self._options.listeners:
                 with suppress(OSError):  # a process has just ended
-                    found = {"memory": processes.memory(pid) // 1024, "descriptors": self._descriptors(pid)}
-                    self.found.samples.append({"second": round(time.monotonic() - self._until), **found})
+                    memory, descriptors = processes.memory_bytes(pid) // 1024, _count_descriptors(pid)
+                    self._samples.append(Sample(round(now - self._start, 1), memory, descriptors))
 
-    def _descriptors(self, pid: int) -> int:
-        """How many descriptors the workers have open together."""
-        total = 0
-        for one in processes.below(pid) - processes.hosts(pid):
-            total += sum(1 for _ in Path(f"/proc/{one}/fd").iterdir())
-        return total
+
+def _count_descriptors(pid: int) -> int:
+    """Count the open file descriptors of the workers of a hub."""
+    workers = processes.find_descendants(pid) - processes.find_tool_processes(pid)
+    return sum(1 for worker in workers for _ in Path(f"/proc/{worker}/fd").iterdir())
+
+
+def print_report(report: SoakReport) -> None:
+    """Print the table of a report."""
+    console = Console(soft_wrap=True, highlight=False)
+    for name, unit, value in soak_table(report).rows:
+        console.print(f"{name:<52} {value} {unit}".rstrip(), markup=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line; writes one JSON document. 1 when an answer was wrong or a change was lost."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Everything at once, for long.")
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
+    """Run from the command line; print the report. 1 when an answer is wrong or a notification is lost."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Run a soak test of one hub.")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration (default: 10)")
     parser.add_argument("--listeners", type=int, default=10_000, help="open streams (default: 10,000)")
     parser.add_argument("--rate", type=float, default=300.0, help="calls a second (default: 300)")
     parser.add_argument("--change", type=float, default=1.0, help="seconds between two changes (default: 1)")
     parser.add_argument("--replace", type=float, default=60.0, help="seconds between two SIGHUP (default: 60)")
     parser.add_argument("--workers", type=int, default=1, help="worker processes (default: 1)")
-    given = parser.parse_args(arguments)
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soak = Soak(given)
-    asyncio.run(soak.run())
-    found = soak.found
-    shown = {**vars(found), "wrong": dict(found.wrong)}
-    sys.stdout.write(json.dumps(shown) + "\n")
-    return 1 if found.wrong or found.lost else 0
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report to this file")
+    options = parser.parse_args(arguments)
+    raise_file_limit()
+    report = asyncio.run(SoakTest(options).run())
+    if options.json:
+        write_soak(report, options.json)
+    print_report(report)
+    return 0 if report.is_correct else 1
 
 
 if __name__ == "__main__":

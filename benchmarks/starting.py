@@ -23,7 +23,7 @@ from pathlib import Path
 
 import httpx2
 
-from benchmarks.processes import below
+from benchmarks.processes import find_descendants
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 POLL_SECONDS = 0.01
@@ -77,7 +77,7 @@ class Hub:
 
     def cpu(self) -> float:
         """Return the seconds of processor time of the hub and every process that it started."""
-        return sum(map(_cpu_of, {self.pid} | below(self.pid)))
+        return sum(map(_cpu_of, {self.pid} | find_descendants(self.pid)))
 
 
 def _cpu_of(pid: int) -> float:

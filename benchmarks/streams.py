@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from benchmarks.load import Target, target
+from benchmarks.load import RequestTemplate, prepare_request
 
 BOUND = 30.0
 """Seconds that anything may take."""
@@ -33,33 +33,33 @@ class Delay:
 
 def delay(url: str, conversation: str, calls: int) -> Delay:
     """Make streamed calls, one after the other, each of which says at what time it said so."""
-    wanted = target(url, conversation, {"name": "moment", "arguments": {"pause": PAUSE}, **TOKEN})
-    with connected(wanted) as connection:
-        found = [_arrival(connection, wanted, number) * 1e3 for number in range(1, calls + 1)]
+    request = prepare_request(url, conversation, {"name": "moment", "arguments": {"pause": PAUSE}, **TOKEN})
+    with connected(request) as connection:
+        found = [_arrival(connection, request, number) * 1e3 for number in range(1, calls + 1)]
     ranked = statistics.quantiles(found, n=100)
     return Delay(statistics.median(found), ranked[98])
 
 
-def _arrival(connection: socket.socket, wanted: Target, number: int) -> float:
+def _arrival(connection: socket.socket, request: RequestTemplate, number: int) -> float:
     """Seconds from the yield of one call to the arrival of the first byte that holds it; reads to the end."""
-    connection.sendall(wanted.request(number))
+    connection.sendall(request.encode(number))
     received, arrived, said = b"", 0.0, None
     while not received.endswith(b"0\r\n\r\n"):
         piece = connection.recv(65536)
         now = time.monotonic()
         if not piece:
-            raise RuntimeError(f"{wanted.url} closed the connection: {received[-500:]!r}")
+            raise RuntimeError(f"{request.url} closed the connection: {received[-500:]!r}")
         received += piece
         if said is None and (said := MOMENT.search(received)):
             arrived = now
     if said is None:
-        raise RuntimeError(f"{wanted.url} did not say when it yielded: {received[-500:]!r}")
+        raise RuntimeError(f"{request.url} did not say when it yielded: {received[-500:]!r}")
     return arrived - float(said[1])
 
 
 @contextmanager
-def connected(wanted: Target) -> Iterator[socket.socket]:
+def connected(request: RequestTemplate) -> Iterator[socket.socket]:
     """A connection to where requests are to go."""
-    parts = urlsplit(wanted.url)
+    parts = urlsplit(request.url)
     with socket.create_connection((parts.hostname or "", parts.port or 80), BOUND) as connection:
         yield connection

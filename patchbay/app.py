@@ -12,7 +12,6 @@ from flask import Flask
 
 from patchbay.access.accounts import Accounts, has_authorization_server, has_sign_in
 from patchbay.access.keys import PersonalKeys
-from patchbay.access.tokens.access_tokens import AccessTokens
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
@@ -215,6 +214,8 @@ def _with_sign_in(authentication: Authentication, accounts: Accounts, site: Site
 
 def _with_issuer(authentication: Authentication, issuer: Issuer, site: Site) -> ResourceMetadata:
     """Accept the access tokens of an outside issuer, and show clients where it is."""
+    from patchbay.access.tokens.access_tokens import AccessTokens
+
     tokens = AccessTokens(issuer, site.catalogue.store.journal)
     authentication.schemes.append(tokens)  # the last scheme: it answers for every token that the others leave to it
     authentication.challenge = tokens.challenge

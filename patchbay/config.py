@@ -13,10 +13,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import jsonschema_rs
 import orjson
 
@@ -26,6 +26,9 @@ from patchbay.jsonrpc import parse
 from patchbay.kind import configured_kind, known_kinds
 from patchbay.settings import whole_environment
 from patchbay.store import Blobs
+
+if TYPE_CHECKING:
+    import jsonschema
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 """A reference to a variable of the environment, with or without a default."""
@@ -189,7 +192,7 @@ def check(value: Any, where: str, path: str = "", kind: str = "") -> None:
     """
     if _FAST_VALIDATORS[kind].is_valid(value):
         return
-    found = list(_EXPLAINING_VALIDATORS[kind].iter_errors(value))
+    found = list(_get_explaining_validator(kind).iter_errors(value))
     worst = min(found, key=lambda one: (one.validator in ("required", "oneOf"), [str(part) for part in one.path]))
     inside = ".".join([*filter(None, [path]), *(str(part) for part in worst.absolute_path)])
     raise ConfigError(where, inside, _expected(worst))
@@ -343,17 +346,23 @@ def _kind(value: Any) -> str:
     return orjson.dumps(value).decode()[:80]
 
 
-def _validators() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a fast and an explaining validator for the whole schema (under "") and for each kind of entry."""
-    schemas = {"": SCHEMA} | {
-        kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
-        for kind in ("tool", "resource", "template", "prompt", "listing")
-    }
-    fast = {kind: jsonschema_rs.Draft202012Validator(schema, retriever=_refuse) for kind, schema in schemas.items()}
-    return fast, {kind: jsonschema.Draft202012Validator(schema) for kind, schema in schemas.items()}
+_SCHEMAS = {"": SCHEMA} | {
+    kind: {"$schema": DIALECT, "$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
+    for kind in ("tool", "resource", "template", "prompt", "listing")
+}
+"""The whole schema under "", and the schema of each kind of entry."""
+
+_FAST_VALIDATORS = {
+    kind: jsonschema_rs.Draft202012Validator(schema, retriever=_refuse) for kind, schema in _SCHEMAS.items()
+}
 
 
-_FAST_VALIDATORS, _EXPLAINING_VALIDATORS = _validators()
+@cache
+def _get_explaining_validator(kind: str) -> Any:
+    """Return the slower validator of a kind, whose errors have their places and rules."""
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(_SCHEMAS[kind])
 
 
 def resolved(given: Mapping[str, str], where: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Writes docs/performance.md and its pictures from the files of up to three runs.
 
-    scripts/bench --page RUN.json [RUN.json [RUN.json]]
+    scripts/bench --page RUN.json [RUN.json [RUN.json]] [--soak FILE]
 
 The reasons for missed targets stand in benchmarks/missed_targets.md: a heading `## <target>` for each, then the text.
 """
@@ -16,6 +16,7 @@ from benchmarks.contenders import BARE, FASTMCP, INLINE, ISOLATED, SDK, TYPESCRI
 from benchmarks.load import MODERN, PLAIN, SESSION, STATELESS, condition_of
 from benchmarks.reporting.pictures import Bar, draw_bars
 from benchmarks.reporting.results import ResultsError, Run
+from benchmarks.reporting.soak_report import SoakReport, soak_table
 from benchmarks.reporting.tables import Table, part_tables, quantity, target_table, verdict_of
 from benchmarks.reporting.targets import CONNECTIONS, LIST_CONDITION, MANY_CONNECTIONS, judge
 
@@ -35,9 +36,15 @@ machine with other work too; rates and times by the clock depend on the machine.
 it. `beside` a peer is the peer's processor time divided by this hub's, in the worst kind of conversation.
 """
 
+SOAK = """\
+One hub with many open streams and steady calls. A definition changes again and again, and workers are replaced.
+Every answer is checked, and each stream has to receive a notification of each change (`python -m benchmarks.soak`)."""
 
-def make_page(runs: Sequence[Run], notes: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Make the page in Markdown and its pictures by file name.
+
+def make_page(
+    runs: Sequence[Run], notes: Mapping[str, str], soak: SoakReport | None = None
+) -> tuple[str, dict[str, str]]:
+    """Make the page in Markdown, with a section for the soak test if there is one, and its pictures by file name.
 
     Raises ResultsError for no run or more than MAX_RUNS, and for a note whose target does not exist.
     """
@@ -52,6 +59,8 @@ def make_page(runs: Sequence[Run], notes: Mapping[str, str]) -> tuple[str, dict[
     if len(runs) > 1:
         blocks.append("Each figure below is the median of the runs.")
     blocks += [f"## {table.title}\n\n{markdown(table)}" for table in part_tables(runs)]
+    if soak is not None:
+        blocks.append(f"## Soak\n\n{SOAK}\n\n{markdown(soak_table(soak))}")
     blocks.append(f"## Machine\n\n{markdown(_machines(runs))}")
     return "\n\n".join(block.strip() for block in blocks) + "\n", pictures
 
@@ -61,9 +70,9 @@ def read_notes(text: str) -> dict[str, str]:
     return {found[1]: found[2].strip() for found in NOTE.finditer(text)}
 
 
-def write_page(runs: Sequence[Run], notes: Mapping[str, str], folder: Path) -> Path:
+def write_page(runs: Sequence[Run], notes: Mapping[str, str], folder: Path, soak: SoakReport | None = None) -> Path:
     """Write the page and its pictures into a folder of documents; return the page's file."""
-    page, pictures = make_page(runs, notes)
+    page, pictures = make_page(runs, notes, soak)
     (folder / PICTURES_FOLDER).mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():
         (folder / PICTURES_FOLDER / name).write_text(svg, "utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,15 @@ KEPT_SECONDS = 24 * 3600.0
 
 MAX_WAITING = 100
 """Calls of one principal that may wait for a decision."""
+
+MAX_ASKED = 300
+"""Calls of one principal that may ask for a decision within APPROVAL_SECONDS, also if all of them are decided."""
+
+MAX_PAST = 1000
+"""Past decisions about calls of one principal that are in memory and on the page; the oldest are forgotten first."""
+
+UNDECIDED_SECONDS = 2 * APPROVAL_SECONDS
+"""Seconds that a call without a decision is kept, with its arguments."""
 
 MAX_SHOWN_BYTES = 16 * 1024
 """Bytes of the arguments that are stored for the people who decide; a call with more cannot be approved on the page."""
@@ -58,7 +68,8 @@ class CallDigest:
 class Approval:
     """The decision about one call. `made`, `expires` and `decided` are Unix times in seconds.
 
-    `arguments` is their canonical JSON, None if it is longer than MAX_SHOWN_BYTES. `by` is the principal that decided.
+    `arguments` is their canonical JSON while the call waits, None if it is longer than MAX_SHOWN_BYTES. `by` is the
+    principal that decided.
     """
 
     id: str
@@ -103,7 +114,7 @@ class Approvals:
     def request(self, call: CallDigest, arguments: bytes) -> Approval:
         """Return the approval of a call that waits or is approved and was not used; make one that waits without it.
 
-        Raises ToolFailed when MAX_WAITING calls of the principal wait.
+        Raises ToolFailed when MAX_WAITING calls of the principal wait, or MAX_ASKED of them asked just before.
         """
         assert cid_of(arguments) == call.arguments_cid
         text = arguments.decode() if len(arguments) <= MAX_SHOWN_BYTES else None
@@ -115,6 +126,9 @@ class Approvals:
                     return known
             if sum(one.call.principal == call.principal for one in open_ones) >= MAX_WAITING:
                 raise ToolFailed(f"{MAX_WAITING} of your calls wait for an approval already; wait for decisions first")
+            just_before = [one for one in self._known.values() if one.made > now - APPROVAL_SECONDS]
+            if sum(one.call.principal == call.principal for one in just_before) >= MAX_ASKED:
+                raise ToolFailed(f"{MAX_ASKED} of your calls asked for an approval just before; send this one later")
             return Approval(secrets.token_urlsafe(16), call, text, now, now + APPROVAL_SECONDS)
 
         return self._change(make)
@@ -128,7 +142,8 @@ class Approvals:
                 state = "is unknown" if known is None else f"is {known.state_at(now)} already"
                 raise UnknownApproval(f"the call {id[:40]!r} {state}: /approvals shows the calls that wait")
             state = APPROVED if is_approved else REFUSED
-            return replace(known, state=state, decided=now, by=by, expires=now + APPROVAL_SECONDS)
+            expires = now + APPROVAL_SECONDS
+            return replace(known, state=state, decided=now, by=by, expires=expires, arguments=None)
 
         approval = self._change(decided)
         self._on_decision(approval)
@@ -180,8 +195,9 @@ class Approvals:
                 if self._known.get(changed.id) == changed:
                     return changed
                 row = {**_row(changed), "call": _fields(changed.call)}
+                kept = UNDECIDED_SECONDS if changed.state == WAITING else KEPT_SECONDS
                 try:
-                    self._journal.append_all([(APPROVALS, orjson.dumps(row), KEPT_SECONDS)], {APPROVALS: last})
+                    self._journal.append_all([(APPROVALS, orjson.dumps(row), kept)], {APPROVALS: last})
                 except StaleUpdate:
                     continue  # another process wrote in the meantime
                 self._known[changed.id] = changed
@@ -189,13 +205,23 @@ class Approvals:
             return changed
 
     def _read(self) -> None:
-        for entry in self._journal.read(APPROVALS, self._seq, 100_000):
-            self._seq = entry.seq
-            row = orjson.loads(entry.data)
-            self._known[row["id"]] = Approval(**{**row, "call": CallDigest(**row["call"])})
-        old = self._clock() - KEPT_SECONDS
-        for id in [one.id for one in self._known.values() if one.made < old]:
-            del self._known[id]
+        # To the end: a later entry may say that an approval is used.
+        while entries := self._journal.read(APPROVALS, self._seq):
+            for entry in entries:
+                self._seq = entry.seq
+                row = orjson.loads(entry.data)
+                self._known[row["id"]] = Approval(**{**row, "call": CallDigest(**row["call"])})
+        self._forget_old(self._clock())
+
+    def _forget_old(self, now: float) -> None:
+        """Forget calls after their time, and the oldest past decisions beyond MAX_PAST of each principal."""
+        past: Counter[str] = Counter()
+        for one in sorted(self._known.values(), key=lambda one: one.made, reverse=True):
+            is_past = one.state_at(now) not in (WAITING, APPROVED)
+            past[one.call.principal] += is_past
+            kept = UNDECIDED_SECONDS if one.decided is None else KEPT_SECONDS
+            if one.made < now - kept or (is_past and past[one.call.principal] > MAX_PAST):
+                del self._known[one.id]
 
 
 def _row(approval: Approval) -> dict[str, Any]:

@@ -33,8 +33,13 @@ class Credentials:
     @property
     def token(self) -> str | None:
         """The token of `Authorization: Bearer` or `Authorization: DPoP`; None without one."""
-        scheme, _, token = self.headers.get("authorization", "").partition(" ")
-        return token.strip() if scheme.lower() in ("bearer", "dpop") else None
+        return token_in(self.headers.get("authorization", ""))
+
+
+def token_in(authorization: str) -> str | None:
+    """Return the token in the value of `Authorization`; None for another scheme than Bearer and DPoP."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() in ("bearer", "dpop") else None
 
 
 class Unauthorized(Refused):

@@ -12,7 +12,6 @@ Source: ITU-T I.371, annex A (generic cell rate algorithm).
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -31,6 +30,9 @@ MAX_DELAY_SECONDS = 1.0
 MAX_EXACT_LIMIT = 10_000
 """Limits above this one have a pace only, and no times of calls in memory: a minute may have `CALLS_AT_ONCE` more."""
 
+BURST_SECONDS = (CALLS_AT_ONCE - 1) * PACE_SECONDS
+"""Calls at once in seconds of pace, for a limit of one call in a minute."""
+
 SWEEP_CALLS = 10_000
 """Number of counted calls after which keys without a call in the last minute are removed."""
 
@@ -46,14 +48,13 @@ class _Calls:
 
     def seconds_until_turn(self, limit: int, now: float) -> float:
         """Return the seconds until the next call may begin: 0 or more."""
-        begun = self.begun
-        while begun and begun[0] <= now - WINDOW_SECONDS:
-            begun.popleft()
-        pace = self.due - now - (CALLS_AT_ONCE - 1) * PACE_SECONDS / limit
-        minute = begun[-limit] + WINDOW_SECONDS - now if len(begun) >= limit else 0.0
-        if pace > minute:
-            return pace
-        return minute if minute > 0.0 else 0.0
+        begun, wait = self.begun, self.due - now - BURST_SECONDS / limit
+        if begun:  # empty where the limit has a pace only
+            while begun and begun[0] <= now - WINDOW_SECONDS:
+                begun.popleft()
+            if len(begun) >= limit:
+                wait = max(wait, begun[-limit] + WINDOW_SECONDS - now)
+        return wait if wait > 0.0 else 0.0
 
     def count(self, limit: int, now: float, delay: float) -> None:
         """Count a call that begins after a delay."""
@@ -63,12 +64,11 @@ class _Calls:
 
 
 class CallRates:
-    """The calls of the last minute. Safe to use from many threads. `clock` returns monotonic seconds."""
+    """The calls of the last minute. For one thread at a time. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._calls: dict[str, _Calls] = {}
-        self._lock = threading.Lock()
         self._counted = 0
 
     def count(self, limits: Sequence[tuple[str, int]]) -> float | str:
@@ -77,39 +77,35 @@ class CallRates:
         Return the seconds after which the call may begin (0: at once); or the key that refuses it, and then no key
         counts the call.
         """
-        now = self._clock()
-        with self._lock:
-            delay = 0.0
-            for key, limit in limits:
-                calls = self._calls.get(key)
-                if calls is None:
-                    calls = self._calls[key] = _Calls()
-                wait = calls.seconds_until_turn(limit, now)
-                if wait > delay:
-                    if wait > MAX_DELAY_SECONDS:
-                        return key
-                    delay = wait
-            for key, limit in limits:
-                self._calls[key].count(limit, now, delay)
-            self._counted += 1
-            if self._counted >= SWEEP_CALLS:
-                self._sweep(now)
-            return delay
+        now, delay, known = self._clock(), 0.0, self._calls
+        for key, limit in limits:
+            calls = known.get(key)
+            if calls is None:
+                calls = known[key] = _Calls()
+            wait = calls.seconds_until_turn(limit, now)
+            if wait > delay:
+                if wait > MAX_DELAY_SECONDS:
+                    return key
+                delay = wait
+        for key, limit in limits:
+            known[key].count(limit, now, delay)
+        self._counted += 1
+        if self._counted >= SWEEP_CALLS:
+            self._sweep(now)
+        return delay
 
     def has_room(self, key: str, limit: int) -> bool:
         """Whether a key may begin a call, perhaps after a short wait. Counts nothing."""
-        with self._lock:
-            return self._seconds_until_turn(key, limit, self._clock()) <= MAX_DELAY_SECONDS
+        return self._seconds_until_turn(key, limit) <= MAX_DELAY_SECONDS
 
     def seconds_until_room(self, key: str, limit: int) -> int:
         """Return the whole seconds until a key may begin a call, at least 1."""
-        with self._lock:
-            return max(1, math.ceil(self._seconds_until_turn(key, limit, self._clock())))
+        return max(1, math.ceil(self._seconds_until_turn(key, limit)))
 
-    def _seconds_until_turn(self, key: str, limit: int, now: float) -> float:
-        """Return the seconds until the next call of a key may begin. The caller holds the lock."""
+    def _seconds_until_turn(self, key: str, limit: int) -> float:
+        """Return the seconds until the next call of a key may begin."""
         calls = self._calls.get(key)
-        return calls.seconds_until_turn(limit, now) if calls is not None else 0.0
+        return calls.seconds_until_turn(limit, self._clock()) if calls is not None else 0.0
 
     def _sweep(self, now: float) -> None:
         self._counted = 0

@@ -58,6 +58,9 @@ class Account(NamedTuple):
 Limits = tuple[tuple[str, int, Account], ...]
 """The key of each counter that counts a call or a stream, with its limit and its account."""
 
+InUse = dict[str, set[int]]
+"""The ids of the places that each counter counts, by its key."""
+
 
 class Counted:
     """The accounts of a principal on a server, prepared for a call: their keys in the counters with their limits."""
@@ -81,28 +84,25 @@ UNCOUNTED = Counted(())
 class Place:
     """A call or a stream that is counted until `release`, which every thread may call, and more than once.
 
-    A call may begin `delay` seconds after it was counted.
+    A call may begin `delay` seconds after it was counted. Its id is in the set `in_use[key]` of each account that
+    counts it. To release takes no lock: the garbage collector may do it in a thread that holds the lock.
     """
 
-    __slots__ = ("_counts", "_limits", "_lock", "delay")
+    __slots__ = ("_in_use", "_limits", "delay")
 
-    def __init__(self, limits: Limits, counts: dict[str, int], lock: threading.Lock) -> None:
-        self.delay = 0.0
+    def __init__(self, limits: Limits, in_use: InUse, delay: float) -> None:
+        self.delay = delay
         self._limits = limits
-        self._counts = counts
-        self._lock = lock
+        self._in_use = in_use
 
     def release(self) -> None:
         """Stop counting."""
-        counts = self._counts
-        with self._lock:
-            limits, self._limits = self._limits, ()
-            for key, _, _ in limits:
-                left = counts[key] - 1
-                if left:
-                    counts[key] = left
-                else:
-                    del counts[key]
+        in_use = self._in_use
+        for key, _, _ in self._limits:
+            places = in_use.get(key)
+            if places:
+                places.discard(id(self))
+        self._limits = ()
 
     def __del__(self) -> None:
         # The events of a call that were never read have no end.
@@ -122,7 +122,8 @@ class Quotas:
         self.defaults = defaults
         self._workers = workers
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._in_use: InUse = {}
+        self._sweep_size = MAX_CACHED_ACCOUNTS
         self._cached_for: Grants | None = None
         self._cached: dict[tuple[Principal, str], Counted] = {}
         self._seen: dict[str, Principal] = {}
@@ -138,21 +139,26 @@ class Quotas:
         if is_nested:
             own = (account for account in counted.accounts if account.key.startswith("server "))
             counted = Counted(tuple(own))
-        if not counted.flying and not counted.rates:
+        flying, rates = counted.flying, counted.rates
+        if not flying and not rates:
             return None
-        place = self._take_places(CALLS_IN_FLIGHT, counted.flying)
-        if counted.rates:
-            delay = self._rates.count(counted.rates)
+        # Every call of a shared hub comes here, so both checks and both counts take the lock once.
+        with self._lock:
+            if flying:
+                self._check_places(CALLS_IN_FLIGHT, flying)
+            delay = self._rates.count(rates) if rates else 0.0
             if isinstance(delay, str):
-                place.release()
                 raise self._over_rate(delay, counted)
-            place.delay = delay
-        return place
+            return self._take_places(flying, delay)
 
     def open_stream(self, sender: Principal, server: str = "") -> Place | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
         streams = self._counted(sender, server).streams
-        return self._take_places(STREAMS, streams) if streams else None
+        if not streams:
+            return None
+        with self._lock:
+            self._check_places(STREAMS, streams)
+            return self._take_places(streams)
 
     def bytes_stored(self, id: str) -> int | None:
         """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
@@ -165,25 +171,44 @@ class Quotas:
         """Return the error that a call would get now, without counting one; None for a call that may begin."""
         for account in self._counted(sender, server).accounts:
             flying = account.limits.get(CALLS_IN_FLIGHT)
-            if flying is not None and self._counts.get(f"{CALLS_IN_FLIGHT} {account.key}", 0) >= flying:
+            if flying is not None and len(self._in_use.get(f"{CALLS_IN_FLIGHT} {account.key}", ())) >= flying:
                 return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
             rate = account.limits.get(CALLS_PER_MINUTE)
-            if rate is not None and not self._rates.has_room(account.key, rate):
-                return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
+            if rate is None:
+                continue
+            with self._lock:
+                if not self._rates.has_room(account.key, rate):
+                    return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
         return None
 
-    def _take_places(self, what: str, limits: Limits) -> Place:
-        counts = self._counts
-        with self._lock:
-            for key, limit, account in limits:
-                if counts.get(key, 0) >= limit:
-                    raise _over(account, what, RETRY_SECONDS[what])
-            for key, _, _ in limits:
-                counts[key] = counts.get(key, 0) + 1
-        return Place(limits, counts, self._lock)
+    def _check_places(self, what: str, limits: Limits) -> None:
+        """Check that each account has a free place. Raises OverQuota. The caller holds the lock."""
+        in_use = self._in_use
+        for key, limit, account in limits:
+            if key in in_use and len(in_use[key]) >= limit:
+                raise _over(account, what, RETRY_SECONDS[what])
+
+    def _take_places(self, limits: Limits, delay: float = 0.0) -> Place:
+        """Count a place of each account. The caller holds the lock."""
+        in_use = self._in_use
+        place = Place(limits, in_use, delay)
+        for key, _, _ in limits:
+            if key in in_use:
+                in_use[key].add(id(place))
+            else:
+                in_use[key] = {id(place)}
+        if len(in_use) >= self._sweep_size:
+            self._sweep()
+        return place
+
+    def _sweep(self) -> None:
+        """Remove counters that count nothing. The caller holds the lock."""
+        for key in [key for key, places in self._in_use.items() if not places]:
+            del self._in_use[key]
+        self._sweep_size = max(MAX_CACHED_ACCOUNTS, 2 * len(self._in_use))
 
     def _over_rate(self, key: str, counted: Counted) -> OverQuota:
-        """Return the error of a call that the rate of an account refuses."""
+        """Return the error of a call that the rate of an account refuses. The caller holds the lock."""
         account = next(account for account in counted.accounts if account.key == key)
         seconds = self._rates.seconds_until_room(key, account.limits[CALLS_PER_MINUTE])
         return _over(account, CALLS_PER_MINUTE, seconds)

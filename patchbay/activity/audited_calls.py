@@ -18,7 +18,7 @@ from typing import Any
 from patchbay.access.approvals import Approval
 from patchbay.access.audit.approval_rows import approval_row
 from patchbay.access.audit.chain import AuditChain, dropped_row
-from patchbay.access.audit.rows import CALL, CID_PREFIX, Draft, Row, make_template
+from patchbay.access.audit.rows import CALL, CID_PREFIX, Draft, Row, Template, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
 from patchbay.access.principals import LOCAL
 from patchbay.activity.call_recording import CallRecording
@@ -75,7 +75,9 @@ class AuditedCalls:
 
         def make_rows() -> list[Row | Draft]:
             return [
-                self._drafts.make(run, mode, records[place] if records else None, f"{entry}-{place}" if entry else None)
+                self._drafts.make(
+                    run, mode, records[place] if records else None, f'"{entry}-{place}"' if entry else "null"
+                )
                 for place, run in enumerate(runs)
             ]
 
@@ -121,13 +123,15 @@ class Drafts:
     """Makes drafts of rows. What similar calls have in common is made once, as a template. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._templates: dict[tuple[Any, ...], tuple[str, str, tuple[Any, ...]]] = {}
+        self._templates: dict[tuple[Any, ...], tuple[Template, str, tuple[Any, ...]]] = {}
 
-    def make(self, run: CallRecording, mode: str, record: list[Any] | None, record_id: str | None) -> Draft:
-        """Return the draft of a finished call; `record` is its stored record, `record_id` its id, None without one."""
+    def make(self, run: CallRecording, mode: str, record: list[Any] | None, record_id: str) -> Draft:
+        """Return the draft of a finished call; `record` is its stored record, None without one, and `record_id` the
+        id of the record as JSON.
+        """
         server, descriptor, sender = run.server, run.descriptor, run.sender
         assert sender is not None
-        is_kept = mode == "keep" and record_id is not None and run.arguments is not None
+        is_kept = mode == "keep" and record_id != "null" and run.arguments is not None
         key = (
             id(server),
             id(descriptor),
@@ -137,7 +141,6 @@ class Drafts:
             run.outcome,
             run.code if run.code is None else _code(run),
             run.way,
-            run.principal,
             sender,
             mode,
             is_kept,
@@ -158,7 +161,7 @@ class Drafts:
             template,
             _contents(arguments, run.arguments, run.arguments_digest, own),
             int(run.at * 1000),
-            "null" if record_id is None else f'"{record_id}"',
+            record_id,
             _contents(result, run.answer, run.answer_digest, own),
             int((run.ended - run.begun) * 1e6),
         )

@@ -10,11 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import jsonschema_rs
 import orjson
 
@@ -34,7 +33,14 @@ ROOM = "room."
 """How the name of a room's server begins."""
 
 _IS_VALID = jsonschema_rs.validator_for(SCHEMA)
-_EXPLAINING = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@cache
+def _get_explaining_validator() -> Any:
+    """Return the slower validator, whose errors have their places and rules."""
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,10 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
     except ParseError as problem:
         raise ConfigError(where, "", f"expected JSON; {problem.message}") from problem
     if not _IS_VALID.is_valid(value):
-        worst = min(_EXPLAINING.iter_errors(value), key=lambda one: (len(one.path) == 0, list(map(str, one.path))))
+        worst = min(
+            _get_explaining_validator().iter_errors(value),
+            key=lambda one: (len(one.path) == 0, list(map(str, one.path))),
+        )
         path = ".".join(str(part) for part in worst.absolute_path)
         if worst.validator == "const" and path.endswith("on"):
             raise ConfigError(where, path, 'expected ["*"], because an administrator operates the whole hub')

@@ -7,12 +7,18 @@ address have one grammar. Values beside an address replace values in it. A bare 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
+import click
+
+from patchbay.client.addresses.launchers import API_DOCUMENT_PATH, is_header_name
+from patchbay.client.addresses.targets import AddressError, check_headers, mask_url
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.source import SourceContext, Sources
+from patchbay.errors import InvalidParams
 
 Pair = tuple[str, str]
 API_SCHEME = "openapi+"
@@ -69,3 +75,70 @@ def _to_extended_form(address: str) -> str:
     url, _, query = address.partition("?")
     kind = "openapi" if API_DOCUMENT_PATH.search(url) else "mcp"
     return f"{kind}+{url}?launch.query={quote(query, safe='')}" if query else f"{kind}+{url}"
+
+
+class HeaderType(click.ParamType[Pair]):
+    """A click type for `NAME: VALUE`, a header of HTTP. Its errors do not show the value, which can be a secret."""
+
+    name = "'NAME: VALUE'"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pair:
+        """Split the text into name and value, and check both."""
+        if isinstance(value, tuple):
+            return value
+        name, colon, text = str(value).partition(":")
+        if not colon:
+            self.fail("expected 'NAME: VALUE', such as 'Authorization: Bearer ${KEY}'", param, ctx)
+        if not is_header_name(name):
+            self.fail(f"{name!r} is not the name of a header: expected letters, digits and - only", param, ctx)
+        if name.lower() in PROTOCOL_HEADERS:
+            self.fail(f"{name}: the client itself sends this header: leave it out", param, ctx)
+        try:
+            check_headers({name: text.strip(" \t")}, "--header")
+        except InvalidParams:
+            self.fail(f"{name}: expected a value of printable ASCII without a line break", param, ctx)
+        return name, text.strip(" \t")
+
+
+PROTOCOL_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "transfer-encoding"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
+    }
+)
+"""Headers that carry the protocol (RFC 9110; MCP specification, basic/transports), in lower case."""
+
+HEADER = HeaderType()
+
+
+def with_headers(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option `--header` to a command; its parameter `address` then contains the headers."""
+
+    @click.option(
+        "--header",
+        "headers",
+        type=HEADER,
+        multiple=True,
+        help="Send this HTTP header to the server at ADDRESS, a URL; write secrets as ${NAME}. Repeatable.",
+    )
+    @wraps(command)
+    def run(*arguments: Any, address: str, headers: tuple[Pair, ...], **options: Any) -> Any:
+        return command(*arguments, address=add_headers(address, headers), **options)
+
+    return run
+
+
+def add_headers(address: str, headers: Iterable[Pair]) -> str:
+    """Add headers to the address of a URL; they replace headers of the same names in it. Raises AddressError."""
+    given = {name.lower(): (name, value) for name, value in headers}
+    if not given:
+        return address
+    place, _, query = _to_extended_form(complete_reference(address)).partition("?")
+    if not re.match(r"(?i)(mcp\+https?|openapi\+[a-z]+):", place):
+        raise AddressError(
+            f"--header: {mask_url(place)} is not a URL; expected http(s)://...; a profile has headers in its _meta.json"
+        )
+    replaced = {f"header.{name}" for name in given}
+    pieces = [piece for piece in query.split("&") if piece and _key(piece).lower() not in replaced]
+    pieces += [f"header.{quote(name, safe='')}={quote(value, safe='')}" for name, value in given.values()]
+    return f"{place}?{'&'.join(pieces)}"

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Protocol
-
-import snowballstemmer
+from typing import Any, Protocol
 
 from patchbay.fulltext.words import folded
 
@@ -71,7 +69,9 @@ class Vocabulary(Protocol):
 
 
 @lru_cache(maxsize=32)
-def _stemmer(language: str) -> snowballstemmer.stemmer:
+def _stemmer(language: str) -> Any:
+    import snowballstemmer
+
     return snowballstemmer.stemmer(language)
 
 

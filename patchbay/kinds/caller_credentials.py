@@ -9,7 +9,7 @@ Source: MCP specification 2025-11-25 and 2026-07-28, client/elicitation (URL mod
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from urllib.parse import quote
 from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.client.addresses.targets import Http, mask_url
 from patchbay.client.auth.methods import TokenSource
+from patchbay.client.auth.token_clients import DescribedIssuer
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Event, Question
 from patchbay.store import Bus
@@ -39,7 +40,8 @@ ELICITATION = "elicitation/create"
 class Upstream:
     """A server that wants the credentials of each caller: the name of the mount, and how it is reached.
 
-    `client_id`, `client_secret` and `scope` are those of the configuration, empty without.
+    `client_id`, `client_secret` and `scope` are those of the configuration, empty without. `described` is the
+    authorization server of an HTTP API; None for an MCP server, which names it itself.
     """
 
     server: str
@@ -47,6 +49,7 @@ class Upstream:
     client_id: str = field(default="", repr=False)
     client_secret: str = field(default="", repr=False)
     scope: str = ""
+    described: DescribedIssuer | None = None
 
     @property
     def key(self) -> str:
@@ -86,6 +89,39 @@ class CallerCredentials(Protocol):
     def page_url(self, path: str, origin: str) -> str:
         """Return the URL of a page of the hub; `origin` is how the caller reached the hub, "" if unknown."""
         ...
+
+
+class CallersAccounts:
+    """The accounts of callers at one mount: where they sign in, and their tokens.
+
+    `find_upstream` returns where callers sign in, and raises ConfigError for a configuration that cannot say it.
+    `credentials` is None for a hub that keeps no tokens of callers.
+    """
+
+    def __init__(self, name: str, find_upstream: Callable[[], Upstream], credentials: CallerCredentials | None) -> None:
+        self._name = name
+        self._find_upstream = find_upstream
+        self._credentials = credentials
+
+    @property
+    def upstream(self) -> Upstream:
+        """Where callers sign in. Raises ConfigError for a missing profile or variable."""
+        return self._find_upstream()
+
+    @property
+    def credentials(self) -> CallerCredentials:
+        """The tokens of callers. Raises ToolFailed for a hub that keeps none."""
+        if self._credentials is None:
+            raise ToolFailed(f"{self._name} needs an account of each caller, and no caller can sign in here")
+        return self._credentials
+
+    def require(self, call: Call) -> Generator[Event, Any, CallerTokens]:
+        """Return the tokens of a caller, who is asked to sign in first if needed. Raises ToolFailed."""
+        return require_sign_in(self.credentials, self.upstream, call)
+
+    def explain(self, call: Call) -> str:
+        """Say where a caller signs in whose token was refused."""
+        return sign_in_sentence(self.upstream, sign_in_url(self.credentials, self.upstream, call))
 
 
 def require_sign_in(

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-from patchbay.kinds.caller_credentials import CallerCredentials
+from patchbay.kinds.caller_credentials import CallerCredentials, CallersAccounts
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
@@ -143,6 +143,11 @@ class Standing(Protocol):
     @property
     def mount(self) -> Any:
         """The mount: hashable, equal for equal configurations."""
+        ...
+
+    @property
+    def accounts(self) -> CallersAccounts | None:
+        """The accounts of callers; None for a mount that uses the hub's credentials."""
         ...
 
     def start(self) -> None:

@@ -4,7 +4,8 @@
       {"server": "time", "kind": "tool", "name": "now", "cid": "bafkrei...", "digest": "sha256:..."}]}
 
 An imported approval is for exactly the bytes of its CID. Entries that the server lists with these bytes are approved at
-once; other approvals wait until the server lists such bytes. A document with one wrong part changes nothing.
+once; other approvals wait until the server lists such bytes. A document with one wrong part changes nothing, and so
+does one whose digest of an entry is not that of the listed bytes with this CID.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from patchbay.jsonrpc import parse
 from patchbay.pins.documents import (
     ItemKey,
     PinDocument,
+    PinnedItem,
     PinsUnreadable,
     checked_list,
     checked_object,
+    describe_key,
     parse_cid,
     parse_digest,
     parse_key,
@@ -36,6 +39,8 @@ from patchbay.topics import NAMES_CHANGED, PINS
 FORMAT, VERSION = "patchbay/approvals", 1
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_APPROVALS = 100_000
+MAX_NAME_CHARACTERS = 2048
+"""Characters of the name of an entry; no server lists a longer one."""
 
 _SERVER = re.compile(NAME)
 
@@ -94,7 +99,7 @@ def parse_approvals(data: bytes) -> list[Approval]:
     except ParseError as problem:
         raise PinsUnreadable(f"expected JSON; {problem.message}") from problem
     fields = checked_object(value, "the document", ("format", "version", "approvals"))
-    if fields["format"] != FORMAT or fields["version"] != VERSION:
+    if fields["format"] != FORMAT or type(fields["version"]) is not int or fields["version"] != VERSION:
         raise PinsUnreadable(f'expected "format": "{FORMAT}" and "version": {VERSION}')
     rows = checked_list(fields["approvals"], "approvals")
     if len(rows) > MAX_APPROVALS:
@@ -107,15 +112,19 @@ def _parse_approval(value: Any, place: str) -> Approval:
     server = row["server"]
     if not isinstance(server, str) or not _SERVER.fullmatch(server):
         raise PinsUnreadable(f"{place}.server: expected the name of a server; this is {server!r:.140}")
+    key = parse_key(row, place)
+    if len(key[1]) > MAX_NAME_CHARACTERS:
+        raise PinsUnreadable(f"{place}.name: expected at most {MAX_NAME_CHARACTERS} characters; it has {len(key[1])}")
     digest = parse_digest(row["digest"], f"{place}.digest") if "digest" in row else ""
     body = parse_cid(row["body"], f"{place}.body") if "body" in row else ""
-    return Approval(server, parse_key(row, place), parse_cid(row["cid"], f"{place}.cid"), digest, body)
+    return Approval(server, key, parse_cid(row["cid"], f"{place}.cid"), digest, body)
 
 
 def import_approvals(store: Store, data: bytes, who: str, why: str = "", server: str = "") -> Imported:
     """Take over the approvals of a document; `server` is the name here of the one server that it names.
 
-    Raises PinsUnreadable; InvalidParams for several servers beside `server`, or for pins here that cannot be read;
+    Raises PinsUnreadable, also for a digest that is not that of the listed bytes with this CID; InvalidParams for
+    several servers beside `server`, or for pins here that cannot be read;
     StaleUpdate when a server listed something else meanwhile. Then nothing is changed.
     """
     rows = parse_approvals(data)
@@ -149,12 +158,27 @@ def import_approvals(store: Store, data: bytes, who: str, why: str = "", server:
     return total
 
 
+def _check_digests(row: Approval, item: PinnedItem | None) -> None:
+    """Raise PinsUnreadable when a digest of an approval is not that of the bytes here with its CID.
+
+    People compare digests, and the hub approves by the CID.
+    """
+    for pin in (item.approved, item.seen) if item is not None else ():
+        if pin is None or pin.cid != row.cid:
+            continue
+        for name, given, real in (("digest", row.digest, pin.digest), ("body", row.body, pin.body)):
+            if given and given != real:
+                what = f"the {name} of the {describe_key(row.key)} of {row.server}"
+                raise PinsUnreadable(f"{what} is {given}; the bytes with the CID {row.cid} have {real or 'none'}")
+
+
 def _add_approvals(document: PinDocument, rows: list[Approval]) -> tuple[PinDocument, Imported]:
     ready = dict(document.ready)
     approved: list[ItemKey] = []
     known = added = 0
     for row in rows:
         item = document.items.get(row.key)
+        _check_digests(row, item)
         if item is not None and item.approved is not None and item.approved.cid == row.cid:
             known += 1
         elif item is not None and item.seen is not None and item.seen.cid == row.cid:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.access.principals import LOCAL
+from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Call, Cancelled, Events, Stopping
 from patchbay.catalogue.reading.prompts import prompt_events, prompt_messages
 from patchbay.catalogue.reading.resources import collect_contents, find_resource, resource_events
@@ -206,7 +206,7 @@ def _name_client(caller: Caller, meta: Mapping[str, Any]) -> str:
     all others are one principal.
     """
     info = meta.get("io.modelcontextprotocol/clientInfo")
-    if caller.owner is not None or caller.wire.sender.id == LOCAL.id or not isinstance(info, Mapping):
+    if caller.owner is not None or caller.wire.sender.id == LOCAL_ID or not isinstance(info, dict):
         return caller.owner or ""
     return f"{info.get('name')} {info.get('version')}"[:MAX_CLIENT_NAME_CHARACTERS]
 

@@ -38,7 +38,10 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ShownError:
-    """One error for a response. `code` is the JSON-RPC code; `incident` is set for internal errors."""
+    """One error for a response. `code` is the JSON-RPC code; `incident` is set for internal errors.
+
+    `folder_page` is the page of the folder of a document that does not exist, for a link; empty for other errors.
+    """
 
     status: int
     message: str
@@ -46,6 +49,7 @@ class ShownError:
     data: object = None
     incident: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    folder_page: str = ""
 
     @property
     def title(self) -> str:
@@ -59,7 +63,10 @@ def describe_error(problem: Exception) -> ShownError:
     known = isinstance(problem, PatchbayError)
     if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
         headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
-        return ShownError(problem.status, problem.message, problem.code, problem.data, headers=headers)
+        folder_page = str(getattr(problem, "folder_page", ""))
+        return ShownError(
+            problem.status, problem.message, problem.code, problem.data, headers=headers, folder_page=folder_page
+        )
     incident = secrets.token_hex(6)
     log.error("incident %s at %s %s", incident, request.method, request.path, exc_info=problem)
     message = str(problem) if known else "The hub has an internal error. It did not store your request."
@@ -70,7 +77,9 @@ def _describe_http_error(problem: HTTPException) -> ShownError:
     status = problem.code or 500
     code = -32600 if status < 500 else -32603
     if isinstance(problem, NotFound):
-        return ShownError(status, f"There is no page at {request.path[:200]}.", code)
+        generic = problem.description == NotFound.description
+        message = f"There is no page at {request.path[:200]}." if generic else problem.description or ""
+        return ShownError(status, message, code)
     if isinstance(problem, MethodNotAllowed):
         allowed = ", ".join(sorted(problem.valid_methods or ()))
         generic = problem.description == MethodNotAllowed.description
@@ -114,7 +123,7 @@ class ErrorResponder:
         return Response(f"{found.message}{tail}\n", mimetype="text/plain")
 
     def _page(self, found: ShownError, protocol: bool) -> str:
-        values = {name: getattr(found, name) for name in ("status", "title", "message", "incident")}
+        values = {name: getattr(found, name) for name in ("status", "title", "message", "incident", "folder_page")}
         try:
             frame = self._site.frame("")
             if protocol:

@@ -68,11 +68,33 @@ function textProperties(names) {
   return Object.fromEntries(names.map((name) => [name, { type: "string", maxLength: 200 }]));
 }
 
-function activate(item) {
+async function activate(item) {
+  const link = item.querySelector("[data-entry]");
+  if (link && !(await load(item, link))) return;
   const place = item.querySelector("[data-try]");
   if (!place || place.dataset.live) return;
   place.dataset.live = "yes";
   MAKERS[place.dataset.try](place, place.dataset.key, place.dataset.endpoint);
+}
+
+/** Load the content of an item that the page has only as a line. Return whether this call replaced the line. */
+async function load(item, link) {
+  if (item.hasAttribute("aria-busy")) return false;
+  item.setAttribute("aria-busy", "true");
+  const address = new URL(link.href);
+  address.searchParams.set("part", "entry");
+  try {
+    const answer = await fetch(address, { headers: { Accept: "text/html" } });
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".item");
+    item.querySelector(".gist").textContent = fresh.querySelector(".gist").textContent;
+    item.querySelector(".inside").replaceWith(document.adoptNode(fresh.querySelector(".inside")));
+  } catch {
+    location.assign(link.href); // the whole page shows the entry, or why there is none
+    return false;
+  } finally {
+    item.removeAttribute("aria-busy");
+  }
+  return true;
 }
 
 /** Open and show the item that the fragment of the URL names. */

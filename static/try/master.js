@@ -16,8 +16,12 @@ function choose(item) {
   }
 }
 
-/** Hide the links whose names do not contain every word of the search, and the headings without links. */
+/** Hide the links and entries whose names do not contain every word of the search, and the headings without links. */
 function narrow(words) {
+  for (const item of page.querySelectorAll(".item")) {
+    const name = item.querySelector("h3").textContent.toLowerCase();
+    item.hidden = item !== chosen && !words.every((word) => name.includes(word));
+  }
   for (const group of list.querySelectorAll("ul")) {
     if (group.previousElementSibling?.className !== "label") continue;
     for (const row of group.children) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));

@@ -1,10 +1,8 @@
-"""Quotas: what is counted for whom, and what a caller gets whose quota is used up.
-
-Sources: ACCESS section 6; issue 16 item 5.
-"""
+"""Quotas: what is counted for whom, and what a caller gets whose quota is used up (ACCESS 6; issue 16 item 5)."""
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 import time
@@ -15,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.access import quotas as quotas_module
 from patchbay.access.call_rates import CALLS_AT_ONCE
 from patchbay.access.principals import LOCAL, OPERATOR, Principal
 from patchbay.access.quotas import Quotas, default_quotas
@@ -182,6 +181,36 @@ def test_a_place_whose_call_never_ran_is_released_with_it() -> None:
     assert begun(counts, ANN) == 0
     del place
     assert begun(counts, ANN) == 1
+
+
+def test_the_garbage_collector_releases_a_place_in_a_thread_that_counts_a_call() -> None:
+    """A lock in `release` would stop this thread for good."""
+    counts = quotas({"to": ["*"], "calls_in_flight": 1})
+    cycle: list[Any] = [counts.begin_call(ANN, "notes")]
+    cycle.append(cycle)
+    del cycle
+
+    def collect() -> None:
+        with counts._lock:
+            gc.collect()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(BOUND)
+    assert not thread.is_alive()
+    assert begun(counts, ANN) == 1
+
+
+def test_counters_without_a_call_are_removed_and_the_others_count_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas_module, "MAX_CACHED_ACCOUNTS", 8)
+    counts = quotas({"to": ["*"], "calls_in_flight": 1})
+    held = counts.begin_call(ANN, "notes")
+    for number in range(100):
+        ended = counts.begin_call(Principal(f"user {number}"), "notes")
+        assert ended is not None
+        ended.release()
+    assert len(counts._in_use) <= 8
+    assert held is not None and begun(counts, ANN) == 0
 
 
 def test_many_threads_never_pass_a_quota() -> None:

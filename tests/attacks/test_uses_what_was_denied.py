@@ -339,6 +339,28 @@ def test_members_hear_of_no_change_of_what_is_hidden(hub: Hub, ann: Headers) -> 
     stream.close()
 
 
+def test_an_event_stream_has_no_event_for_a_hidden_change(hub: Hub, ann: Headers) -> None:
+    """An event with a number and without a message also shows that something changed, and when."""
+    hub.client.environ_base["HTTP_AUTHORIZATION"] = ann["Authorization"]
+    session = hub.open("")
+    del hub.client.environ_base["HTTP_AUTHORIZATION"]
+    headers = ann | {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+    stream = hub.client.get("/mcp", headers=headers, buffered=False)
+    frames: Any = iter(stream.response)
+    assert next(frames).startswith(b"id: changes-")
+    store = hub.catalogue.store
+    for server in ("bash.tools", "notes"):
+        seq = store.journal.append("changes/", orjson.dumps({"kinds": ["tools"], "server": server}), 60.0)
+        store.bus.publish(f"changed/{server}", orjson.dumps({"kinds": ["tools"], "seq": seq}))
+    events = []
+    for frame in frames:
+        events += [frame] if b"id: " in frame else []
+        if b"list_changed" in frame:
+            break
+    assert len(events) == 1, events
+    stream.close()
+
+
 def test_the_stream_of_a_revoked_key_ends(hub: Hub) -> None:
     key = new_key(hub, "listening")
     set_grants(hub, None)

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks import processor_time
-from benchmarks.load import Measured
+from benchmarks.load import LoadResult
 from benchmarks.parameters import QUICK, Parameters
 from benchmarks.parts import PARTS, Part, start_row, stream_row
 from benchmarks.placement import Placement
@@ -28,8 +28,9 @@ def test_every_part_has_a_title() -> None:
 
 
 def test_the_line_of_open_streams_becomes_a_row() -> None:
-    printed = {"streams": 10_000, "each": 20.5, "ping_p50": 1, "ping_p99": 7, "told": 0.4, "told_cpu": 60}
-    printed |= {"drained": 2.5, "rate": 4000, "rate_beside": 3000, "call": 200, "call_beside": 210, "kept": 0.95}
+    printed: dict[str, float] = {"streams": 10_000, "stream_kib": 20.5, "ping_p50_ms": 1, "ping_p99_ms": 7}
+    printed |= {"notified_seconds": 0.4, "notified_cpu_us": 60, "shutdown_seconds": 2.5, "rate": 4000}
+    printed |= {"rate_with_streams": 3000, "call_cpu_us": 190, "call_cpu_us_with_streams": 200}
     row = stream_row(json.dumps(printed))
     assert (row.part, row.condition) == ("streams", "10,000 streams")
     assert row.figures["rate_kept"] == 0.75
@@ -93,11 +94,11 @@ def test_processor_time_counts_processes_below_and_those_that_ended() -> None:
 
 
 def test_the_cost_of_a_call_is_processor_time_over_answers() -> None:
-    def load() -> Measured:
+    def load() -> LoadResult:
         before = processor_seconds(os.getpid())
         while processor_seconds(os.getpid()) - before < 0.2:
             pass
-        return Measured(requests=1000, rate=500.0, p50=1.0, p99=2.0)
+        return LoadResult(requests=1000, rate=500.0, p50=1.0, p99=2.0)
 
     cost = cost_of(os.getpid(), load)
     assert cost.processor_us >= 200

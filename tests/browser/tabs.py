@@ -92,6 +92,7 @@ class Tab:
         if item.get_attribute("open") is None:
             listed = self.page.locator(".master.picking .contents li a").get_by_text(name, exact=True)
             (listed if listed.count() else item.locator("summary")).first.click()
+        expect(item.locator("[data-entry]")).to_have_count(0, timeout=BOUND)
         return Trial(item)
 
 

@@ -80,7 +80,7 @@ def test_a_change_is_read_and_approved_with_the_keyboard_and_without_scripts(
     page.get_by_role("button", name="Approve tool t0").press("Enter")
     expect(page.locator("h2")).not_to_contain_text(["t0"])
     until(lambda: tools_of(hub) == {"control", "t0"}, "the approved tool")
-    page.get_by_role("button", name="Approve all 1").press("Enter")
+    page.get_by_role("button", name="Approve this change").press("Enter")
     expect(page.locator("main")).to_contain_text("Nothing waits for approval.")
     until(lambda: tools_of(hub) == {"control", "t0", "t1"}, "all tools")
     tab.close()

@@ -201,3 +201,11 @@ def test_a_test_run_that_fails_is_told(desk: Desk) -> None:
     assert desk.quick('jn profile test @biomcp "search?gene=TP53" --ignore-schema').code == exit_codes.OK
     assert desk.quick("jn profile remove @biomcp").code == exit_codes.OK
     assert desk.quick("jn profile info @biomcp").code == exit_codes.USAGE
+    restored = desk.quick("jn profile restore @biomcp")
+    assert (restored.code, restored.out) == (
+        exit_codes.OK,
+        f"Restored {desk.home}/.local/jn/profiles/mcp/biomcp\n",
+    ), restored.err
+    assert desk.quick("jn profile info @biomcp").code == exit_codes.OK
+    unknown = desk.quick("jn profile restore @biomcp 2020")
+    assert unknown.code == exit_codes.USAGE and "no version '2020'; it has " in unknown.err

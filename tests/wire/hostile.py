@@ -82,7 +82,7 @@ ELEMENTS = frozenset(
 """What the hub's own templates are made of."""
 
 LINK = re.compile(
-    r"/(?!/)|#|http://localhost/|https://modelcontextprotocol\.io$"
+    r"/(?!/)|#|\?|http://localhost/|https://modelcontextprotocol\.io$"
     r"|lmstudio://add_mcp\?|goose://extension\?|cursor://anysphere\.cursor-deeplink/mcp/install\?|vscode(-insiders)?:mcp/install\?"
 )
 """Where the hub's pages lead: to itself, to the protocol's documentation, and to the clients that can add a server."""

@@ -44,11 +44,25 @@ _HOLES = ("arguments", "at", "prev", "record", "result", "seq", "us")
 """The fields of a call that change from call to call, in the order of canonical JSON."""
 
 
-Draft = tuple[str, str, int, str, str, int]
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """The row of similar calls, with holes for the fields that differ: the text in the store, and its parts.
+
+    A hole is `%s` in `text`; `parts` are the texts before, between and after the holes.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+
+
+Draft = tuple[Template, str, int, str, str, int]
 """A row of a call without `seq` and `prev`: its template, and `arguments`, `at`, `record`, `result` and `us`.
 
 The texts of arguments, record and result are JSON.
 """
+
+_WHOLE_ROW = Template("%s", ("", ""))
+"""The template of a row that has no similar ones."""
 
 Stored = tuple[Any, ...]
 """A row in the store: the number of its template in the entry, and the values for the template."""
@@ -79,14 +93,16 @@ def line_cid(line: bytes) -> str:
     return CID_PREFIX + sha256(line).hexdigest()
 
 
-def make_template(row: Mapping[str, Any]) -> str:
+def make_template(row: Mapping[str, Any]) -> Template:
     """Return the template of the rows of similar calls: canonical JSON with a hole for each field that differs."""
-    whole = dict(row) | dict.fromkeys(_HOLES, 0)
-    text = row_bytes(whole).decode().replace("%", "%%")
+    rest, parts, after = row_bytes(dict(row) | dict.fromkeys(_HOLES, 0)).decode(), list[str](), ""
     for name in _HOLES:
-        hole = f'"{CID_PREFIX}%s"' if name == "prev" else "%s"
-        text = text.replace(f'"{name}":0', f'"{name}":{hole}', 1)
-    return text
+        before, _, rest = rest.partition(f'"{name}":0')
+        opening, closing = (f'"{CID_PREFIX}', '"') if name == "prev" else ("", "")
+        parts.append(f'{after}{before}"{name}":{opening}')
+        after = closing
+    parts.append(after + rest)
+    return Template("%s".join(part.replace("%", "%%") for part in parts), tuple(parts))
 
 
 def link_rows(tip: Tip, rows: Iterable[Row | Draft]) -> tuple[bytes, Tip]:
@@ -94,23 +110,24 @@ def link_rows(tip: Tip, rows: Iterable[Row | Draft]) -> tuple[bytes, Tip]:
 
     This runs once for each call and takes some microseconds: it formats the line and hashes it.
     """
-    seq, digest, unsigned = tip.seq, tip.digest, tip.unsigned
-    templates: dict[str, int] = {}
+    seq, digest = tip.seq, tip.digest
+    numbers: dict[Template, int] = {}
     stored: list[Stored] = []
     for row in rows:
-        seq, unsigned = seq + 1, unsigned + 1
-        template: str
-        values: Stored
+        seq += 1
         if isinstance(row, tuple):
             template, arguments, at, record, result, us = row
-            values = (arguments, at, digest, record, result, seq, us)
-            line = (template % values).encode()
+            number = numbers.setdefault(template, len(numbers))
+            stored.append((number, arguments, at, digest, record, result, seq, us))
+            # An f-string is twice as fast as `template.text % values`.
+            a, b, c, d, e, f, g, h = template.parts
+            line = f"{a}{arguments}{b}{at}{c}{digest}{d}{record}{e}{result}{f}{seq}{g}{us}{h}".encode()
         else:
             line = row_bytes({**row, "seq": seq, "prev": CID_PREFIX + digest})
-            template, values = "%s", (line.decode(),)
+            stored.append((numbers.setdefault(_WHOLE_ROW, len(numbers)), line.decode()))
         digest = sha256(line).hexdigest()
-        stored.append((templates.setdefault(template, len(templates)), *values))
-    return orjson.dumps([list(templates), stored]), Tip(tip.entry, seq, digest, unsigned, tip.head_at)
+    data = orjson.dumps([[template.text for template in numbers], stored])
+    return data, Tip(tip.entry, seq, digest, tip.unsigned + len(stored), tip.head_at)
 
 
 def make_head(signer: Signer, tip: Tip, at: int) -> tuple[bytes, Tip]:

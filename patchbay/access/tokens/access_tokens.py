@@ -16,6 +16,7 @@ from typing import Any
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Unauthorized
 from patchbay.access.principals import Principal
+from patchbay.access.tokens.algorithms import ALGORITHMS
 from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.claims import (
     LEEWAY_SECONDS,
@@ -30,7 +31,6 @@ from patchbay.access.tokens.issuer import Issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.access.tokens.problems import IssuerUnavailable, WrongProof, WrongToken
 from patchbay.access.tokens.signed_json import (
-    ALGORITHMS,
     MAX_COMPACT_CHARACTERS,
     Malformed,
     is_signed_json,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from patchbay.access.authentication import Credentials
+from patchbay.access.tokens.algorithms import ALGORITHMS
 from patchbay.access.tokens.resource_metadata import get_metadata_url
-from patchbay.access.tokens.signed_json import ALGORITHMS
 
 
 def make_challenge(

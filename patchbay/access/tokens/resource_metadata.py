@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from patchbay.access.tokens.algorithms import ALGORITHMS
 from patchbay.access.tokens.audiences import MCP_PATH, get_origin
-from patchbay.access.tokens.signed_json import ALGORITHMS
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MAX_NAME_CHARACTERS = 512

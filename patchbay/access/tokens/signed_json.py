@@ -18,17 +18,9 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 from joserfc.jws import JWSRegistry
 
+from patchbay.access.tokens.algorithms import ALGORITHMS, CURVES
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
-
-ALGORITHMS = (
-    *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
-    *("PS256", "PS384", "PS512", "RS256", "RS384", "RS512"),
-)
-"""The accepted algorithms, all with a public key."""
-
-CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519", "EdDSA": "Ed25519"}
-"""The only curve that each algorithm with a curve accepts."""
 
 MAX_COMPACT_CHARACTERS = 16 * 1024
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192

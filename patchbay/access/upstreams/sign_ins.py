@@ -96,7 +96,7 @@ class UpstreamSignIns:
             client_secret=upstream.client_secret,
             scope=upstream.scope,
         )
-        request: RequestedSignIn = flow.begin(upstream.target, identity)
+        request: RequestedSignIn = flow.begin(upstream.target, identity, upstream.described)
         begun = _Begun(
             by=applicant.by,
             principal=applicant.principal,

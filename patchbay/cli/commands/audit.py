@@ -20,10 +20,12 @@ from patchbay.access.hub_key import has_key, load_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import check_has_data, errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
+from patchbay.cli.ndjson import escape_control
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Store
+from patchbay.views.terminal import is_terminal
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -55,8 +57,10 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
         begin = _parse_time("--since", since) if since else 0.0
         chain.sign()
         first = last = None
+        is_shown = is_terminal(sys.stdout)
         for line in texts_of(read_lines(store.journal, begin)):
-            sys.stdout.buffer.write(line)
+            # Names in a row are texts of callers; a file has the bytes that the hub signed.
+            sys.stdout.buffer.write(escape_control(line.decode()).encode() if is_shown else line)
             first, last = first or line, line
         sys.stdout.buffer.flush()
         if first is not None and last is not None:

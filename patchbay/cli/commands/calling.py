@@ -13,7 +13,13 @@ from patchbay.cli.commands.pipelines import AS_TEXT, write_records
 from patchbay.cli.completion import complete_address
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
-from patchbay.cli.typed_addresses import API_SCHEME, add_operation, complete_reference, has_operation
+from patchbay.cli.typed_addresses import (
+    API_SCHEME,
+    add_operation,
+    complete_reference,
+    has_operation,
+    with_headers,
+)
 from patchbay.client.addresses.address import Address, Operation, parse_address
 from patchbay.client.addresses.targets import AddressError, mask_url
 from patchbay.client.source import Record, get_scheme
@@ -33,12 +39,13 @@ FORMAT = click.option(
         'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
         'jn inspect "mcp+npx://@upstash/context7-mcp@latest"',
         'jn inspect "@biomcp" --format json',
-        "jn inspect https://example.org/mcp",
+        "jn inspect https://example.org/mcp --header 'Authorization: Bearer ${KEY}'",
     ),
 )
 @click.argument("address", shell_complete=complete_address)
 @FORMAT
 @with_session
+@with_headers
 def inspect(work: ClientSession, /, address: str, style: str) -> None:
     """Show what the server at ADDRESS offers.
 
@@ -78,6 +85,7 @@ def print_json(value: Any) -> None:
     "--each", is_flag=True, help="Call the tool once for each record of standard input; its fields are arguments too."
 )
 @with_session
+@with_headers
 def call(
     work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
 ) -> None:
@@ -103,6 +111,7 @@ def call(
 @click.argument("uri", default="")
 @AS_TEXT
 @with_session
+@with_headers
 def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
     checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
@@ -119,6 +128,7 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
 @AS_TEXT
 @with_session
+@with_headers
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: one record for each message."""
     checked = _parse_words("prompt", "prompt", address, words)

@@ -13,7 +13,7 @@ from patchbay.cli.commands.calling import print_json
 from patchbay.cli.completion import complete_address
 from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.ndjson import emit
-from patchbay.cli.typed_addresses import complete_reference, resolve_explored
+from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.connection.connection import Connection
 from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid, compute_schema_hash
@@ -41,6 +41,7 @@ def mcp() -> None:
 )
 @ADDRESS
 @with_session
+@with_headers
 def explore(work: ClientSession, /, address: str) -> None:
     """Print a server as one JSON object: tools with their schemas, resources, prompts, hash."""
     address = resolve_explored(address, work.sources, work.context)
@@ -50,6 +51,7 @@ def explore(work: ClientSession, /, address: str) -> None:
 @mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
 @ADDRESS
 @with_session
+@with_headers
 def tools(work: ClientSession, /, address: str) -> None:
     """Write the tools of a server, one record each."""
     for record in make_list_records("tools", _tools(work, address)):
@@ -60,6 +62,7 @@ def tools(work: ClientSession, /, address: str) -> None:
 @ADDRESS
 @click.argument("tool")
 @with_session
+@with_headers
 def schema(work: ClientSession, /, address: str, tool: str) -> None:
     """Print the description and the schemas of one TOOL."""
     found = {one["name"]: one for one in _tools(work, address)}
@@ -79,6 +82,7 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
     help="Print only one: the hash in profiles (md5), the same hash with SHA-256, or the CID of the contract.",
 )
 @with_session
+@with_headers
 def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     """Print the hash of a server's tools and the CID of their contract. Both change with the contract.
 
@@ -95,6 +99,7 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
 @mcp.command("skills", epilog=with_examples("patchbay mcp skills http://127.0.0.1:8000/mcp/crafts"))
 @ADDRESS
 @with_session
+@with_headers
 def skills(work: ClientSession, /, address: str) -> None:
     """Write the skills of a server, one record each, with the sizes and digests of their files. No file is read."""
     for record in make_list_records("skills", list_skills(_connect(work, address))):
@@ -117,6 +122,7 @@ def skills(work: ClientSession, /, address: str) -> None:
     help="Write all files of the skill to a new folder DIRECTORY/NAME.",
 )
 @with_session
+@with_headers
 def skill(work: ClientSession, /, address: str, name: str, save: Path | None) -> None:
     """Print the SKILL.md of the skill NAME. Files that differ from their digests are refused.
 

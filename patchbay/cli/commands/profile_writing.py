@@ -1,4 +1,6 @@
-"""The commands `profile create`, `new`, `update` and `remove`. They write profiles atomically and keep the old version.
+"""The commands `profile create`, `new`, `update`, `remove` and `restore`.
+
+They write profiles atomically and keep the old version.
 
 `update` asks questions on a terminal; without a terminal, options must answer them.
 """
@@ -35,6 +37,7 @@ from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.contracts.contract import load_snapshot, store_snapshot
 from patchbay.client.contracts.drift import Tool
 from patchbay.client.profiles.layouts import Profile, get_target, parse_profile
+from patchbay.client.profiles.lookup import Profiles
 from patchbay.client.profiles.updates import ProfileUpdate, make_contract_fields, record_contract, update_profile
 from patchbay.client.source import Source, get_scheme
 from patchbay.client.sources import make_sources
@@ -291,3 +294,33 @@ def remove(reference: str) -> None:
         name = reference.removeprefix("@")
         plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
         click.echo(f"Moved to {open_profiles(plugins[0] if plugins else 'mcp').delete(name)}")
+        write_note(f"`{program_name()} profile restore @{name}` brings it back.")
+
+
+@profile.command(
+    "restore",
+    epilog=with_examples("jn profile restore @biomcp", "jn profile restore @biomcp 2026-11-23T040102.123Z"),
+)
+@REFERENCE
+@click.argument("time", default="")
+def restore(reference: str, time: str) -> None:
+    """Bring back a removed profile, or the version of TIME (without TIME the newest) of a profile.
+
+    `profile info` lists the versions. The present files become a version.
+    """
+    with exit_on_error():
+        name = reference.removeprefix("@")
+        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
+        profiles = [open_profiles(one) for one in plugins[:1] or make_sources().list_names()]
+        click.echo(f"Restored {_restore_first(profiles, name, time)}")
+
+
+def _restore_first(candidates: Sequence[Profiles], name: str, time: str) -> Path:
+    """Restore the profile in the first plugin that has it. Raises the error of the first plugin without one."""
+    problems: list[ProfileError] = []
+    for profiles in candidates:
+        try:
+            return profiles.restore(name, time)
+        except ProfileError as problem:
+            problems.append(problem)
+    raise problems[0]

@@ -164,6 +164,11 @@ PROGRAMS: Mapping[str, Callable[[str, Sequence[str], str], list[str]]] = {
 URLS = ("http", "https")
 
 
+def is_header_name(text: str) -> bool:
+    """Whether a text can be the name of a header (RFC 9110 section 5.1)."""
+    return _HEADER.fullmatch(text) is not None
+
+
 def check_url(url: str, place: str) -> str:
     """Return a URL that has a host and no forbidden character. Raises AddressError."""
     bad = _FORBIDDEN_IN_URL.search(url)

@@ -1,10 +1,10 @@
 """Signing in at a server in two steps: begin, and redeem the code that the browser brings back, maybe in another
 process.
 
-`begin` asks the server where its authorization server is, makes this program known there (a client metadata document,
-else a registration), and makes the URL for the person. `redeem` exchanges the code; `refresh` and `revoke` need only
-what was stored. The requests carry no headers of the server's configuration and no other token; they follow no
-redirects and keep the rules for public addresses of `patchbay/client/connection/http.py`.
+`begin` asks the server where its authorization server is (`api_issuers.py` for an HTTP API), makes this program known
+there (a client metadata document, else a registration), and makes the URL for the person. `redeem` exchanges the code;
+`refresh` and `revoke` need only what was stored. The requests carry no headers of the server's configuration and no
+other token; they follow no redirects and keep the rules for public addresses of `patchbay/client/connection/http.py`.
 Sources: MCP specification 2025-11-25 and 2026-07-28, basic/authorization; RFC 7591, RFC 7636, RFC 8414, RFC 8707,
 RFC 9207, RFC 9728.
 """
@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import anyio
 import httpx2
@@ -43,7 +43,8 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyUrl, ValidationError
 
 from patchbay.client.addresses.targets import Http, mask_url, mask_urls
-from patchbay.client.auth.token_clients import IssuedTokens, RequestedSignIn, TokenClient
+from patchbay.client.auth.api_issuers import find_api_issuer
+from patchbay.client.auth.token_clients import DescribedIssuer, IssuedTokens, RequestedSignIn, TokenClient
 from patchbay.client.connection.http import HttpConnection, get_origin
 from patchbay.client.errors import SignInNeeded, Unreachable
 
@@ -78,18 +79,26 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What discovery found: the authorization server, the identifier of the server, and the scopes to ask for."""
+    """What discovery found: the authorization server, the identifier of the server ("" for an API without one), and the
+    scopes to ask for.
+    """
 
     metadata: OAuthMetadata
     resource: str
     scope: str
 
 
-def begin(target: Http, identity: ClientIdentity) -> RequestedSignIn:
-    """Begin a sign-in at the server of `target`. Raises Unreachable with the reason."""
+def begin(target: Http, identity: ClientIdentity, described: DescribedIssuer | None = None) -> RequestedSignIn:
+    """Begin a sign-in at the server of `target`. `described` is the authorization server of an HTTP API.
+
+    Raises Unreachable with the reason.
+    """
 
     async def run(client: httpx2.AsyncClient) -> RequestedSignIn:
-        found = await _discover(client, target, identity)
+        if described is None:
+            found = await _discover(client, target, identity)
+        else:
+            found = await _discover_for_api(client, target, identity, described)
         redirect_uri = identity.redirect_uri(str(found.metadata.issuer))
         known = await _find_client(client, target, identity, found, redirect_uri)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
@@ -100,14 +109,13 @@ def begin(target: Http, identity: ClientIdentity) -> RequestedSignIn:
             "state": state,
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
-            "resource": found.resource,
         }
+        asked |= {"resource": found.resource} if found.resource else {}
         if found.scope:
             asked["scope"] = found.scope
             if "offline_access" in found.scope.split():
                 asked["prompt"] = "consent"  # OpenID Connect Core, section 11
-        page = str(found.metadata.authorization_endpoint)
-        url = f"{page}{'&' if urlsplit(page).query else '?'}{urlencode(asked)}"
+        url = _add_to_query(str(found.metadata.authorization_endpoint), asked)
         return RequestedSignIn(
             url=url, state=state, verifier=pkce.code_verifier, redirect_uri=redirect_uri, client=known
         )
@@ -207,6 +215,17 @@ async def _discover(client: httpx2.AsyncClient, target: Http, identity: ClientId
     raise OAuthFlowError("no authorization server was found: the server names none, or its metadata cannot be read")
 
 
+async def _discover_for_api(
+    client: httpx2.AsyncClient, target: Http, identity: ClientIdentity, described: DescribedIssuer
+) -> _Found:
+    """Find the authorization server of an HTTP API, whose operator named it or its origin."""
+    metadata = await find_api_issuer(client, target, described, bool(identity.client_id))
+    _check_endpoints(metadata)
+    wanted = described.scope or None
+    scope = get_client_metadata_scopes(wanted, None, metadata if wanted else None, GRANT_TYPES)
+    return _Found(metadata, described.resource, identity.scope or scope or "")
+
+
 async def _find_resource_metadata(
     client: httpx2.AsyncClient, hint: str | None, url: str
 ) -> ProtectedResourceMetadata | None:
@@ -230,8 +249,15 @@ def _check_server(metadata: OAuthMetadata, issuer: str | None, target: Http, ide
             "the client_id of the configuration is for another authorization server than the one that the server"
             f" names, {metadata.issuer}; name it in the address: launch.issuer={metadata.issuer}"
         )
+    _check_endpoints(metadata)
+
+
+def _check_endpoints(metadata: OAuthMetadata) -> None:
+    """Check the endpoints of an authorization server. Raises OAuthFlowError."""
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise OAuthFlowError(f"{metadata.issuer} does not announce PKCE with S256, which MCP requires")
+        raise OAuthFlowError(
+            f"{metadata.issuer} does not announce PKCE with S256, without which the hub does not sign in"
+        )
     for page in (metadata.authorization_endpoint, metadata.token_endpoint):
         if urlsplit(str(page)).scheme not in ("https", "http"):
             raise OAuthFlowError(f"{metadata.issuer} names an endpoint that is no web address")
@@ -283,7 +309,8 @@ async def _find_client(
 
 
 async def _request_tokens(client: httpx2.AsyncClient, known: TokenClient, form: dict[str, str]) -> IssuedTokens:
-    form, headers = _authenticate_client(known, form | {"resource": known.resource})
+    form |= {"resource": known.resource} if known.resource else {}
+    form, headers = _authenticate_client(known, form)
     answer = await client.post(known.token_url, data=form, headers=headers)
     if answer.status_code not in (200, 201):
         raise _token_error(known, answer)
@@ -318,6 +345,14 @@ def _authenticate_client(known: TokenClient, form: dict[str, str]) -> tuple[dict
     if known.auth_method == "client_secret_post":
         return form | {"client_id": known.client_id, "client_secret": known.client_secret}, headers
     return form | {"client_id": known.client_id}, headers
+
+
+def _add_to_query(page: str, asked: dict[str, str]) -> str:
+    """Return the URL of a page with these parameters. Raises OAuthFlowError if it has one of them already."""
+    given = dict(parse_qsl(urlsplit(page).query, keep_blank_values=True))
+    if doubled := ", ".join(sorted(given.keys() & asked.keys())):
+        raise OAuthFlowError(f"the authorization endpoint {mask_url(page)} already has the parameters {doubled}")
+    return f"{page}{'&' if given else '?'}{urlencode(asked)}"
 
 
 def _bare(url: str) -> str:

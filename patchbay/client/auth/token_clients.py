@@ -6,14 +6,17 @@ Sources: RFC 6749, sections 2.3 and 5.1; RFC 8707 (`resource`); RFC 9207 (`iss`)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict
 
 
 class TokenClient(BaseModel):
     """The client that the authorization server `issuer` knows, and where it requests and revokes tokens.
 
-    `resource` is the identifier of the server that the tokens are for. `auth_method` is that of the token endpoint;
-    `client_secret` is empty for a public client. `answers_with_iss` says that the issuer announces RFC 9207.
+    `resource` is the identifier of the server that the tokens are for, "" for an API that has none. `auth_method` is
+    that of the token endpoint; `client_secret` is empty for a public client. `answers_with_iss` says that the issuer
+    announces RFC 9207.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,3 +52,22 @@ class RequestedSignIn(BaseModel):
     verifier: str
     redirect_uri: str
     client: TokenClient
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedIssuer:
+    """The authorization server of an HTTP API, as its configuration or its document describes it.
+
+    `issuer` and the endpoints are those of the configuration, "" where it has none. `metadata_url`,
+    `document_authorization_url` and `document_token_url` are those of the document. `scope` are the scopes that the
+    operations require, separated by spaces. `resource` is sent if it is not empty (RFC 8707).
+    """
+
+    issuer: str = ""
+    authorization_url: str = ""
+    token_url: str = ""
+    metadata_url: str = ""
+    document_authorization_url: str = ""
+    document_token_url: str = ""
+    scope: str = ""
+    resource: str = ""

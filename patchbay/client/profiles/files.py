@@ -108,6 +108,26 @@ def delete_profile(directory: Path) -> Path:
         ) from problem
 
 
+def restore_version(directory: Path, version: Path) -> None:
+    """Replace the files of a profile with those of an old version, which is a folder; the present files are kept as a
+    version. Raises ProfileError.
+    """
+    files = (version / f"{META_STEM}.json", *list_tool_files(version))
+    write_profile(directory, {path.name: read_json(path) for path in files})
+
+
+def restore_deleted(root: Path, name: str) -> Path | None:
+    """Move the profile of this name that was deleted last back to the folder of profiles `root`.
+
+    Returns its directory, None without a deleted profile. Raises ProfileError.
+    """
+    deleted = max((path for path in root.glob(f"{DELETED_FOLDER}/*/{name}") if path.is_dir()), default=None)
+    try:
+        return deleted.rename(root / name) if deleted is not None else None
+    except OSError as problem:
+        raise ProfileError(str(root / name), "", f"cannot be restored ({problem.strerror})") from problem
+
+
 def list_versions(directory: Path) -> list[Path]:
     """List the directories of a profile's old versions, newest first."""
     home = directory / VERSIONS_FOLDER

@@ -22,6 +22,8 @@ from patchbay.client.profiles.files import (
     list_versions,
     lock_directory,
     read_json,
+    restore_deleted,
+    restore_version,
     write_profile,
 )
 from patchbay.client.profiles.layouts import (
@@ -177,23 +179,36 @@ class Profiles:
         """List the old versions of a profile, newest first."""
         return [path.name for path in list_versions(self._find_directory(name))]
 
-    def load_version(self, name: str, stamp: str) -> Profile:
-        """Load one old version of a profile. Raises ProfileError with the versions that exist."""
-        directory = self._find_directory(name)
-        if stamp not in self.list_versions(name):
-            raise ProfileError(
-                f"@{name}", "", f"no version {stamp!r}; it has {', '.join(self.list_versions(name)) or 'none'}"
-            )
-        return _read_profile(name, directory / ".versions" / stamp)
+    def restore(self, name: str, stamp: str = "") -> Path:
+        """Bring back an old version of a profile (without `stamp` the newest), or a deleted profile.
+
+        The present files of the profile become a version; they need not be valid. Returns the directory. Raises
+        ProfileError, with the versions that exist when none is `stamp`.
+        """
+        directory = self.find_directories().get(check_name(name))
+        if directory is None:
+            roots = find_profile_paths(self._homes, self._plugin)
+            restored = next((path for root in roots if (path := restore_deleted(root, name))), None)
+            if restored is None:
+                raise ProfileError(f"@{name}", "", "there is no profile and no deleted profile of this name")
+            return restored
+        versions = {path.name: path for path in list_versions(directory)}
+        version = versions.get(stamp) if stamp else next(iter(versions.values()), None)
+        if version is None:
+            raise ProfileError(f"@{name}", "", f"no version {stamp!r}; it has {', '.join(versions) or 'none'}")
+        restore_version(self._check_writable(directory), version)
+        return directory
 
     def delete(self, name: str) -> Path:
         """Remove a profile of the project or the user, and return the path where it is kept. Raises ProfileError."""
-        directory = self._find_directory(name)
+        return delete_profile(self._check_writable(self._find_directory(name)))
+
+    def _check_writable(self, directory: Path) -> Path:
         if self._get_place(directory) == "bundled":
             raise ProfileError(
                 str(directory), "", "this profile is bundled ($JN_HOME); expected one of the project or user"
             )
-        return delete_profile(directory)
+        return directory
 
     def load_presets(self) -> tuple[dict[str, Any], str]:
         """Load the launches of `mcp://name`: rows by name, an earlier folder first, and the names of the files."""
@@ -208,7 +223,8 @@ class Profiles:
         return rows, ", ".join(str(path) for path in searched)
 
     def _find_directory(self, name: str) -> Path:
-        return self.load(name).directory or Path()
+        """Find the directory of a profile, valid or not. Raises ProfileError naming the directories searched."""
+        return self.find_directories().get(check_name(name)) or self.load(name).directory or Path()
 
     def _get_place(self, directory: Path) -> str:
         for place in ("project", "user", "bundled"):

@@ -7,24 +7,13 @@ differ between callers, so that they are not part of the lists, and nothing subs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event as Flag
-from typing import Any
 
-from patchbay.activation import Call
 from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.errors import SignInNeeded
-from patchbay.errors import ToolFailed
-from patchbay.events import Event
-from patchbay.kinds.caller_credentials import (
-    CallerCredentials,
-    CallerTokens,
-    Upstream,
-    require_sign_in,
-    sign_in_sentence,
-    sign_in_url,
-)
+from patchbay.kinds.caller_credentials import CallerCredentials, CallersAccounts
 from patchbay.kinds.mount.call_connections import Key
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import EventQueue
@@ -40,33 +29,11 @@ SIGNED_IN = "signed in"
 RESOURCES = "resources/list"
 
 
-class CallerAccounts:
+class MountAccounts(CallersAccounts):
     """The accounts at one mount. `credentials` is None for a hub that keeps no tokens of callers."""
 
     def __init__(self, mount: Mount, environ: Mapping[str, str], credentials: CallerCredentials | None) -> None:
-        self._mount = mount
-        self._environ = environ
-        self._credentials = credentials
-
-    @property
-    def upstream(self) -> Upstream:
-        """Where callers sign in. Raises ConfigError for a missing profile or variable."""
-        return self._mount.upstream(self._environ)
-
-    @property
-    def credentials(self) -> CallerCredentials:
-        """The tokens of callers. Raises ToolFailed for a hub that keeps none."""
-        if self._credentials is None:
-            raise ToolFailed(f"{self._mount.name} needs an account of each caller, and no caller can sign in here")
-        return self._credentials
-
-    def require(self, call: Call) -> Generator[Event, Any, CallerTokens]:
-        """Return the tokens of a caller, who is asked to sign in first if needed. Raises ToolFailed."""
-        return require_sign_in(self.credentials, self.upstream, call)
-
-    def explain(self, call: Call) -> str:
-        """Say where a caller signs in whose token was refused."""
-        return sign_in_sentence(self.upstream, sign_in_url(self.credentials, self.upstream, call))
+        super().__init__(mount.name, lambda: mount.upstream(environ), credentials)
 
     def sign_in_of(self, key: Key) -> SuppliedTokens:
         """Return the tokens for a connection of a call. Raises SignInNeeded if that sign-in is over."""

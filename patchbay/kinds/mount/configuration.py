@@ -33,6 +33,8 @@ START_SECONDS = 60.0
 CALLERS_SIGN_IN = (
     f'expected no sign-in beside "account": "{CALLER}": each caller signs in; the client_id of the hub stands in oauth'
 )
+CLIENT_FIELDS = ("client_id", "client_secret", "scope")
+"""The fields of `oauth` for an MCP server, which names its authorization server itself."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _API = "openapi+"
@@ -147,6 +149,9 @@ def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) 
         if "oauth" in fields:
             raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
         return
+    for key in fields.get("oauth", {}):
+        if key not in CLIENT_FIELDS:
+            raise ConfigError(where, f"oauth.{key}", f"expected only {', '.join(CLIENT_FIELDS)} for an MCP server")
     if not _may_be(address, Http):
         raise ConfigError(where, "account", f"expected {HUB} for a program: only the server at a URL gets tokens")
     own = {name.lower() for name in fields.get("headers", {})}

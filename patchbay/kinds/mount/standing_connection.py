@@ -27,7 +27,7 @@ from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnections, Key
-from patchbay.kinds.mount.caller_accounts import CallerAccounts, without_resources
+from patchbay.kinds.mount.caller_accounts import MountAccounts, without_resources
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
@@ -70,11 +70,11 @@ class StandingConnection(PinnedMount[Mount]):
         self.reach: Target | None = mount.direct_reach
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         self.call_connections = CallConnections(self._open_for_call)
-        self.accounts: CallerAccounts | None = None
+        self.accounts: MountAccounts | None = None
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         self.roots = context.roots
         if mount.has_caller_credentials:
-            self.accounts = CallerAccounts(mount, context.environ, context.credentials)
+            self.accounts = MountAccounts(mount, context.environ, context.credentials)
         self._events = EventQueue()
         self._uris: dict[str, None] = {}
         self._ending = threading.Event()
@@ -172,7 +172,7 @@ class StandingConnection(PinnedMount[Mount]):
             while not self._ending.is_set():
                 missed = self._follow(connection, missed, subscribed)
 
-    def _wait_for_principal(self, accounts: CallerAccounts) -> None:
+    def _wait_for_principal(self, accounts: MountAccounts) -> None:
         """Wait until a caller has connected an account."""
         if not accounts.has_principals():
             self.health = Health("sign-in")

@@ -6,6 +6,7 @@ remote_parts.py    parts of a document that are at other URLs
 tool_names.py      names that people would choose
 tools.py           operations as descriptors
 selection.py       which operations are served
+caller_sign_in.py  where callers sign in with their own accounts
 credentials.py     what the security schemes of the document add to a request
 files.py           arguments that are files
 handler.py         a call: requests, retry, pages

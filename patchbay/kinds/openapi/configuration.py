@@ -17,6 +17,7 @@ from patchbay.cid import canonical, cid_of
 from patchbay.client.addresses.launchers import check_url
 from patchbay.client.addresses.targets import AddressError, is_secret_name
 from patchbay.errors import BadCid, ConfigError
+from patchbay.kinds.caller_credentials import CALLER
 from patchbay.kinds.openapi.selection import Selection, parse_selection
 from patchbay.pins.documents import Changes
 
@@ -42,7 +43,8 @@ class ApiConfiguration:
     """How the API behind the server `name` is reached, and which of its operations are served.
 
     Texts are as written, without substitution. `credentials` is JSON: a value for each security scheme. `pages` is the
-    largest number of pages that one call reads.
+    largest number of pages that one call reads. With `has_caller_credentials` each caller signs in there with its own
+    account; `oauth` then says where, and as which client, if the document does not.
     """
 
     name: str
@@ -56,6 +58,8 @@ class ApiConfiguration:
     pages: int = 1
     refresh: float = DEFAULT_REFRESH_SECONDS
     changes: Changes | None = None
+    has_caller_credentials: bool = False
+    oauth: Pairs = ()
 
     @property
     def place(self) -> Place:
@@ -71,7 +75,8 @@ class ApiConfiguration:
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""
-        texts = [self.document, self.base, self.credentials, *(value for _, value in (*self.headers, *self.query))]
+        pairs = (*self.headers, *self.query, *self.oauth)
+        texts = [self.document, self.base, self.credentials, *(value for _, value in pairs)]
         names = {name for text in texts for name in _VARIABLE.findall(text)}
         return frozenset(environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_CHARACTERS)
 
@@ -88,6 +93,8 @@ def parse_fields(name: str, fields: Mapping[str, Any], where: str) -> dict[str, 
         "credentials": orjson.dumps(fields.get("credentials", {}), option=orjson.OPT_SORT_KEYS).decode(),
         "selection": parse_selection(fields),
         "changes": fields.get("changes"),
+        "has_caller_credentials": fields.get("account") == CALLER,
+        "oauth": tuple(sorted(fields.get("oauth", {}).items())),
     }
     check_fields(fields, where)
     return found | {key: fields[key] for key in ("max_tools", "pages", "refresh") if key in fields}
@@ -97,6 +104,7 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
     """Check the fields that the schema of configurations cannot. Raises ConfigError."""
     if not fields.get("document"):
         raise ConfigError(where, "document", "expected the URL, the file or the CID of an OpenAPI document")
+    _check_account(fields, where)
     for path in ("document", "base"):
         text = str(fields.get(path, "")).removeprefix("openapi+")
         if path == "base" and text and not re.match(r"(?i)https?://|\$\{", text):
@@ -115,6 +123,25 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
     for path, value in _list_secret_values(fields.get("credentials", {})):
         if "${" not in value:
             raise ConfigError(where, path, "expected a variable such as ${NAME}, not a secret")
+
+
+def _check_account(fields: Mapping[str, Any], where: str) -> None:
+    """Check the fields for accounts of callers. Raises ConfigError."""
+    oauth = fields.get("oauth", {})
+    if fields.get("account") != CALLER:
+        if "oauth" in fields:
+            raise ConfigError(where, "oauth", f'expected only beside "account": "{CALLER}"')
+        return
+    if not fields.get("base"):
+        raise ConfigError(where, "base", "expected the URL of the API: the tokens of callers go only to its origin")
+    if "authorization" in {name.lower() for name in fields.get("headers", {})}:
+        raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
+    if "${" not in oauth.get("client_secret", "${"):
+        raise ConfigError(where, "oauth.client_secret", "expected a variable such as ${NAME}, not a secret")
+    for key in ("issuer", "authorization_url", "token_url", "resource"):
+        text = oauth.get(key, "")
+        if text and not re.match(r"(?i)https?://|\$\{", text):
+            raise ConfigError(where, f"oauth.{key}", f"expected https://HOST/PATH; this is {text[:100]!r}")
 
 
 def _list_secret_values(credentials: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

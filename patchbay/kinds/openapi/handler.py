@@ -9,10 +9,11 @@ Sources: RFC 9110 sections 9.2.1 (safe methods) and 10.2.3 (Retry-After); RFC 65
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,11 +23,14 @@ import orjson
 
 from patchbay.activation import PAUSE, Call, Events, Handler, pauses
 from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.connection.event_loop import get_shared_loop
+from patchbay.client.errors import SignInNeeded, Unreachable
 from patchbay.client.openapi.api_connection import ApiConnection, ApiExchange, Piece
-from patchbay.client.openapi.http_client import Reply, RequestRules
+from patchbay.client.openapi.http_client import Reply, RequestRules, get_origin
 from patchbay.client.openapi.requests import HttpRequest, build_request
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Content, Event, Failed, Progress, Text
+from patchbay.kinds.caller_credentials import CallersAccounts
 from patchbay.kinds.openapi import credentials
 from patchbay.kinds.openapi.answers import (
     STREAMED,
@@ -36,6 +40,7 @@ from patchbay.kinds.openapi.answers import (
     list_body_events,
     list_value_events,
 )
+from patchbay.kinds.openapi.caller_sign_in import needs_caller_token
 from patchbay.kinds.openapi.credentials import PrivateParts
 from patchbay.kinds.openapi.files import load_files
 from patchbay.kinds.openapi.next_page import find_next_url, join_pages, make_continuation
@@ -74,6 +79,7 @@ class _ApiCall:
         self.api = tools.api
         self.place = f"{tool.operation.method.upper()} {tool.operation.path}"
         self.private = PrivateParts()
+        self.caller_token: _CallerToken | None = None
 
     def build_request(self) -> HttpRequest:
         """Build the request without credentials. Raises InvalidParams, ToolFailed."""
@@ -98,25 +104,46 @@ class _ApiCall:
             if credentials.needs_token(value):
                 value = yield from self._get_token(name, scheme, value)
             credentials.add_scheme(self.private, scheme, value)
+        accounts = self.standing.accounts
+        if accounts is not None and needs_caller_token(self.tool.operation, self.api, configured):
+            self.caller_token = _CallerToken(accounts, self.call)
+            yield from self.caller_token.take()
         pairs = self.standing.substitute(dict(self.standing.mount.query), "query")
         self.private.query += pairs.items()
 
     def send(self, request: HttpRequest) -> Generator[Event, Any, tuple[ApiExchange, Reply]]:
-        """Send a request with its credentials; return the running exchange and the head of its answer."""
+        """Send a request with its credentials; return the running exchange and the head of its answer.
+
+        A request that the API refuses because of the token of the caller is sent once more with a fresh token.
+        """
         connection = self.standing.connection
-        if self.private:
-            connection.rules.check_private(request.url)
-            request = self.private.add_to(request)
-        retried = request.method not in SAFE_METHODS
+        retried, is_renewed = request.method not in SAFE_METHODS, False
         while True:
-            exchange = connection.start(request, max(0.1, self.call.left()))
+            exchange = connection.start(self._add_private_parts(request), max(0.1, self.call.left()))
             head = yield from _receive_head(exchange, self.call)
+            if head.status == 401 and self.caller_token is not None and not is_renewed:
+                exchange.close()
+                yield from self.caller_token.take(refused=self.caller_token.text)
+                is_renewed = True
+                continue
             wait = _get_delay(head) if head.status in DELAYED and not retried else None
             if wait is None or wait >= self.call.left():
                 return exchange, head
             exchange.close()
             retried = True
             yield from _wait(wait, self.call)
+
+    def _add_private_parts(self, request: HttpRequest) -> HttpRequest:
+        """Add the credentials to a request. Raises Unreachable for an origin that gets none."""
+        if self.private:
+            self.standing.connection.rules.check_private(request.url)
+            request = self.private.add_to(request)
+        if self.caller_token is None:
+            return request
+        own = get_origin(self.standing.substitute(self.standing.mount.base, "base"))
+        if get_origin(request.url) != own:
+            raise Unreachable(f"{get_origin(request.url)} gets no token of the caller, only {own} does")
+        return replace(request, headers={**request.headers, "Authorization": f"Bearer {self.caller_token.text}"})
 
     def _get_token(self, name: str, scheme: Mapping[str, Any], value: Mapping[str, Any]) -> Generator[Event, Any, str]:
         known = self.standing.tokens.get(name)
@@ -145,6 +172,31 @@ class _ApiCall:
         return token
 
 
+class _CallerToken:
+    """The access token of the caller of one call; `text` is empty before it is taken."""
+
+    def __init__(self, accounts: CallersAccounts, call: Call) -> None:
+        self.accounts, self.call, self.text = accounts, call, ""
+
+    def take(self, refused: str = "") -> Generator[Event, Any, None]:
+        """Take a token that has not expired and is not `refused`; the caller is asked to sign in first if needed.
+
+        Raises ToolFailed with the link for a sign-in that is over, Unreachable.
+        """
+        source = (yield from self.accounts.require(self.call)).source
+        taken = get_shared_loop().start(asyncio.to_thread(source.get_token, refused))
+        try:
+            for wait in pauses(self.call):
+                with suppress(TimeoutError):
+                    self.text = taken.result(wait)
+                    return
+                yield PAUSE
+        except SignInNeeded as problem:
+            raise ToolFailed(self.accounts.explain(self.call)) from problem
+        finally:
+            taken.cancel()
+
+
 def _run_tool(run: _ApiCall) -> Events:
     request = run.build_request()
     yield from run.add_credentials()
@@ -155,7 +207,12 @@ def _run_tool(run: _ApiCall) -> Events:
             return
         reply = yield from _receive_body(exchange, head, run.call)
     if reply.status >= 400:
-        message = mask_secrets(describe_failure(reply, run.place), run.standing.secrets)
+        token = run.caller_token
+        secrets = run.standing.secrets | ({token.text} if token is not None else set())
+        message = mask_secrets(describe_failure(reply, run.place), secrets)
+        if reply.status == 401 and token is not None:
+            yield Failed(f"{message}\n{token.accounts.explain(run.call)}")
+            return
         yield Failed(message + _describe_missing_credentials(run, reply.status))
         return
     is_json, value = decode_json(reply)

@@ -19,7 +19,7 @@ from patchbay.pins.documents import INTRODUCTION
 
 OWN_FIELDS = (
     *("document", "base", "headers", "query", "credentials", "include", "exclude", "max_tools", "pages", "refresh"),
-    "changes",
+    *("changes", "account", "oauth"),
 )
 FIELDS = frozenset(
     [

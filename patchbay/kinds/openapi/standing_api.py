@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from patchbay.client.addresses.targets import mask_secrets, mask_url
+from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
 from patchbay.client.openapi.documents import fetch_api, parse_api, parse_document, read_api_file
@@ -27,6 +27,8 @@ from patchbay.client.openapi.http_client import ApiClient, RequestRules, get_ori
 from patchbay.client.openapi.operations import Api, DocumentError
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ContentError, PatchbayError
+from patchbay.kinds.caller_credentials import CallersAccounts, Upstream
+from patchbay.kinds.openapi.caller_sign_in import describe_issuer
 from patchbay.kinds.openapi.configuration import ApiConfiguration
 from patchbay.kinds.openapi.remote_parts import Read, include_remote_parts
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
@@ -59,6 +61,10 @@ class StandingApi(PinnedMount["ApiMount"]):
         self.health = Health()
         self.tokens: dict[str, tuple[str, float]] = {}
         """Tokens of OAuth clients by scheme, with the `time.monotonic()` until which they are used."""
+        self.accounts: CallersAccounts | None = None
+        """The accounts of callers; None for an API that gets the hub's credentials."""
+        if mount.has_caller_credentials:
+            self.accounts = CallersAccounts(mount.name, self._find_upstream, context.credentials)
         self._ending = threading.Event()
         self._wake = threading.Event()
         self._lock = threading.Lock()
@@ -139,6 +145,15 @@ class StandingApi(PinnedMount["ApiMount"]):
             return None
         self._built = loaded.cid, build_tools(loaded, self.mount)
         return self._built[1]
+
+    def _find_upstream(self) -> Upstream:
+        """Return where callers sign in. Raises ConfigError for a missing variable."""
+        base: str = self.substitute(self.mount.base, "base")
+        oauth: dict[str, str] = self.substitute(dict(self.mount.oauth), "oauth")
+        described = describe_issuer(self.build(), orjson.loads(self.mount.credentials), oauth, base)
+        own = {key: oauth.get(key, "") for key in ("client_id", "client_secret", "scope")}
+        target = Http(base, issuer=described.token_url or described.issuer)
+        return Upstream(self.mount.name, target, **own, described=described)
 
     @property
     def _stored_name(self) -> str:

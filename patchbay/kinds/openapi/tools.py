@@ -89,6 +89,7 @@ def build_tools(loaded: LoadedApi, configuration: ApiConfiguration) -> ApiTools:
     operations, reasons = api.read_operations()
     problems = [Problem(place, f"not served: {reason}") for place, reason in reasons.items()]
     hidden = list_hidden_parameters(api, _list_schemes(configuration))
+    hidden |= {("header", "authorization")} if configuration.has_caller_credentials else set()
     hidden |= {("header", name.lower()) for name, _ in configuration.headers}
     hidden |= {("query", name.lower()) for name, _ in configuration.query}
     tools: dict[str, ApiTool] = {}

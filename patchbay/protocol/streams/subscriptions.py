@@ -130,8 +130,10 @@ class Listeners:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
                     news = self._allowed_notifications(sender, _topic_of(server, entry.data), entry.data, kinds, set())
-                    notices: list[Message | None] = [Notification(*one) for one in news]
-                    *first, end = notices or [None]
+                    notices = [Notification(*one) for one in news]
+                    if not notices:
+                        continue  # its number alone would show the sender that something hidden changed
+                    *first, end = notices
                     # Only the last message of a change has its number: a client that left before gets all of it again.
                     yield from (NumberedMessage(None, message) for message in first)
                     yield NumberedMessage(last, end)

@@ -50,7 +50,7 @@ class _Views:
         if do not in (APPROVE, REFUSE):
             raise InvalidParams(f"do must be {APPROVE} or {REFUSE}; it is {do!r:.60}")
         known = self._approvals.find(id)
-        if do == APPROVE and known is not None and known.arguments is None:
+        if do == APPROVE and known is not None and known.state == WAITING and known.arguments is None:
             raise InvalidParams(
                 "the arguments of this call are too long to be shown here: only its caller can approve it"
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from werkzeug.exceptions import NotFound
 
@@ -15,13 +16,25 @@ from patchbay.documents import jane
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument, Unreadable
 from patchbay.documents.index import Document, DocumentRow
-from patchbay.errors import InvalidParams
+from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.kinds.documents.handler import uri_of
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.site import Site
 
 FIRST_SCAN_SECONDS = 5.0
 """Seconds that a page waits for the first scan of a folder; then it shows the documents that are known so far."""
+
+
+class UnknownDocument(PatchbayError):
+    """There is no document at this path that the reader may read. `folder_page` is the page of its folder."""
+
+    code, status = -32602, 404
+
+    def __init__(self, server: str, path: str, why: str = "") -> None:
+        super().__init__(why or f"there is no document at {path[:200]} in {server}")
+        folder = path[:200].strip("/").rpartition("/")[0]
+        query = f"?folder={quote(folder)}" if folder else ""
+        self.folder_page = f"/servers/{quote(server, safe='')}/documents{query}"
 
 
 @dataclass(frozen=True)
@@ -38,18 +51,18 @@ class ShownLibrary:
         return [row for row in self.library.rows() if self.may_read(row.key)]
 
     def check(self, path: str) -> str:
-        """Return the path of a document that the reader may read. Raises NotFound."""
+        """Return the path of a document that the reader may read. Raises UnknownDocument."""
         if not self.may_read(path):
-            raise NotFound(f"there is no document {path[:200]} in {self.server}")
+            raise UnknownDocument(self.server, path)
         return path
 
     def read(self, path: str, version: str = "") -> Document:
-        """Return a document, or its version with this CID. Raises NotFound, InvalidParams."""
+        """Return a document, or its version with this CID. Raises UnknownDocument, InvalidParams."""
         self.check(path)
         try:
             return self.library.version(path, version) if version else self.library.read(path)
         except NoDocument as problem:
-            raise NotFound(problem.message) from problem
+            raise UnknownDocument(self.server, path, problem.message if version else "") from problem
         except (BadPath, Unreadable) as problem:
             raise InvalidParams(problem.message) from problem
 

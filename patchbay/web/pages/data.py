@@ -43,8 +43,8 @@ LIMITS = (
 OPERATION_META = "io.patchbay/operation"
 """Key in the `_meta` of a tool: the operation of an HTTP API behind it."""
 
-ITEMS_PER_PAGE = 100
-"""Tools, resources and prompts on one page of a server."""
+ITEMS_PER_PAGE = 60
+"""Tools, resources and prompts on one page of a server, together: a page has at most 84 KB."""
 
 MAX_OBJECT_DEPTH = 4
 """Nested objects are shown as rows up to this depth."""
@@ -109,7 +109,7 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     """The health of a mounted server, and where a caller connects an account; None for another server."""
     if server.standing is None:
         return None
-    has_accounts = server.upstream is not None and server.upstream.accounts is not None
+    has_accounts = server.standing.accounts is not None
     return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
 
 

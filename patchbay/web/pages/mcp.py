@@ -19,16 +19,14 @@ from patchbay.errors import UnknownServer
 from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL, is_loopback
 from patchbay.store import Store
-from patchbay.web.pages.answers import check_number, content_answer, is_json_address, wants_json
-from patchbay.web.pages.data import ITEMS_PER_PAGE, endpoint_path, page_path, server_status
+from patchbay.web.pages.answers import content_answer, is_json_address, wants_json
+from patchbay.web.pages.data import endpoint_path, page_path, server_status
+from patchbay.web.pages.entries import page_entries
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.web.site import Site, base_url
 from patchbay.wire.authentication import is_local_request
-
-MAX_FIND_CHARACTERS = 200
-"""Characters of a search in the entries of a server, at most."""
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
@@ -58,7 +56,7 @@ def instruction_page(site: Site) -> Response:
 def meta_page(site: Site, address: str) -> Response:
     """GET /mcp/meta/<address>: JSON for programs; a browser is redirected to the page of the server.
 
-    Raises UnknownServer for an unknown name or version, InvalidParams for an invalid page number.
+    Raises UnknownServer for an unknown name or version, UnknownEntry, InvalidParams for an invalid page number.
     """
     if is_json_address() or wants_json(request.headers.get("Accept", "")):
         return use_page(site, address)
@@ -73,47 +71,39 @@ def meta_page(site: Site, address: str) -> Response:
 def use_page(site: Site, address: str) -> Response:
     """The tab "Use" of one server, or of one version (`name@cid`). Broken and disabled servers have one too.
 
-    With `find`, only the entries whose names or descriptions contain it are listed. Raises UnknownServer for an unknown
-    name or version, InvalidParams for an invalid page number.
+    With `find`, only the entries whose names or descriptions contain it are listed. `tool`, `resource` or `prompt`
+    selects an entry; with `part=entry` the answer has only that entry. Raises UnknownServer for an unknown name or
+    version, UnknownEntry, InvalidParams for an invalid page number.
     """
     server, pinned = find_shown_server(site, address)
     base = base_url()
     exact = endpoint_path(server.name, server.version) if server.version else None
     path = exact if pinned and exact else endpoint_path(server.name)
     shown_server = site.detail(server)
-    readable = shown_server["resources"] + shown_server["templates"]
-    groups = {"tools": shown_server["tools"], "readable": readable, "prompts": shown_server["prompts"]}
-    find = request.args.get("find", "").strip()[:MAX_FIND_CHARACTERS]
-    lists = {name: [each for each in rows if _has_words(each, find)] for name, rows in groups.items()}
-    pages = max(1, *(-(-len(each) // ITEMS_PER_PAGE) for each in lists.values()))
-    number = _page_number(pages)
-    first = (number - 1) * ITEMS_PER_PAGE
+    entries = page_entries(shown_server, request.args)
+    if entries.selected and request.args.get("part") == "entry":
+        return site.html("server/entry.html", "servers", server=shown_server, entry=entries.selected, path=path)
     return content_answer(
         site,
         "mcp/meta.html",
         "servers",
         {
             "server": shown_server,
-            "pages": pages,
-            "number": number,
+            "pages": entries.pages,
+            "number": entries.number,
             "url": base + path,
             "pinned_url": base + exact if exact and server_status(server) == "on" else None,
             "snippets": list_snippets(site, address if pinned else server.name, base + path),
         },
-        **{name: each[first : first + ITEMS_PER_PAGE] for name, each in lists.items()},
-        first=first,
+        tools=entries.of_kind("tool"),
+        readable=entries.of_kind("resource"),
+        prompts=entries.of_kind("prompt"),
         path=path,
         page=page_path(address),
-        find=find,
-        entries=sum(map(len, groups.values())),
+        find=entries.find,
+        has_many=entries.has_many,
         mend=mend_values(site, server),
     )
-
-
-def _has_words(entry: dict[str, Any], find: str) -> bool:
-    """Whether the name, URI, title or description of an entry contains each word of `find`, in any case."""
-    text = " ".join(str(entry[key] or "") for key in ("name", "uri", "title", "description")).casefold()
-    return all(word in text for word in find.casefold().split())
 
 
 def mend_values(site: Site, server: Server) -> dict[str, Any] | None:
@@ -133,10 +123,6 @@ def definition_text(store: Store, server: Server) -> str | None:
     if server.definition is None or store.blobs.missing([server.definition]):
         return None
     return decode_text(store.blobs.get(server.definition))
-
-
-def _page_number(pages: int) -> int:
-    return check_number("page", request.args.get("page", "1"), pages)
 
 
 def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:

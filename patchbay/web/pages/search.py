@@ -15,7 +15,8 @@ from patchbay.catalogue.directory import KINDS, DirectoryEntry, entry_names, wit
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.web.pages.answers import list_answer
-from patchbay.web.pages.data import ITEMS_PER_PAGE, page_path
+from patchbay.web.pages.data import page_path
+from patchbay.web.pages.entries import entry_link
 from patchbay.web.site import Site
 
 MAX_HITS = 100
@@ -73,9 +74,7 @@ def visible_entries(found: Iterable[DirectoryEntry], servers: Iterable[Server]) 
 
 def hit_row(entry: DirectoryEntry) -> dict[str, Any]:
     """One result as plain values, with the URL of its page."""
-    place = f"#{entry.kind}-{entry.place}" if entry.place else ""
-    if entry.place > ITEMS_PER_PAGE:
-        place = f"?page={(entry.place - 1) // ITEMS_PER_PAGE + 1}{place}"
+    place = entry_link(entry.kind, entry.name, entry.place) if entry.place else ""
     return {
         "kind": entry.kind,
         "server": entry.server,

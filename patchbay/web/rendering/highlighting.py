@@ -15,10 +15,6 @@ from typing import Any
 import orjson
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_by_name
-from pygments.lexers.data import JsonLexer
-from pygments.lexers.markup import MarkdownLexer
-from pygments.lexers.python import PythonLexer
-from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, _TokenType
 from pygments.util import ClassNotFound
 
@@ -45,12 +41,8 @@ CONTEXT_LINES = 2
 
 _CIDS = re.compile(r"(bafkrei[a-z2-7]{52})")
 
-_LEXERS: dict[str, type[Lexer]] = {
-    "python": PythonLexer,
-    "shell": BashLexer,
-    "json": JsonLexer,
-    "markdown": MarkdownLexer,
-}
+_LEXERS = {"python": "python", "shell": "bash", "json": "json", "markdown": "markdown"}
+"""The languages of pages, and the names of their lexers. Pygments imports a lexer when it is found first."""
 
 _CLASSES: tuple[tuple[_TokenType, str], ...] = (
     (Comment, "t-comment"),
@@ -129,12 +121,10 @@ def _colour(text: str, language: str) -> list[Piece]:
 
 def _find_lexer(language: str) -> type[Lexer] | None:
     """The lexer of a language or of a kind of server; None for unknown names."""
-    found = _LEXERS.get(language)
-    named = next((kind.language for kind in known_kinds() if language in (kind.name, kind.language)), None)
-    if found is not None or named is None:
-        return found
+    of_kind = next((kind.language for kind in known_kinds() if language in (kind.name, kind.language)), "")
+    name = _LEXERS.get(language) or _LEXERS.get(of_kind, of_kind)
     try:
-        return _LEXERS.get(named) or find_lexer_class_by_name(named)
+        return find_lexer_class_by_name(name) if name else None
     except ClassNotFound:
         return None
 

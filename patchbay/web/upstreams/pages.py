@@ -179,9 +179,9 @@ def revoke_account(site: Site, tokens: TokenStore, gone: ConnectedAccount) -> No
 
 def _upstream_of(server: Server) -> Upstream:
     """Return where callers of a server sign in. Raises NotByCaller, ConfigError."""
-    if server.upstream is None or server.upstream.accounts is None:
+    if server.standing is None or server.standing.accounts is None:
         raise NotByCaller(server.name)
-    return server.upstream.accounts.upstream
+    return server.standing.accounts.upstream
 
 
 def _describe(upstream: Upstream, account: ConnectedAccount | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from functools import partial
 
 from werkzeug.http import parse_cookie
 
-from patchbay.access.authentication import Credentials
+from patchbay.access.authentication import token_in
 from patchbay.access.people.sessions import find_session_cookie, operator_cookie_name
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.request_threads import RequestThreads, Work, run_logged
@@ -52,8 +52,8 @@ def find_sender(scope: Scope, headers: Headers, port: int) -> str:
     Only what proves the sender counts: a sender that varies the rest of these headers remains one sender. `port` is
     that of the hub, which is in the names of its cookies.
     """
-    token = Credentials("", "", {"authorization": headers.get("authorization") or ""}).token
-    if token:
+    authorization = headers.get("authorization")
+    if authorization and (token := token_in(authorization)):
         return token
     cookies = parse_cookie(headers.get("cookie"))
     operator = (cookies.get(operator_cookie_name(port, over_tls), "") for over_tls in (True, False))

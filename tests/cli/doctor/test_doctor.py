@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.servers import check_folder, find_missing_program, locate
 from patchbay.cli.doctor.verdicts import Verdict
 from patchbay.settings import Settings
+from patchbay.stores.folder_lock import claim_folder
 from tests.cli.servers.commands import run_command
 
 
@@ -128,10 +130,10 @@ def test_a_port_that_no_process_of_the_user_has_is_of_another_process() -> None:
 
 
 def test_a_running_hub_is_in_the_verdicts(tmp_path: Path) -> None:
-    """A note of a process that does not answer is a problem with the way out."""
+    """A process that has the data folder and does not answer is a problem with the way out."""
     (tmp_path / "data").mkdir(mode=0o700)
     note = {"url": f"http://127.0.0.1:{free_port()}", "host": "localhost", "process": os.getpid()}
-    (tmp_path / "data" / "serve.lock").write_text(json.dumps(note))
-    code, found = verdicts(tmp_path)
+    with closing(claim_folder(tmp_path / "data", note)):
+        code, found = verdicts(tmp_path)
     assert code == 1
     assert f"kill {os.getpid()}" in found["hub"]["mend"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import threading
 from pathlib import Path
@@ -274,17 +275,25 @@ def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     profiles.save(first)
     profiles.save(Profile("x", "mcp", {"command": "b"}, {}, {"u": {}}))
     (stamp,) = profiles.list_versions("x")
-    assert profiles.load_version("x", stamp) == first
     assert profiles.list_server_tools("x") == ["u"]
-    with pytest.raises(ProfileError, match=f"no version 'no'; it has {stamp}"):
-        profiles.load_version("x", "no")
-    with pytest.raises(ProfileError):
-        profiles.load_version("x", "..")
+    for wrong in ("no", "..", "../.versions/" + stamp):
+        with pytest.raises(ProfileError, match=f"no version '{re.escape(wrong)}'; it has {stamp}"):
+            profiles.restore("x", wrong)
+    directory = profiles.restore("x", stamp)
+    assert profiles.load("x") == first and len(profiles.list_versions("x")) == 2
+    profiles.restore("x")
+    assert profiles.list_server_tools("x") == ["u"]
+    (directory / "_meta.json").write_text('{"plugin": 1}')
+    profiles.restore("x", stamp)
+    assert profiles.load("x") == first
     for number in range(25):
         profiles.save(Profile("x", "mcp", {"command": str(number)}))
     assert len(profiles.list_versions("x")) == 20
     home = profiles.delete("x")
     assert (home / "_meta.json").exists() and profiles.list_rows() == []
+    assert profiles.restore("x") == directory and profiles.load("x").launch["command"] == "24"
+    with pytest.raises(ProfileError, match="no profile and no deleted profile"):
+        profiles.restore("y")
 
 
 def test_examples_are_off_by_default(profiles: Profiles) -> None:

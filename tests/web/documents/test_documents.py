@@ -153,6 +153,22 @@ def test_what_does_not_exist_gets_404_or_a_clear_error(hub: Hub, page: str) -> N
     assert "passwd:" not in answer.get_data(as_text=True)
 
 
+@pytest.mark.parametrize(
+    ("server", "path", "folder"),
+    [("jane", "absent", ""), ("notes", "parts/gone.md", "?folder=parts"), ("notes", "no/such/ä.md", "?folder=no/such")],
+)
+def test_a_path_without_a_document_is_named_and_leads_to_its_folder(
+    hub: Hub, server: str, path: str, folder: str
+) -> None:
+    html = read(hub, f"/servers/{server}/documents?path={quote(path)}", 404)
+    assert f"There is no document at {path} in {server}." in Reader(html).text
+    assert f"/servers/{server}/documents{folder}" in links(html)
+
+
+def test_a_server_without_documents_is_named(hub: Hub) -> None:
+    assert "The server mcp has no library of documents" in Reader(read(hub, "/servers/mcp/documents", 404)).text
+
+
 def test_jane_is_read_with_its_versions_and_their_difference(hub: Hub) -> None:
     document = data_of(hub, LIST_PAGE)
     answer = post(hub, "jane", path="stdlib/python/lists.md", text="# Lists\n\nExtend.\n", base=str(document["cid"]))

@@ -5,7 +5,6 @@ Sources: ACCESS section 1; issue 11 items 1 and 4.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ import pytest
 
 from patchbay.errors import ConfigError
 from patchbay.settings import Settings
-from patchbay.web.operator.exposure import check_exposure
-from tests.checkout import ROOT
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER
 from tests.web.operator.test_operators import exposed, hub, link_of, put
@@ -80,10 +77,3 @@ def test_a_personal_hub_that_other_machines_could_reach_does_not_start(
     for access in ("auto", "shared", "open"):
         Hub(tmp_path, **settings, access=access).close()
     assert Settings(**settings).mode == "shared"
-
-
-def test_the_container_starts_as_it_is_built() -> None:
-    said = re.findall(r"(PATCHBAY_\w+)=(\S+)", (ROOT / "Containerfile").read_text("utf-8"))
-    settings = Settings.load(environ=dict(said))
-    check_exposure(settings)
-    assert (settings.host, settings.access) == ("0.0.0.0", "open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from flask.testing import FlaskClient
 
+from patchbay.web.pages.data import ITEMS_PER_PAGE
 from tests.hubs import Hub
 from tests.web.browsing import BROWSER, read, said
 from tests.wire.hostile import Reader
@@ -15,8 +16,8 @@ def test_the_page_and_its_json_find_the_same(client: FlaskClient) -> None:
     html = read(client, "/search?q=go+somewhere")
     found = said(client.get("/search.json?q=go+somewhere"))
     first = next(each for each in found if each["server"] == "town")
-    assert (first["kind"], first["name"], first["page"]) == ("tool", "visit", "/servers/town#tool-1")
-    assert 'href="/servers/town#tool-1"' in html and 'id="tool-1"' in read(client, "/servers/town")
+    assert (first["kind"], first["name"], first["page"]) == ("tool", "visit", "/servers/town?tool=visit#tool-1")
+    assert 'href="/servers/town?tool=visit#tool-1"' in html and 'id="tool-1"' in read(client, "/servers/town")
     assert "<mark>Go</mark> <mark>somewhere</mark>" in html
     assert "\x02" not in str(found)
 
@@ -39,12 +40,14 @@ def test_the_tools_of_a_large_server_are_shown_in_pages(tmp_path_factory: pytest
     """A result on a later page links to it; an invalid page number is refused."""
     source = "\n\n".join(f'def tool{n}() -> str:\n    """Number {n}."""\n    return ""' for n in range(1, 251))
     hub = Hub(tmp_path_factory.mktemp("large"), {"large.py": source})
-    place = said(hub.client.get("/search.json?q=tool201&kind=tool"))[0]["page"]
+    place = said(hub.client.get("/search.json?q=tool205&kind=tool"))[0]["page"]
     path, _, anchor = place.partition("#")
     html = read(hub, path)
-    assert f'id="{anchor}"' in html and "tool201" in html
-    assert html.count('data-try="tool"') <= 100
-    assert hub.client.get("/servers/large?page=4", headers=BROWSER).status_code == 400
+    assert f'id="{anchor}"' in html and "tool205" in html
+    assert html.count('id="tool-') == ITEMS_PER_PAGE and html.count('data-try="tool"') == 2, (
+        "the first and the selected one"
+    )
+    assert hub.client.get("/servers/large?page=6", headers=BROWSER).status_code == 400
     hub.close()
 
 

@@ -66,7 +66,8 @@ class EnsoProcess:
         self._process = process
         self._clients: dict[str, EnsoClient] = {}
         self._changed = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def client(self, url: str, **hello: Any) -> EnsoClient:
         """Open a WebSocket; with `caps` or more, say hello and wait for the answers."""
@@ -89,6 +90,11 @@ class EnsoProcess:
             found = self._changed.wait_for(condition, BOUND)
         assert found, f"waited {BOUND} s in vain: {what}"
         return found
+
+    def close(self) -> None:
+        """End the process, and read its output to the end."""
+        self._process.kill()
+        self._reader.join()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -113,7 +119,8 @@ def enso_clients(home: Path) -> Iterator[EnsoProcess]:
     command = [str(NODE), str(ROOT / "tests/wire/rooms/enso.mjs"), str(PACKAGES)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=plain_environment(home), text=True, stdin=pipe, stdout=pipe) as process:
+        clients = EnsoProcess(process)
         try:
-            yield EnsoProcess(process)
+            yield clients
         finally:
-            process.kill()
+            clients.close()
