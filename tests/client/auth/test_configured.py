@@ -94,6 +94,7 @@ def test_a_mount_refuses_a_sign_in_that_a_hub_cannot_use(fields: dict[str, objec
 def test_a_token_is_read_anew_each_time(tmp_path: Path) -> None:
     file = tmp_path / "token"
     target = parse_address(f"{SERVER}&launch.sign_in=workload&launch.client_id=a&launch.token_file={file}").target
+    assert isinstance(target, Http)
     way = choose_sign_in(target, BrowserSignIn(tmp_path))
     assert isinstance(way, WorkloadIdentity)
     for token in ("first", "second"):
@@ -120,13 +121,14 @@ def test_a_token_file_that_holds_no_token_is_a_clear_error(tmp_path: Path) -> No
 
 
 def test_two_clients_of_one_server_do_not_share_tokens(tmp_path: Path) -> None:
-    ways = [ClientCredentials(tmp_path, name, "https://login.example", "s") for name in ("one", "two")]
-    paths = {get_token_path(tmp_path, "https://x.example/mcp", way.account) for way in (*ways, BrowserSignIn(tmp_path))}
+    clients = [ClientCredentials(tmp_path, name, "https://login.example", "s") for name in ("one", "two")]
+    accounts = [*(each.account for each in clients), BrowserSignIn(tmp_path).account]
+    paths = {get_token_path(tmp_path, "https://x.example/mcp", account) for account in accounts}
     assert len(paths) == 3
 
 
 def test_the_algorithm_of_a_signature_follows_from_the_key() -> None:
-    keys = {
+    keys: dict[str, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey] = {
         "ES256": ec.generate_private_key(ec.SECP256R1()),
         "ES384": ec.generate_private_key(ec.SECP384R1()),
         "EdDSA": ed25519.Ed25519PrivateKey.generate(),
