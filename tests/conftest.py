@@ -46,11 +46,11 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run a test with the marker `alone` while no other worker runs a test."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    """Wait while another worker runs a module alone. The tests of such a module have the marker `alone`."""
+    if "PYTEST_XDIST_WORKER" not in os.environ or request.node.get_closest_marker("alone"):
         yield
         return
-    with holding(tmp_path_factory.getbasetemp().parent, request.node.get_closest_marker("alone") is not None):
+    with holding(tmp_path_factory.getbasetemp().parent, alone=False):
         yield
 
 

@@ -1,7 +1,8 @@
-"""Lets a test run alone: no other worker of pytest-xdist runs a test meanwhile.
+"""Lets a module of tests run alone: no other worker of pytest-xdist runs a test meanwhile.
 
-Each test holds a shared lock of one file; a test with the marker `alone` holds it exclusively. A second file is the
-gate that both pass: without it, a test that wants to run alone would wait until no other test runs by chance.
+Each test holds a shared lock of one file; a module that runs alone holds it exclusively, once for all its tests, so
+that the other workers wait for it only once. A second file is the gate that both pass: without it, a module that wants
+to run alone would wait until no other test runs by chance.
 """
 
 from __future__ import annotations

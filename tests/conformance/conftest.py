@@ -9,8 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.locks import holding
+
 PRIORITY = -10
 """The nice value of these tests, and of the hubs and suites that they start, where this user may choose it."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run the tests of a module while no other worker runs a test."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    with holding(tmp_path_factory.getbasetemp().parent, alone=True):
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +36,7 @@ def _priority() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder that run the suite."""
+    """Mark the tests of this folder: a test that waited for the lock of its own module would wait forever."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("node"):
+        if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.alone)
