@@ -1,4 +1,4 @@
-"""How long the page of activity takes with a million records, without a filter and with filters of every kind.
+"""Time of the page of activity with a million records, without a filter and with filters of every kind.
 
     python -m benchmarks.activity [--records 1000000] [--batch 500] [--without-index]
 
@@ -34,7 +34,7 @@ SPACING_MILLISECONDS = 200
 ENTRIES_PER_TRANSACTION = 500
 ROUNDS = 5
 RARE = 200_003
-"""One call in so many is one of the rare tool, which fails."""
+"""One call in this number is a call of the rare tool, which fails."""
 
 
 def main() -> None:
@@ -43,34 +43,34 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--without-index", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder), servers=Path(folder) / "servers", activity_size=2**40)
         app = create_app(settings)
-        begin = time.time() - given.records * SPACING_MILLISECONDS / 1000
-        write_records(app.extensions["catalogue"].store, given, begin)
-        measure(app.test_client(), given, begin)
+        begin = time.time() - options.records * SPACING_MILLISECONDS / 1000
+        write_records(app.extensions["catalogue"].store, options, begin)
+        measure(app.test_client(), options, begin)
         app.extensions["catalogue"].close()
 
 
-def write_records(store: Store, given: argparse.Namespace, begin: float) -> None:
-    """Write all records and, unless told otherwise, their summaries."""
+def write_records(store: Store, options: argparse.Namespace, begin: float) -> None:
+    """Write all records and, unless `--without-index` is given, their summaries."""
     random, entries = Random(1), list[tuple[str, bytes, float | None]]()
     size, begun = 0, time.process_time()
-    for start in range(0, given.records, given.batch):
-        rows = [row(random, number, begin) for number in range(start, min(start + given.batch, given.records))]
+    for start in range(0, options.records, options.batch):
+        rows = [row(random, number, begin) for number in range(start, min(start + options.batch, options.records))]
         entries.append((ACTIVITY, encode_rows(rows), KEEP_SECONDS))
         size += len(entries[-1][1])
         if len(entries) >= ENTRIES_PER_TRANSACTION:
             store.journal.append_all(entries, {})
             entries = []
     store.journal.append_all(entries, {})
-    say(f"{given.records} records, {size / 2**20:.0f} MiB, written in {time.process_time() - begun:.1f} s")
+    print_line(f"{options.records} records, {size / 2**20:.0f} MiB, written in {time.process_time() - begun:.1f} s")
     begun = time.process_time()
-    while not given.without_index and extend_index(store.journal, KEEP_SECONDS):
+    while not options.without_index and extend_index(store.journal, KEEP_SECONDS):
         pass
-    microseconds = (time.process_time() - begun) / given.records * 1e6
-    say(f"summarized in {microseconds:.2f} us of processor time each, {record_index.RANGE_RECORDS} in a range")
+    microseconds = (time.process_time() - begun) / options.records * 1e6
+    print_line(f"summarized in {microseconds:.2f} us of processor time each, {record_index.RANGE_RECORDS} in a range")
 
 
 def row(random: Random, number: int, begin: float) -> list[Any]:
@@ -86,9 +86,9 @@ def row(random: Random, number: int, begin: float) -> list[Any]:
     return [*plain, f"bafkdefinition{server}", tool, f"bafkdigest{tool}", outcome, *who, *contents, []]
 
 
-def measure(client: Any, given: argparse.Namespace, begin: float) -> None:
-    """Request the page with each filter and print what that took."""
-    middle = begin + given.records * SPACING_MILLISECONDS / 2000
+def measure(client: Any, options: argparse.Namespace, begin: float) -> None:
+    """Request the page with each filter and print the times."""
+    middle = begin + options.records * SPACING_MILLISECONDS / 2000
     filters: dict[str, dict[str, str]] = {
         "no filter": {},
         "a server of twenty": {"server": "server7"},
@@ -108,22 +108,22 @@ def measure(client: Any, given: argparse.Namespace, begin: float) -> None:
         assert found.status_code == 200, found.text
         for accept in ("text/html", "application/json"):
             headers = {"Accept": accept, "Host": "localhost"}
-            cpu, wall = timed(partial(client.get, f"/activity?{urlencode(chosen)}", headers=headers))
+            cpu, wall = measure_median(partial(client.get, f"/activity?{urlencode(chosen)}", headers=headers))
             count, more = len(found.json["records"]), "more" if found.json["next"] else "no more"
-            say(f"{label:<28} {accept:<18} {cpu:7.1f} ms {wall:7.1f} ms by the clock; {count} records, {more}")
+            print_line(f"{label:<28} {accept:<18} {cpu:7.1f} ms {wall:7.1f} ms by the clock; {count} records, {more}")
 
 
-def timed(run: Callable[[], Any]) -> tuple[float, float]:
+def measure_median(run: Callable[[], Any]) -> tuple[float, float]:
     """Return the median milliseconds of processor time and by the clock."""
-    took = []
+    times = []
     for _ in range(ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()
         run()
-        took.append((time.process_time() - cpu, time.perf_counter() - wall))
-    return statistics.median(cpu for cpu, _ in took) * 1000, statistics.median(wall for _, wall in took) * 1000
+        times.append((time.process_time() - cpu, time.perf_counter() - wall))
+    return statistics.median(cpu for cpu, _ in times) * 1000, statistics.median(wall for _, wall in times) * 1000
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What keys, grants and the audit chain cost: processor time of a call with them and without, as a ratio.
+"""Cost of keys, grants and the audit chain: processor time of a call with them and without, as a ratio.
 
     .venv/bin/python -m benchmarks.audit [--seconds 3] [--rounds 5]
 
@@ -56,31 +56,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     placement = choose_processors()
     with TemporaryDirectory() as folder, ExitStack() as stack:
         hubs = {name: stack.enter_context(_hub(Path(folder) / str(n), name)) for n, name in enumerate(OPTIONS)}
         for conversation in (MODERN, STATELESS):
-            aims = {name: _aim(found, headers, conversation) for name, (found, headers) in hubs.items()}
-            measure({name: found for name, (found, _) in hubs.items()}, aims, placement, given, conversation)
+            requests_by_hub = {
+                name: _prepare_call(found, headers, conversation) for name, (found, headers) in hubs.items()
+            }
+            measure(
+                {name: found for name, (found, _) in hubs.items()}, requests_by_hub, placement, options, conversation
+            )
 
 
 def measure(
     hubs: dict[str, RunningServer],
-    aims: dict[str, RequestTemplate],
+    requests_by_hub: dict[str, RequestTemplate],
     placement: Placement,
-    given: argparse.Namespace,
+    options: argparse.Namespace,
     conversation: str,
 ) -> None:
     """Call the hubs in turns; print microseconds of processor time for each call, and the ratio to the personal hub."""
     costs: dict[str, list[float]] = {name: [] for name in hubs}
-    for request in aims.values():
+    for request in requests_by_hub.values():
         run_wrk(request, WARM_UP_SECONDS, CONNECTIONS, placement.load_prefix)
-    for _ in range(given.rounds):
+    for _ in range(options.rounds):
         for name, found in hubs.items():
             wait_until_idle(found.pid)
             before = processor_seconds(found.pid)
-            requests = placement.measure_cost(found, aims[name], given.seconds, CONNECTIONS).measured.requests
+            requests = placement.measure_cost(
+                found, requests_by_hub[name], options.seconds, CONNECTIONS
+            ).measured.requests
             wait_until_idle(found.pid)
             costs[name].append((processor_seconds(found.pid) - before) / requests * 1e6)
     base = costs[PERSONAL]
@@ -106,7 +112,7 @@ def _hub(folder: Path, name: str) -> Iterator[tuple[RunningServer, dict[str, str
         yield RunningServer(hub.endpoint("bench"), hub.pid), headers
 
 
-def _aim(found: RunningServer, headers: dict[str, str], conversation: str) -> RequestTemplate:
+def _prepare_call(found: RunningServer, headers: dict[str, str], conversation: str) -> RequestTemplate:
     request = prepare_request(found.url, conversation)
     return replace(request, headers={**request.headers, **headers})
 

@@ -20,7 +20,7 @@ WARM_UP_STREAMED_CALLS = 10
 def measure_calls(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Measure each contender in each of its conversations with each number of connections."""
     for contender in CONTENDERS:
-        yield from _calls_of(contender, parameters, placement)
+        yield from _measure_contender(contender, parameters, placement)
 
 
 def measure_yields(parameters: Parameters, placement: Placement) -> Iterator[Row]:
@@ -28,8 +28,8 @@ def measure_yields(parameters: Parameters, placement: Placement) -> Iterator[Row
     for contender in filter(lambda contender: contender.is_streaming, CONTENDERS):
         with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.server_prefix) as found:
             for conversation in contender.conversations:
-                streams.delay(found.url, conversation, WARM_UP_STREAMED_CALLS)
-                delay = streams.delay(found.url, conversation, parameters.calls)
+                streams.measure_delay(found.url, conversation, WARM_UP_STREAMED_CALLS)
+                delay = streams.measure_delay(found.url, conversation, parameters.calls)
                 yield Row("yields", contender.name, conversation, {"p50_ms": delay.p50, "p99_ms": delay.p99})
 
 
@@ -45,7 +45,7 @@ def figures_of(cost: Cost) -> dict[str, float]:
     }
 
 
-def _calls_of(contender: Contender, parameters: Parameters, placement: Placement) -> Iterator[Row]:
+def _measure_contender(contender: Contender, parameters: Parameters, placement: Placement) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name, contender.start(Path(name), placement.server_prefix) as found:
         for conversation in contender.conversations:
             request = prepare_request(found.url, conversation)

@@ -1,4 +1,4 @@
-"""A library of 10,000 documents: how long it is indexed, and searched against grep and a scan in Python.
+"""A library of 10,000 documents: time of its index, and of its search beside grep and a scan in Python.
 
     python -m benchmarks.documents [documents]
 
@@ -29,8 +29,8 @@ from patchbay.documents.files import OWN
 from patchbay.sqlite import sqlite3
 
 WORDS = 20_000
-LONG = 300
-QUESTIONS = ("w19000x", "w5000x", "w600x", "w60x")
+WORDS_PER_DOCUMENT = 300
+QUERIES = ("w19000x", "w5000x", "w600x", "w60x")
 ROUNDS = 15
 INDEX_ROUNDS = 3
 MAX_RATIO = 3.0
@@ -39,31 +39,31 @@ MAX_RATIO = 3.0
 MAX_CHECKOUT_SECONDS = 60.0
 
 
-def filled(folder: Path, documents: int) -> int:
-    """Write documents; how many bytes they have."""
-    chance = random.Random(6)
+def write_documents(folder: Path, documents: int) -> int:
+    """Write random documents; return their size in bytes."""
+    generator = random.Random(6)
     words = [f"w{number}x" for number in range(WORDS)]
     weights = [1 / (number + 10) for number in range(WORDS)]
     size = 0
     for number in range(documents):
         path = folder / f"specs/p{number % 50}/{number}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        body = " ".join(chance.choices(words, weights, k=LONG))
+        body = " ".join(generator.choices(words, weights, k=WORDS_PER_DOCUMENT))
         text = f"---\ntitle: Document {number}\ntags: [a, b]\n---\n\n{body}\n"
         path.write_text(text)
         size += len(text)
     return size
 
 
-def grepped(folder: Path, word: str) -> set[str]:
-    """The documents that grep finds."""
+def search_with_grep(folder: Path, word: str) -> set[str]:
+    """Return the documents that contain a word, found by grep."""
     command = ["grep", "-rlw", "--include=*.md", word, "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return {line.removeprefix("./") for line in done.stdout.splitlines()}
 
 
-def scanned(folder: Path, word: str) -> set[str]:
-    """The documents that a scan in Python finds."""
+def search_with_scan(folder: Path, word: str) -> set[str]:
+    """Return the documents that contain a word, found by a scan in Python."""
     found = set()
     for path in folder.rglob("*.md"):
         if word in path.read_text("utf-8").lower().split():
@@ -71,8 +71,8 @@ def scanned(folder: Path, word: str) -> set[str]:
     return found
 
 
-def seconds(do: Callable[[], object], rounds: int) -> float:
-    """The median of some rounds."""
+def median_seconds(do: Callable[[], object], rounds: int) -> float:
+    """Return the median time of several rounds in seconds."""
     times = []
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -81,9 +81,9 @@ def seconds(do: Callable[[], object], rounds: int) -> float:
     return statistics.median(times)
 
 
-def index_plainly(folder: Path, place: Path) -> None:
-    """Put all documents into plain FTS5."""
-    connection = sqlite3.connect(place, isolation_level=None)
+def build_plain_index(folder: Path, file: Path) -> None:
+    """Build a plain FTS5 index of all documents."""
+    connection = sqlite3.connect(file, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("CREATE VIRTUAL TABLE found USING fts5(path UNINDEXED, body, tokenize='porter unicode61')")
@@ -95,33 +95,33 @@ def index_plainly(folder: Path, place: Path) -> None:
     connection.close()
 
 
-def index(folder: Path) -> None:
+def build_library_index(folder: Path) -> None:
     """Make the first index and history of a library."""
     with Library(folder) as library:
         library.refresh()
 
 
 def processor_seconds(do: Callable[[], object]) -> float:
-    """Seconds of processor time of this process."""
+    """Return the seconds of processor time that this process takes for a function."""
     begun = time.process_time()
     do()
     return time.process_time() - begun
 
 
 def compare_first_index(folder: Path) -> float:
-    """The first index beside plain FTS5, by turns; how many times its processor time it takes, by the best rounds."""
+    """Build the first index and plain FTS5 in turn; return the ratio of their best processor times."""
     plain, own = [], []
     for number in range(INDEX_ROUNDS):
-        with tempfile.TemporaryDirectory() as place:
-            plain.append(processor_seconds(partial(index_plainly, folder, Path(place, "plain.sqlite"))))
+        with tempfile.TemporaryDirectory() as temporary:
+            plain.append(processor_seconds(partial(build_plain_index, folder, Path(temporary, "plain.sqlite"))))
         shutil.rmtree(folder / OWN, ignore_errors=True)
-        own.append(processor_seconds(partial(index, folder)))
+        own.append(processor_seconds(partial(build_library_index, folder)))
         sys.stdout.write(f"round {number + 1}: plain FTS5 {plain[-1]:.2f} s, first index {own[-1]:.2f} s\n")
     return min(own) / min(plain)
 
 
 def is_behind(library: Library) -> bool:
-    """Whether the index lacks something, asked anew: the library works on a thread of its own."""
+    """Whether the index lacks something, read again at each call: the library works on a thread of its own."""
     return library.behind
 
 
@@ -132,7 +132,7 @@ def check_out(folder: Path, documents: int) -> tuple[float, float]:
         library.ready(MAX_CHECKOUT_SECONDS)
         while is_behind(library):
             time.sleep(0.05)
-        time.sleep(1.5)  # the watch has begun, and its second look is over
+        time.sleep(1.5)  # the library watches the folder and has scanned it twice
         used = time.process_time()
         for path in sorted((folder / "specs").rglob("*.md"))[:documents]:
             path.write_text(path.read_text("utf-8") + "checkedout\n", "utf-8")
@@ -145,36 +145,36 @@ def check_out(folder: Path, documents: int) -> tuple[float, float]:
 
 
 def main(documents: int) -> int:
-    """Run it and say what came of it; 1 where the first index takes too long beside plain FTS5."""
-    say = sys.stdout.write
+    """Measure everything and print it; return 1 when the first index takes more than MAX_RATIO times plain FTS5."""
+    write = sys.stdout.write
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        size = filled(folder, documents)
-        say(f"{documents} documents, {size / 1e6:.1f} MB\n")
+        size = write_documents(folder, documents)
+        write(f"{documents} documents, {size / 1e6:.1f} MB\n")
         ratio = compare_first_index(folder)
-        say(f"first index: {ratio:.2f} times the processor time of plain FTS5; expected at most {MAX_RATIO:g}\n")
+        write(f"first index: {ratio:.2f} times the processor time of plain FTS5; expected at most {MAX_RATIO:g}\n")
         with Library(folder) as library:
-            say(f"look at an unchanged folder: {seconds(library.refresh, 3) * 1000:.0f} ms\n")
+            write(f"scan of an unchanged folder: {median_seconds(library.refresh, 3) * 1000:.0f} ms\n")
         begun = time.perf_counter()
         with Library(folder) as library:
             library.refresh()
-            say(f"opened again: {(time.perf_counter() - begun) * 1000:.0f} ms\n")
-            for word in QUESTIONS:
-                compare(library, folder, word)
+            write(f"opened again: {(time.perf_counter() - begun) * 1000:.0f} ms\n")
+            for word in QUERIES:
+                compare_searches(library, folder, word)
         wall, used = check_out(folder, documents // 5)
-        say(f"checkout of {documents // 5} documents: found after {wall:.1f} s, {used:.1f} s of processor time\n")
+        write(f"checkout of {documents // 5} documents: found after {wall:.1f} s, {used:.1f} s of processor time\n")
     return 0 if ratio <= MAX_RATIO else 1
 
 
-def compare(library: Library, folder: Path, word: str) -> None:
-    """One question, asked in three ways."""
+def compare_searches(library: Library, folder: Path, word: str) -> None:
+    """Compare one query in the library, grep and Python; all have to find the same documents."""
     query = f"{word} "
-    truth, found = scanned(folder, word), library.search(query, limit=1000)
-    assert truth == grepped(folder, word) and {hit.row.key for hit in found.hits} <= truth
+    truth, found = search_with_scan(folder, word), library.search(query, limit=1000)
+    assert truth == search_with_grep(folder, word) and {hit.row.key for hit in found.hits} <= truth
     assert found.total == len(truth), (word, found.total, len(truth))
-    own = seconds(lambda: library.search(query), ROUNDS)
-    grep = seconds(lambda: grepped(folder, word), 3) / own
-    scan = seconds(lambda: scanned(folder, word), 3) / own
+    own = median_seconds(lambda: library.search(query), ROUNDS)
+    grep = median_seconds(lambda: search_with_grep(folder, word), 3) / own
+    scan = median_seconds(lambda: search_with_scan(folder, word), 3) / own
     sys.stdout.write(
         f"{word}, in {len(truth)} documents: {own * 1000:.1f} ms; grep takes {grep:.0f} times that, Python {scan:.0f}\n"
     )

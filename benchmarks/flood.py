@@ -57,7 +57,7 @@ ALLOWED = [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]
 UNLIMITED = [{"to": ["*"], "calls_in_flight": 1_000_000, "calls_per_minute": 1_000_000}]
 
 
-def delays(request: RequestTemplate, seconds: float, calls_per_second: float) -> list[float]:
+def measure_delays(request: RequestTemplate, seconds: float, calls_per_second: float) -> list[float]:
     """Make calls at a steady pace on one connection; return the milliseconds of each.
 
     Raises RuntimeError for a wrong answer.
@@ -80,28 +80,28 @@ def delays(request: RequestTemplate, seconds: float, calls_per_second: float) ->
 
 
 def measure(
-    request: RequestTemplate, flood: RequestTemplate, given: argparse.Namespace, placement: Placement
+    request: RequestTemplate, flood: RequestTemplate, arguments: argparse.Namespace, placement: Placement
 ) -> dict[str, Any]:
     """Measure ben's calls without ann's, and beside them, in turn: other work of the machine is then in both."""
-    pace = CALLS_PER_SECOND / given.workers
-    delays(request, WARM_UP_SECONDS, pace)
+    pace = CALLS_PER_SECOND / arguments.workers
+    measure_delays(request, WARM_UP_SECONDS, pace)
     alone: list[list[float]] = []
     beside: list[list[float]] = []
     rates: list[float] = []
-    lasts = math.ceil(given.seconds / given.rounds)
-    prefix = placement.load_prefix if given.pinned else ()
+    lasts = math.ceil(arguments.seconds / arguments.rounds)
+    prefix = placement.load_prefix if arguments.pinned else ()
 
     def run_flood() -> None:
-        sent = run_wrk(flood, lasts + 1, given.connections, prefix, "")
+        sent = run_wrk(flood, lasts + 1, arguments.connections, prefix, "")
         rates.append(sent["requests"] / sent["microseconds"] * 1e6)
 
-    for _ in range(given.rounds):
-        alone.append(delays(request, lasts, pace))
+    for _ in range(arguments.rounds):
+        alone.append(measure_delays(request, lasts, pace))
         thread = threading.Thread(target=run_flood)
         thread.start()
-        beside.append(delays(request, lasts, pace))
+        beside.append(measure_delays(request, lasts, pace))
         thread.join()
-    if len(rates) < given.rounds:
+    if len(rates) < arguments.rounds:
         raise RuntimeError("the flood did not run")
     before, after = [_quantile(one, 99) for one in alone], [_quantile(one, 99) for one in beside]
     return {
@@ -139,25 +139,26 @@ def _set_access(url: str, data: Path, document: Mapping[str, Any]) -> None:
 
 def main() -> int:
     """Measure all conditions, print a line of JSON for each, and return the exit code."""
-    given = _arguments()
+    arguments = _arguments()
     placement, worst = choose_processors(), 0.0
-    options = ["--access", "shared", "--isolation", given.isolation, "--workers", str(given.workers)]
+    options = ["--access", "shared", "--isolation", arguments.isolation, "--workers", str(arguments.workers)]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "hub"
-        prefix = placement.server_prefix if given.pinned else ()
+        prefix = placement.server_prefix if arguments.pinned else ()
         with running_hub(home, list_definitions(), prefix, options, enable="") as hub:
             ann, ben = _new_key("ann", home / "data"), _new_key("ben", home / "data")
             request = prepare_request(hub.endpoint("bench"), MODERN)
             request = replace(request, headers={**request.headers, **ben})
-            for has_quotas in (True, False) if given.unlimited else (True,):
+            for has_quotas in (True, False) if arguments.unlimited else (True,):
                 document: dict[str, Any] = {"grants": ALLOWED}
                 _set_access(hub.url, home / "data", document | ({} if has_quotas else {"quotas": UNLIMITED}))
-                for name in given.floods:
+                for name in arguments.floods:
                     method, params = FLOODS[name]
                     flood = prepare_request(hub.endpoint("bench"), MODERN, params, method)
                     flood = replace(flood, headers={**flood.headers, **ann})
-                    found = measure(request, flood, given, placement)
-                    line = {"flood": name, "quotas": has_quotas, "workers": given.workers, "pinned": given.pinned}
+                    found = measure(request, flood, arguments, placement)
+                    line = {"flood": name, "quotas": has_quotas}
+                    line |= {"workers": arguments.workers, "pinned": arguments.pinned}
                     sys.stdout.write(json.dumps(line | found) + "\n")
                     sys.stdout.flush()
                     worst = max(worst, *found["ratios"]) if has_quotas else worst

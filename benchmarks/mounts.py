@@ -1,4 +1,4 @@
-"""What a mount adds to a call: the same call to a server directly and through a hub that mounts it, in turn.
+"""The time that a mount adds to a call: the same call to a server directly and through a hub that mounts it, in turn.
 
 One caller, one kept-alive connection each, loopback HTTP. Direct and mounted calls alternate, so that other work of
 the machine has the same effect on both; the times are medians. The processor time is that of the hub that mounts,
@@ -38,25 +38,25 @@ def measure_mounts(parameters: Parameters, placement: Placement) -> Iterator[Row
     """Measure mounts over HTTP in each era, and the mount of a program."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with running_hub(folder / "behind", list_definitions(), placement.load_prefix, INLINE_ISOLATION) as behind:
-            direct = behind.endpoint("bench")
-            mounts = [_mount(folder, era, {"address": direct, "era": era}) for era in ERAS.values()]
-            mounts.append(_mount(folder, "echo", {"address": f"mcp+stdio:{_echo_command()}"}))
-            with running_hub(folder / "before", mounts, placement.server_prefix, INLINE_ISOLATION) as before:
+        with running_hub(folder / "upstream", list_definitions(), placement.load_prefix, INLINE_ISOLATION) as upstream:
+            direct = upstream.endpoint("bench")
+            mounts = [_write_mount(folder, era, {"address": direct, "era": era}) for era in ERAS.values()]
+            mounts.append(_write_mount(folder, "echo", {"address": f"mcp+stdio:{_echo_command()}"}))
+            with running_hub(folder / "mounting", mounts, placement.server_prefix, INLINE_ISOLATION) as mounting:
                 for conversation, era in ERAS.items():
-                    mounted = before.endpoint(era)
+                    mounted = mounting.endpoint(era)
                     _wait_until_answered(prepare_request(mounted, conversation))
-                    figures = _times(
-                        _http_calls(prepare_request(direct, conversation)),
-                        _http_calls(prepare_request(mounted, conversation)),
+                    figures = _measure_times(
+                        _time_http_calls(prepare_request(direct, conversation)),
+                        _time_http_calls(prepare_request(mounted, conversation)),
                         parameters.calls,
                     )
-                    figures |= _costs(behind, before, era, conversation, parameters, placement)
+                    figures |= _measure_costs(upstream, mounting, era, conversation, parameters, placement)
                     yield Row("mount", "mount over HTTP", conversation, figures)
-                yield _stdio_row(before, parameters.calls)
+                yield _stdio_row(mounting, parameters.calls)
 
 
-def _mount(folder: Path, name: str, fields: dict[str, str]) -> Path:
+def _write_mount(folder: Path, name: str, fields: dict[str, str]) -> Path:
     file = folder / f"{name}.json"
     file.write_text(json.dumps({"kind": "upstream", **fields}), "utf-8")
     return file
@@ -66,27 +66,27 @@ def _echo_command() -> str:
     return shlex.join([sys.executable, str(STDIO_ECHO)])
 
 
-def _stdio_row(before: Hub, calls: int) -> Row:
+def _stdio_row(mounting: Hub, calls: int) -> Row:
     """Compare a mounted program with the program itself."""
-    request = prepare_request(before.endpoint("echo"), STATELESS)
+    request = prepare_request(mounting.endpoint("echo"), STATELESS)
     _wait_until_answered(request)
     with subprocess.Popen(
         [sys.executable, str(STDIO_ECHO)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as program:
-        figures = _times(_pipe_calls(program), _http_calls(request), calls)
+        figures = _measure_times(_time_pipe_calls(program), _time_http_calls(request), calls)
         assert program.stdin is not None
         program.stdin.close()
     return Row("mount", "mount of a program", STDIO, figures)
 
 
-def _costs(
-    behind: Hub, before: Hub, era: str, conversation: str, parameters: Parameters, placement: Placement
+def _measure_costs(
+    upstream: Hub, mounting: Hub, era: str, conversation: str, parameters: Parameters, placement: Placement
 ) -> dict[str, float]:
     """Measure processor time: of a call that the first hub answers, and of the second hub when it passes one on."""
     found = {}
     for name, hub, url in (
-        ("direct_processor_us", behind, behind.endpoint("bench")),
-        ("processor_us", before, before.endpoint(era)),
+        ("direct_processor_us", upstream, upstream.endpoint("bench")),
+        ("processor_us", mounting, mounting.endpoint(era)),
     ):
         request = prepare_request(url, conversation)
         running = RunningServer(url, hub.pid)
@@ -97,7 +97,7 @@ def _costs(
     return found
 
 
-def _times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dict[str, float]:
+def _measure_times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dict[str, float]:
     """Call in turn; return medians in milliseconds."""
     for _ in range(WARM_UP_CALLS):
         next(direct)
@@ -108,11 +108,11 @@ def _times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dic
 
 
 def _wait_until_answered(request: RequestTemplate) -> None:
-    """A hub that has just started reaches its mounts a moment later. Raises RuntimeError after START_SECONDS."""
+    """Wait until a hub that has just started reaches its mount. Raises RuntimeError after START_SECONDS."""
     end = time.monotonic() + START_SECONDS
     while True:
         try:
-            next(_http_calls(request))
+            next(_time_http_calls(request))
             return
         except RuntimeError:
             if time.monotonic() > end:
@@ -120,7 +120,7 @@ def _wait_until_answered(request: RequestTemplate) -> None:
             time.sleep(0.1)
 
 
-def _http_calls(request: RequestTemplate) -> Iterator[float]:
+def _time_http_calls(request: RequestTemplate) -> Iterator[float]:
     """Call again and again; yield the milliseconds of each. Raises RuntimeError for a wrong answer."""
     parts = urlsplit(request.url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
@@ -137,7 +137,7 @@ def _http_calls(request: RequestTemplate) -> Iterator[float]:
         yield passed * 1000
 
 
-def _pipe_calls(program: subprocess.Popen[str]) -> Iterator[float]:
+def _time_pipe_calls(program: subprocess.Popen[str]) -> Iterator[float]:
     """Call a program on its pipes again and again; yield the milliseconds of each."""
     assert program.stdin is not None
     assert program.stdout is not None

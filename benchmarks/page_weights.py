@@ -1,4 +1,4 @@
-"""What a browser transfers for each kind of page: HTML, style sheets, scripts and pictures, with an empty cache.
+"""Bytes that a browser receives for each kind of page: HTML, style sheets, scripts and pictures, with an empty cache.
 
     .venv/bin/python -m benchmarks.page_weights
 
@@ -76,7 +76,7 @@ OPERATOR = {
 
 @dataclass(frozen=True)
 class Weight:
-    """What one page transfers: the number of requests, and bytes of all bodies in three ways."""
+    """One page: the number of requests, and the bytes of all bodies as sent, uncompressed and with gzip."""
 
     requests: int
     sent: int
@@ -100,14 +100,14 @@ def weigh_page(browser: Browser, base: str, path: str, **options: Any) -> Weight
 
 @contextmanager
 def operator_state(browser: Browser, base: str, hub: Hub) -> Iterator[Any]:
-    """The cookies of a browser that is logged in as the operator."""
+    """Log in as the operator; give the state of the browser."""
     tab = Tab(browser, base).log_in(hub)
     yield tab.context.storage_state()
     tab.context.close()
 
 
 def weigh_personal(browser: Browser) -> Iterator[tuple[str, Weight]]:
-    """The pages of a personal hub that has been used."""
+    """Weigh the pages of a personal hub with data."""
     with screenshots.hub() as hub:
         base = f"http://127.0.0.1:{hub.port}"
         config = {"kind": "documents", "root": str(ROOT / "docs")}
@@ -121,7 +121,7 @@ def weigh_personal(browser: Browser) -> Iterator[tuple[str, Weight]]:
 
 
 def weigh_shared(browser: Browser) -> Iterator[tuple[str, Weight]]:
-    """The pages of a shared hub that a team has used."""
+    """Weigh the pages of a shared hub with the data of a team."""
     with tempfile.TemporaryDirectory() as folder, team(Path(folder)) as found:
         yield "Sign-in", weigh_page(browser, found.base, "/login")
         cookies = [{"name": name, "value": value, "url": found.base} for name, value in found.ann.cookies()]

@@ -1,4 +1,4 @@
-"""How soon the pages of a large hub are there: 300 servers, 5,000 tools, 5,000 records of calls.
+"""Time to load the pages of a large hub: 300 servers, 5,000 tools, 5,000 records of calls.
 
     python -m benchmarks.pages
 
@@ -44,8 +44,8 @@ REST = ("/servers/new", "/inspect", "/login", "/openapi.json")
 
 
 @dataclass(frozen=True)
-class Opened:
-    """One page: milliseconds when it is opened first, then usually; bytes."""
+class PageTime:
+    """One page: milliseconds of the first load (cold), the median of later loads (warm), and its size in bytes."""
 
     cold: float
     warm: float
@@ -59,12 +59,12 @@ class Browser:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self._proof = dict(proof)
 
-    def open(self, path: str) -> Opened:
+    def open(self, path: str) -> PageTime:
         cold, size = self._get(path)
-        return Opened(cold, statistics.median(self._get(path)[0] for _ in range(WARM)), size)
+        return PageTime(cold, statistics.median(self._get(path)[0] for _ in range(WARM)), size)
 
-    def json(self, path: str) -> object:
-        """The data of a page."""
+    def get_json(self, path: str) -> object:
+        """Return the data of a page."""
         self._connection.request("GET", path, headers={"Accept": "application/json"} | self._proof)
         return json.loads(self._connection.getresponse().read())
 
@@ -81,11 +81,11 @@ class Browser:
         return (time.perf_counter() - begun) * 1000, size
 
 
-def pages(folder: Path, servers: int, calls: int) -> dict[str, Opened]:
-    """Open every page of a hub with so many servers and records of calls."""
+def measure_pages(folder: Path, servers: int, calls: int) -> dict[str, PageTime]:
+    """Load every page of a hub with a number of servers and of records of calls."""
     write_servers(folder / "servers", servers)
     with running(folder) as hub:
-        _call(hub.port, servers, calls)
+        _make_calls(hub.port, servers, calls)
         hub.end()
     # The records stay; the hub that is measured has just started. A shared one has the pages of people and keys too.
     with running(folder, "--access", "shared") as hub:
@@ -99,16 +99,16 @@ def pages(folder: Path, servers: int, calls: int) -> dict[str, Opened]:
 
 def _by_content(browser: Browser) -> Iterator[tuple[str, str]]:
     """Pages whose addresses have a CID in them."""
-    roots = [each["cid"] for each in browser.json("/history")["changes"]]  # type: ignore[index]
-    definition = browser.json(f"/servers/{LARGE}/source")["server"]["definition"]  # type: ignore[index]
+    roots = [each["cid"] for each in browser.get_json("/history")["changes"]]  # type: ignore[index]
+    definition = browser.get_json(f"/servers/{LARGE}/source")["server"]["definition"]  # type: ignore[index]
     yield "/cid/<root>", f"/cid/{roots[0]}"
     yield "/cid/<definition>", f"/cid/{definition}"
     yield "/history/compare", f"/history/compare?old={roots[-1]}&new={roots[0]}"
     yield "/history/rollback", f"/history/rollback?root={roots[-1]}"
 
 
-def _call(port: int, servers: int, calls: int) -> None:
-    """Leave records of calls to many tools."""
+def _make_calls(port: int, servers: int, calls: int) -> None:
+    """Call many tools, so that the hub has records of calls."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for number in range(calls):
         server = number % min(servers, CALLED_SERVERS)
@@ -119,13 +119,13 @@ def _call(port: int, servers: int, calls: int) -> None:
             "POST", urlsplit(url).path, f"{request.body[0]}{number}{request.body[1]}", dict(request.headers)
         )
         answer = connection.getresponse()
-        if b"hello" not in (said := answer.read()):
-            raise RuntimeError(f"{tool}: {said[:200]!r}")
+        if b"hello" not in (body := answer.read()):
+            raise RuntimeError(f"{tool}: {body[:200]!r}")
     connection.close()
 
 
-def table(found: Mapping[str, Opened]) -> Table:
-    """Each page against the goal."""
+def make_table(found: Mapping[str, PageTime]) -> Table:
+    """Make the table of all pages, with the goal."""
     shown = Table(title=f"pages of a hub with {SERVERS} servers, {TOOLS:,} tools, {CALLS:,} records of calls")
     shown.add_column("page")
     for heading in ("cold ms", "warm ms", "KiB", f"below {GOAL:.0f} ms"):
@@ -136,11 +136,11 @@ def table(found: Mapping[str, Opened]) -> Table:
     return shown
 
 
-def measured(servers: int = SERVERS, calls: int = CALLS) -> dict[str, Opened]:
-    """The same in a folder of its own."""
+def measure_in_new_folder(servers: int = SERVERS, calls: int = CALLS) -> dict[str, PageTime]:
+    """Measure all pages in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
-        return pages(Path(name), servers, calls)
+        return measure_pages(Path(name), servers, calls)
 
 
 if __name__ == "__main__":
-    Console(width=None if sys.stdout.isatty() else 110).print(table(measured()))
+    Console(width=None if sys.stdout.isatty() else 110).print(make_table(measure_in_new_folder()))

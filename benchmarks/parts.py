@@ -21,7 +21,7 @@ from benchmarks.servers import measure_lists, measure_servers
 from tests.checkout import ROOT
 
 PROGRAM_SECONDS = 3600.0
-"""How long a part that is a program of its own may take."""
+"""The longest time for a part that is a program of its own."""
 
 START_LINE = re.compile(r"(?P<label>\S.*?)\s+(?P<seconds>[\d.]+) s +(?P<processor>[\d.]+) s of processor time")
 CHANGE_LABEL = re.compile(r"one change, with (?P<requests>\d+) requests of (?P<each>[\d.]+) s")
@@ -30,7 +30,7 @@ CHANGE_LABEL = re.compile(r"one change, with (?P<requests>\d+) requests of (?P<e
 def measure_streams(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Measure open streams with the program that opens them, one hub for each number."""
     for count in parameters.streams:
-        printed = _output("benchmarks.listeners", "--streams", str(count), "--seconds", f"{parameters.seconds:g}")
+        printed = _run_program("benchmarks.listeners", "--streams", str(count), "--seconds", f"{parameters.seconds:g}")
         yield stream_row(printed.splitlines()[-1])
 
 
@@ -54,7 +54,7 @@ def stream_row(line: str) -> Row:
 def measure_start(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Measure starts, a changed file, and an idle hub with the program that does so."""
     options = ["--drop-ins", str(parameters.drop_ins), "--idle", f"{parameters.idle_seconds:g}"]
-    for line in _output("benchmarks.starting", *options).splitlines():
+    for line in _run_program("benchmarks.starting", *options).splitlines():
         if row := start_row(line, parameters.drop_ins):
             yield row
 
@@ -79,7 +79,7 @@ def start_row(line: str, drop_ins: int) -> Row | None:
 def measure_index(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Compare the first index of a library with plain FTS5, in processor time."""
     with tempfile.TemporaryDirectory() as name:
-        documents.filled(Path(name), parameters.documents)
+        documents.write_documents(Path(name), parameters.documents)
         ratio = documents.compare_first_index(Path(name))
     yield Row("index", "first index", f"{parameters.documents:,} documents", {"times_fts5": ratio})
 
@@ -89,20 +89,20 @@ def measure_search(parameters: Parameters, placement: Placement) -> Iterator[Row
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         search.unpack(folder, parameters.languages)
-        for subject, find in (("library", search.own(folder)), ("FTS5", search.fts5(folder))):
-            mean = list(search.means(find, lambda *found: None).values())[-1]
+        for subject, find in (("library", search.search_library(folder)), ("FTS5", search.search_fts5(folder))):
+            mean = list(search.measure_means(find).values())[-1]
             condition = f"documents in {len(parameters.languages)} languages"
             yield Row("search", subject, condition, {"reciprocal_rank": mean})
 
 
 def measure_pages(parameters: Parameters, placement: Placement) -> Iterator[Row]:
     """Measure the pages of a large hub."""
-    for path, page in pages.measured(parameters.page_servers, parameters.page_calls).items():
+    for path, page in pages.measure_in_new_folder(parameters.page_servers, parameters.page_calls).items():
         figures = {"cold_ms": page.cold, "warm_ms": page.warm, "size_kib": page.size / 1024}
         yield Row("pages", path, f"{parameters.page_servers} servers, {parameters.page_calls:,} calls", figures)
 
 
-def _output(module: str, *arguments: str) -> str:
+def _run_program(module: str, *arguments: str) -> str:
     """Run a program of the benchmark; return its standard output. Raises RuntimeError when it fails."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)

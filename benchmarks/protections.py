@@ -1,4 +1,4 @@
-"""What the protections of the hub cost: processor time per isolated call, with them and without, on this machine.
+"""Cost of the hub's protections: processor time of an isolated call with them and without.
 
     .venv/bin/python -m benchmarks.protections [CALLS] [ROUNDS]
 
@@ -36,14 +36,16 @@ SECONDS = 600.0
 def main(calls: int = CALLS, rounds: int = ROUNDS) -> None:
     """Print one line for each kind of definition: both figures in microseconds, and their ratio."""
     for kind in SOURCES:
-        most = calls if kind == "python" else max(1, calls // 10)
+        count = calls if kind == "python" else max(1, calls // 10)
         found: dict[tuple[str, ...], list[float]] = {ALL: [], (): []}
         for _ in range(rounds):
             for names, figures in found.items():
-                figures.append((spent(kind, names, most) - spent(kind, names, 1)) / (most - 1) * 1e6)
+                figures.append(
+                    (measure_cpu_seconds(kind, names, count) - measure_cpu_seconds(kind, names, 1)) / (count - 1) * 1e6
+                )
         before, after = statistics.median(found[()]), statistics.median(found[ALL])
         sys.stdout.write(f"{kind:7} without {before:8.1f} us   with {after:8.1f} us   ratio {after / before:.3f}\n")
-    begins = [spent("python", ALL, 1) - spent("python", (), 1) for _ in range(rounds)]
+    begins = [measure_cpu_seconds("python", ALL, 1) - measure_cpu_seconds("python", (), 1) for _ in range(rounds)]
     sys.stdout.write(f"start of the processes, once: {statistics.median(begins) * 1e3:+.1f} ms of processor time\n")
 
 
@@ -52,28 +54,28 @@ def _own_folder(data: Path, name: str, _: str | None) -> Path:
     return data / name
 
 
-def spent(kind: str, names: Sequence[str], calls: int) -> float:
+def measure_cpu_seconds(kind: str, names: Sequence[str], calls: int) -> float:
     """Seconds of processor time for a pool of processes that begins, answers so many calls, and ends."""
-    before = _used()
+    before = _total_cpu_seconds()
     with TemporaryDirectory() as folder:
         hosts = WorkerPool(hidden=[Path(folder, "data")], protections=names, kept=[PACKAGE, Path(sys.prefix)])
         handlers = Handlers(hosts, "process", folder_of=partial(_own_folder, Path(folder, "data")))
         handler = handlers(kind, SOURCES[kind], "cid", "bench")
         assert handler is not None
         for _ in range(calls):
-            _call(handler)
+            _call(handler, kind)
         hosts.close()
-    return _used() - before
+    return _total_cpu_seconds() - before
 
 
-def _call(handler: Callable[..., object]) -> None:
-    arguments = {"text": "hello"} if handler.__module__.endswith("hosts.handler") else {"args": "hello"}
+def _call(handler: Callable[..., object], kind: str) -> None:
+    arguments = {"text": "hello"} if kind == "python" else {"args": "hello"}
     call = Call("bench", {"function": "main"}, arguments, time.monotonic() + SECONDS)
     events = list(activate(handler, call))  # type: ignore[arg-type]
     assert "hello" in str(events), events
 
 
-def _used() -> float:
+def _total_cpu_seconds() -> float:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     own = os.times()
     return own.user + own.system + children.ru_utime + children.ru_stime

@@ -1,4 +1,4 @@
-"""Many participants in one room: whether each receives every event in order, how soon, and what each costs the hub.
+"""Many participants in one room: order and delay of their events, and the memory of each.
 
 All participants are WebSockets in this process; they take turns to send. An event is late from the moment at which it
 was due, so that a sender that waits does not hide a delay. Sources: RFC 6455, sections 4.1 and 5.2.
@@ -26,8 +26,8 @@ import orjson
 from benchmarks import processes
 from tests.interaction.programs import running_hub
 
-BOUND = 300.0
-"""Seconds that anything may take."""
+MAX_WAIT_SECONDS = 300.0
+"""The longest time for each step."""
 
 BATCH = 50
 """Participants that join at once."""
@@ -48,8 +48,8 @@ def frame_of(data: bytes, opcode: int = TEXT) -> bytes:
 class Participant(asyncio.Protocol):
     """One WebSocket. `count` events were received; `last` is the place of the newest one in the log."""
 
-    def __init__(self, crowd: Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, clients: RoomClients) -> None:
+        self._clients = clients
         self._rest = b""
         self._is_open = False
         self.transport: asyncio.Transport | None = None
@@ -60,7 +60,7 @@ class Participant(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.write(self._crowd.handshake)
+        transport.write(self._clients.handshake)
 
     def data_received(self, data: bytes) -> None:
         now = time.monotonic()
@@ -81,7 +81,7 @@ class Participant(asyncio.Protocol):
                 start += wide
             if start + length > size:
                 break
-            self._take(data[position], data[start : start + length], now)
+            self._receive_frame(data[position], data[start : start + length], now)
             position = start + length
         self._rest = data[position:]
 
@@ -89,34 +89,34 @@ class Participant(asyncio.Protocol):
         if not answer.startswith(b"HTTP/1.1 101"):
             raise RuntimeError(f"the hub refused a WebSocket: {answer[:300]!r}")
         self._is_open = True
-        self.say({"type": "hello", "payload": {"proto": "ENSO-1", "caps": ["can.speak"]}})
+        self.send({"type": "hello", "payload": {"proto": "ENSO-1", "caps": ["can.speak"]}})
 
-    def _take(self, opcode: int, payload: bytes, now: float) -> None:
+    def _receive_frame(self, opcode: int, payload: bytes, now: float) -> None:
         if opcode == PING:
             assert self.transport is not None
             self.transport.write(frame_of(payload, PONG))
         elif opcode == TEXT:
-            seq, number = self._crowd.read(payload)
+            seq, number = self._clients.read(payload)
             if number >= 0:
                 self.is_in_order = self.is_in_order and seq > self.last
                 self.last = seq
                 self.count += 1
-                self._crowd.note(number, now)
+                self._clients.record_delivery(number, now)
             elif not self.has_joined and b'"presence.join"' in payload:
                 self.has_joined = True
         else:
             raise RuntimeError(f"the hub sent a frame with the first byte {opcode:#x}: {payload[:300]!r}")
 
-    def say(self, message: object) -> None:
+    def send(self, message: object) -> None:
         """Send a message as one frame."""
         assert self.transport is not None
         self.transport.write(frame_of(orjson.dumps(message)))
 
     def connection_lost(self, problem: Exception | None) -> None:
-        self._crowd.lost += 1
+        self._clients.lost += 1
 
 
-class Crowd:
+class RoomClients:
     """The participants of one room, and what was sent and received. Delays are in seconds."""
 
     def __init__(self, hub: str, room: str) -> None:
@@ -129,25 +129,25 @@ class Crowd:
         self.lost = self.received = 0
         self.due: list[float] = []
         self.delays = array("f")
-        self._known: dict[bytes, tuple[int, int]] = {}
+        self._parsed_events: dict[bytes, tuple[int, int]] = {}
 
     def read(self, payload: bytes) -> tuple[int, int]:
         """Return place and number of an event, the number -1 for any other message. Each is parsed once."""
-        found = self._known.get(payload)
+        found = self._parsed_events.get(payload)
         if found is None:
             frame = orjson.loads(payload)
             envelope = frame["payload"]
             number = envelope["payload"]["number"] if envelope["type"] == "chat.msg" else -1
-            found = self._known[payload] = (frame.get("seq", 0), number)
+            found = self._parsed_events[payload] = (frame.get("seq", 0), number)
         return found
 
-    def note(self, number: int, now: float) -> None:
-        """Take note of one event at one participant."""
+    def record_delivery(self, number: int, now: float) -> None:
+        """Record the delay of one event at one participant."""
         self.delays.append(now - self.due[number])
         self.received += 1
 
-    async def gather(self, count: int) -> None:
-        """Let so many participants join, in batches."""
+    async def join(self, count: int) -> None:
+        """Let participants join, in batches."""
         loop = asyncio.get_running_loop()
         host, port = self._address.hostname or "", self._address.port or 80
         while len(self.members) < count:
@@ -156,40 +156,40 @@ class Crowd:
                 for _ in range(min(BATCH, count - len(self.members)))
             ]
             self.members += [member for _, member in await asyncio.gather(*made)]
-            await until(lambda: all(one.has_joined for one in self.members), "the participants join")
+            await until(lambda: all(member.has_joined for member in self.members), "the participants join")
 
-    async def speak(self, events: int, rate: float) -> None:
-        """Send so many events, this many a second, each by the next participant."""
+    async def send_events(self, events: int, rate: float) -> None:
+        """Send events at a rate (events per second); the participants take turns."""
         begun = time.monotonic() + TICK_SECONDS
         self.due = [begun + number / rate for number in range(events)]
         sent = 0
         while sent < events:
             now = time.monotonic()
             while sent < events and self.due[sent] <= now:
-                self.members[sent % len(self.members)].say({"type": "envelope", "payload": message(sent)})
+                self.members[sent % len(self.members)].send({"type": "envelope", "payload": make_envelope(sent)})
                 sent += 1
             await asyncio.sleep(TICK_SECONDS)
 
 
-def message(number: int) -> dict[str, object]:
+def make_envelope(number: int) -> dict[str, object]:
     """Return the envelope of an event, as the reference client writes it."""
     made = {"id": str(uuid4()), "ts": "2026-11-22T12:00:00.000Z", "room": "local", "from": "enso-client"}
     text = f"event {number} of a busy room, with as much text as a line of a conversation has on most days"
     return {**made, "kind": "event", "type": "chat.msg", "payload": {"number": number, "text": text}}
 
 
-async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition. Raises RuntimeError after BOUND seconds."""
+async def until(condition: Callable[[], bool], expected: str) -> None:
+    """Wait for a condition. Raises RuntimeError after MAX_WAIT_SECONDS."""
     begun = time.monotonic()
     while not condition():
-        if time.monotonic() - begun > BOUND:
-            raise RuntimeError(f"{what}: not within {BOUND:g} s")
+        if time.monotonic() - begun > MAX_WAIT_SECONDS:
+            raise RuntimeError(f"expected within {MAX_WAIT_SECONDS:g} s: {expected}")
         await asyncio.sleep(0.01)
 
 
 @dataclass(frozen=True)
 class CrowdReport:
-    """What was measured. `median`, `p99` and `longest` are delays in ms; `joined` and `whole` seconds; memory in KiB.
+    """The result. `median`, `p99` and `longest` are delays in ms; `joined` and `whole` seconds; memory in KiB.
 
     `cpu` is the share of one processor that the hub took while events were sent.
     """
@@ -212,34 +212,37 @@ async def measure(participants: int, rate: int, seconds: int) -> CrowdReport:
     """Run a hub, let the participants join one room, and send events."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    most = ["--room-members", str(participants), "--connections", str(participants + 100)]
-    with tempfile.TemporaryDirectory() as name, running_hub(Path(name) / "hub", options=most) as hub:
-        make_room(hub.url, "crowd")
+    limits = ["--room-members", str(participants), "--connections", str(participants + 100)]
+    with tempfile.TemporaryDirectory() as name, running_hub(Path(name) / "hub", options=limits) as hub:
+        create_room(hub.url, "crowd")
         before = processes.memory_bytes(hub.pid)
-        crowd = Crowd(hub.url, "crowd")
+        clients = RoomClients(hub.url, "crowd")
         begun = time.monotonic()
-        await crowd.gather(participants)
+        await clients.join(participants)
         joined = time.monotonic() - begun
         await asyncio.sleep(2.0)
         memory = processes.memory_bytes(hub.pid)
         events, cpu, begun = rate * seconds, processes.cpu_seconds(hub.pid), time.monotonic()
-        await crowd.speak(events, rate)
+        await clients.send_events(events, rate)
         cpu = (processes.cpu_seconds(hub.pid) - cpu) / (time.monotonic() - begun)
-        await until(lambda: crowd.received >= participants * events or crowd.lost > 0, "everybody receives everything")
+        await until(
+            lambda: clients.received >= participants * events or clients.lost > 0,
+            "every participant receives every event",
+        )
         whole, after = time.monotonic() - begun, processes.memory_bytes(hub.pid)
-        wrong = sum(not one.is_in_order or one.count != events for one in crowd.members)
-        for member in crowd.members:
+        wrong = sum(not member.is_in_order or member.count != events for member in clients.members)
+        for member in clients.members:
             if member.transport is not None:
                 member.transport.abort()
-    ranked = statistics.quantiles(crowd.delays, n=100)
-    delays = (ranked[49] * 1e3, ranked[98] * 1e3, max(crowd.delays) * 1e3)
+    ranked = statistics.quantiles(clients.delays, n=100)
+    delays = (ranked[49] * 1e3, ranked[98] * 1e3, max(clients.delays) * 1e3)
     kibs = ((memory - before) / 1024 / participants, (after - before) / 1024 / participants)
-    return CrowdReport(participants, events, crowd.received, wrong, joined, whole, *delays, *kibs, cpu)
+    return CrowdReport(participants, events, clients.received, wrong, joined, whole, *delays, *kibs, cpu)
 
 
-def make_room(hub: str, room: str) -> None:
-    """Make a room. Raises RuntimeError."""
-    connection = http.client.HTTPConnection(urlsplit(hub).netloc, timeout=BOUND)
+def create_room(hub: str, room: str) -> None:
+    """Create a room. Raises RuntimeError when the hub refuses."""
+    connection = http.client.HTTPConnection(urlsplit(hub).netloc, timeout=MAX_WAIT_SECONDS)
     connection.request("PUT", f"/rooms/{room}", json.dumps({}), {"Content-Type": "application/json"})
     status = connection.getresponse().status
     connection.close()

@@ -1,4 +1,4 @@
-"""How well a library is searched: the mean reciprocal rank of known answers, beside SQLite's FTS5 and ripgrep.
+"""Quality of a library's search: the mean reciprocal rank of known answers, beside SQLite's FTS5 and ripgrep.
 
     python -m benchmarks.search [--misses]
 
@@ -30,27 +30,30 @@ from patchbay.sqlite import sqlite3
 PACKAGE = "fastapi==0.110.0"
 LANGUAGES = ("en", "de", "es", "fr", "ru")
 QUESTIONS = Path(__file__).with_name("search_questions.json")
-KEPT = Path(__file__).resolve().parent.parent / ".pytest_cache" / "search"
+CACHE = Path(__file__).resolve().parent.parent / ".pytest_cache" / "search"
 DEEPEST_RANK = 10
 GOAL = 0.93
 
 Search = Callable[[str], Sequence[str]]
-"""The first documents for a question, best first, as `en/tutorial/body.md`."""
+"""Returns the first documents for a question, best first, as `en/tutorial/body.md`."""
+
+Report = Callable[[str, str, float, Sequence[str]], None]
+"""Receives the class of a question, the question, its reciprocal rank, and the documents found."""
 
 
-def fetched() -> Path:
-    """The package, fetched once."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    if not list(KEPT.glob("fastapi-*.tar.gz")):
+def fetch_package() -> Path:
+    """Return the file of the package; pip downloads it the first time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if not list(CACHE.glob("fastapi-*.tar.gz")):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "fastapi"]
-        subprocess.run([*command, "--dest", str(KEPT), PACKAGE], check=True)
-    return next(KEPT.glob("fastapi-*.tar.gz"))
+        subprocess.run([*command, "--dest", str(CACHE), PACKAGE], check=True)
+    return next(CACHE.glob("fastapi-*.tar.gz"))
 
 
 def unpack(into: Path, languages: Sequence[str] = LANGUAGES) -> int:
-    """Put the documents into a library's folder, as `specs/<language>/<path>`; how many there are."""
+    """Write the documents to a library's folder as `specs/<language>/<path>`; return their number."""
     count = 0
-    with tarfile.open(fetched()) as archive:
+    with tarfile.open(fetch_package()) as archive:
         for member in archive:
             parts = PurePosixPath(member.name).parts
             if len(parts) < 5 or parts[1] != "docs" or parts[3] != "docs" or parts[2] not in languages:
@@ -66,15 +69,15 @@ def unpack(into: Path, languages: Sequence[str] = LANGUAGES) -> int:
     return count
 
 
-def own(folder: Path) -> Search:
-    """The library's search."""
+def search_library(folder: Path) -> Search:
+    """Return the search of a library."""
     library = Library(folder)
     library.refresh()
     return lambda question: [hit.row.key.removeprefix("specs/") for hit in library.search(question, limit=10).hits]
 
 
-def fts5(folder: Path) -> Search:
-    """SQLite's FTS5 as its documentation shows it."""
+def search_fts5(folder: Path) -> Search:
+    """Return a search with SQLite's FTS5, as its documentation shows it."""
     connection = sqlite3.connect(":memory:")
     columns = "path UNINDEXED, title, body, tokenize='porter unicode61'"
     connection.execute(f"CREATE VIRTUAL TABLE found USING fts5({columns})")
@@ -84,19 +87,19 @@ def fts5(folder: Path) -> Search:
         connection.execute("INSERT INTO found VALUES (?, ?, ?)", (name, title_of(body), body))
 
     def search(question: str) -> list[str]:
-        expression = " OR ".join('"' + word.replace('"', '""') + '"' for word in words(question))
+        expression = " OR ".join('"' + word.replace('"', '""') + '"' for word in split_words(question))
         sql = "SELECT path FROM found WHERE found MATCH ? ORDER BY bm25(found, 0, 10, 1) LIMIT 10"
         return [path for (path,) in connection.execute(sql, (expression,))]
 
     return search
 
 
-def ripgrep(folder: Path) -> Search:
-    """ripgrep, once for each word."""
+def search_ripgrep(folder: Path) -> Search:
+    """Return a search that runs ripgrep once for each word."""
 
     def search(question: str) -> list[str]:
         having, counts = Counter[str](), Counter[str]()
-        for word in words(question):
+        for word in split_words(question):
             command = ["rg", "--count-matches", "--ignore-case", "--fixed-strings", "-e", word, "."]
             done = subprocess.run(command, cwd=folder / "specs", capture_output=True, text=True, check=False)
             for line in done.stdout.splitlines():
@@ -108,8 +111,8 @@ def ripgrep(folder: Path) -> Search:
     return search
 
 
-def words(question: str) -> list[str]:
-    """The words and phrases of a question."""
+def split_words(question: str) -> list[str]:
+    """Split a question into words and phrases."""
     return [phrase or word for phrase, word in re.findall(r'"([^"]+)"|([^\s"?¿]+)', question)]
 
 
@@ -118,15 +121,16 @@ def reciprocal_rank(found: Sequence[str], answers: Sequence[str]) -> float:
     return next((1 / place for place, path in enumerate(found[:DEEPEST_RANK], 1) if path in answers), 0.0)
 
 
-def means(search: Search, told: Callable[[str, str, float, Sequence[str]], None]) -> dict[str, float]:
-    """The mean reciprocal rank in each class of questions, and in all."""
+def measure_means(search: Search, report: Report | None = None) -> dict[str, float]:
+    """Return the mean reciprocal rank of each class of questions, and of all; `report` receives each question."""
     ranks: dict[str, list[float]] = {}
     for kind, questions in json.loads(QUESTIONS.read_text("utf-8")).items():
         for question, *answers in questions:
             found = search(question)
             rank = reciprocal_rank(found, answers)
             ranks.setdefault(kind, []).append(rank)
-            told(kind, question, rank, found)
+            if report is not None:
+                report(kind, question, rank, found)
     every = [rank for ranked in ranks.values() for rank in ranked]
     return {kind: statistics.mean(ranked) for kind, ranked in ranks.items()} | {
         f"all {len(every)}": statistics.mean(every)
@@ -134,27 +138,27 @@ def means(search: Search, told: Callable[[str, str, float, Sequence[str]], None]
 
 
 def main(misses: bool) -> int:
-    """Run all three and say what came of it; 1 where the goal is missed."""
-    say = sys.stdout.write
+    """Measure all three searches and print the means; return 1 when the goal is missed."""
+    write = sys.stdout.write
 
-    def told(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
+    def report_miss(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
         if misses and rank < 1:
-            say(f"{rank:.2f} {kind}: {question} -> {', '.join(found[:4])}\n")
-
-    def untold(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
-        """Say nothing of the others."""
+            write(f"{rank:.2f} {kind}: {question} -> {', '.join(found[:4])}\n")
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        say(f"{unpack(folder)} documents in {len(LANGUAGES)} languages\n")
-        table = {"library": means(own(folder), told), "FTS5": means(fts5(folder), untold)}
+        write(f"{unpack(folder)} documents in {len(LANGUAGES)} languages\n")
+        table = {
+            "library": measure_means(search_library(folder), report_miss),
+            "FTS5": measure_means(search_fts5(folder)),
+        }
         if shutil.which("rg"):
-            table["ripgrep"] = means(ripgrep(folder), untold)
+            table["ripgrep"] = measure_means(search_ripgrep(folder))
         else:
-            say("ripgrep is not installed: apt-get install ripgrep\n")
-    say(f"{'mean reciprocal rank':24}{''.join(f'{name:>10}' for name in table)}\n")
+            write("ripgrep is not installed: apt-get install ripgrep\n")
+    write(f"{'mean reciprocal rank':24}{''.join(f'{name:>10}' for name in table)}\n")
     for kind in table["library"]:
-        say(f"{kind:24}{''.join(f'{means[kind]:10.3f}' for means in table.values())}\n")
+        write(f"{kind:24}{''.join(f'{means[kind]:10.3f}' for means in table.values())}\n")
     ours = table["library"]
     first = all(ours[kind] >= max(other[kind] for other in table.values()) for kind in ours)
     return 0 if first and list(ours.values())[-1] >= GOAL else 1

@@ -44,7 +44,7 @@ def echo(message: str) -> str:
     return message
 '''
 READY_SECONDS = 300.0
-"""How long a hub may take until its last server answers."""
+"""The longest time until the last server of a hub answers."""
 
 POLL_SECONDS = 0.05
 
@@ -79,7 +79,7 @@ def measure_servers(parameters: Parameters, placement: Placement) -> Iterator[Ro
             urls = [found.url.removesuffix("bench") + file.stem for file in files]
             for url in urls:
                 _wait_until_answered(prepare_request(url, MODERN))
-            firsts = [_seconds_of(prepare_request(url, MODERN)) * 1e3 for url in urls]
+            firsts = [_time_call(prepare_request(url, MODERN)) * 1e3 for url in urls]
             request = prepare_request(found.url, MODERN)
             placement.warm_up(found, request, connections)
             figures = figures_of(placement.measure_cost(found, request, parameters.seconds, connections))
@@ -102,7 +102,7 @@ def _wait_until_answered(request: RequestTemplate) -> None:
     end = time.monotonic() + READY_SECONDS
     while True:
         try:
-            _seconds_of(request)
+            _time_call(request)
             return
         except RuntimeError:
             if time.monotonic() > end:
@@ -110,7 +110,7 @@ def _wait_until_answered(request: RequestTemplate) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def _seconds_of(request: RequestTemplate) -> float:
+def _time_call(request: RequestTemplate) -> float:
     """Make one call on a connection of its own; return its seconds. Raises RuntimeError for a wrong answer."""
     parts = urlsplit(request.url)
     begun = time.perf_counter()

@@ -1,10 +1,10 @@
-"""How long a hub takes to start, to load many drop-ins, and to notice one changed file; what an idle hub costs.
+"""Time to start a hub, to load many drop-ins, and to load one changed file; processor time of an idle hub.
 
     python -m benchmarks.starting [--drop-ins 1000] [--idle 20]
 
-Each line shows seconds by the clock and seconds of processor time of the hub with all its processes. Processor time is
-the measure on a machine with other work. A start ends with the first answer to `server/discover` on an empty hub, and
-with the first answer of the last drop-in in the others.
+Each line shows seconds by the clock and seconds of processor time of the hub with all its processes. Processor time
+is the measure on a machine with other work. A start ends with the first answer to `server/discover` on an empty hub,
+and with the first answer of the last drop-in in the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 POLL_SECONDS = 0.01
 MAX_WAIT_SECONDS = 300.0
 SETTLE_SECONDS = 5.0
-"""Seconds that a hub has between its first answers and the measurement of an idle hub."""
+"""Seconds that a hub has between its first responses and the measurement of an idle hub."""
 
 DEFINITION = '''"""Drop-in {number}."""
 
@@ -56,8 +56,8 @@ class Hub:
     pid: int
     url: str
 
-    def answers(self, path: str, name: str, arguments: dict[str, object] | None = None) -> str:
-        """Return the text of the answer to one request; empty while the hub or the server is absent."""
+    def request_text(self, path: str, name: str, arguments: dict[str, object] | None = None) -> str:
+        """Send one request; return the text of the response, empty while the hub or the server is absent."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "benchmark", "version": "1"},
@@ -75,12 +75,12 @@ class Hub:
             return ""
         return answer.text if answer.status_code == httpx2.codes.OK else ""
 
-    def cpu(self) -> float:
-        """Return the seconds of processor time of the hub and every process that it started."""
-        return sum(map(_cpu_of, {self.pid} | find_descendants(self.pid)))
+    def cpu_seconds(self) -> float:
+        """Return the seconds of processor time of the hub and every process below it."""
+        return sum(map(_cpu_seconds_of, {self.pid} | find_descendants(self.pid)))
 
 
-def _cpu_of(pid: int) -> float:
+def _cpu_seconds_of(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended
@@ -89,15 +89,15 @@ def _cpu_of(pid: int) -> float:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Hub]:
-    """A hub on a data folder and a folder of drop-ins."""
+def run_hub(folder: Path) -> Iterator[Hub]:
+    """Run a hub on `folder/data` and `folder/servers`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(folder / "servers")]
     with (folder / "log").open("ab") as log:
-        # Compiled modules are kept, as in an installed hub; some workplaces forbid that.
+        # Python writes compiled modules, as for an installed hub, also where this variable forbids it here.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
@@ -107,53 +107,53 @@ def running(folder: Path) -> Iterator[Hub]:
         process.wait(60)
 
 
-def wait_for(ready: Callable[[], object]) -> float:
-    """Wait until something is true; return the seconds. Raises TimeoutError."""
-    begun = time.monotonic()
+def until(ready: Callable[[], object]) -> float:
+    """Wait for a condition; return the seconds. Raises TimeoutError after MAX_WAIT_SECONDS."""
+    started_at = time.monotonic()
     while not ready():
-        if time.monotonic() - begun > MAX_WAIT_SECONDS:
+        if time.monotonic() - started_at > MAX_WAIT_SECONDS:
             raise TimeoutError("the hub did not become ready")
         time.sleep(POLL_SECONDS)
-    return time.monotonic() - begun
+    return time.monotonic() - started_at
 
 
-def started(label: str, folder: Path, path: str, text: str) -> None:
-    """Start a hub, wait for its first answer with a text, and print what that took."""
-    begun = time.monotonic()
-    with running(folder) as hub:
-        wait_for(lambda: text in hub.answers(path, "tools/list" if path != "/mcp" else "server/discover"))
-        line(label, time.monotonic() - begun, hub.cpu())
+def measure_start(label: str, folder: Path, path: str, text: str) -> None:
+    """Start a hub, wait for its first response that contains a text, and print the time."""
+    started_at = time.monotonic()
+    with run_hub(folder) as hub:
+        until(lambda: text in hub.request_text(path, "tools/list" if path != "/mcp" else "server/discover"))
+        print_line(label, time.monotonic() - started_at, hub.cpu_seconds())
 
 
-def changed_and_idle(folder: Path, last: int, idle: float) -> None:
-    """Change one file of a running hub, then leave the hub alone, and print what both took."""
-    with running(folder) as hub:
-        wait_for(lambda: "greet" in hub.answers(f"/mcp/drop{last}", "tools/list"))
+def measure_change_and_idle(folder: Path, last: int, idle: float) -> None:
+    """Change one file of a running hub, then send no requests for a while, and print both measurements."""
+    with run_hub(folder) as hub:
+        until(lambda: "greet" in hub.request_text(f"/mcp/drop{last}", "tools/list"))
         time.sleep(SETTLE_SECONDS)
         file = folder / "servers" / "drop7.py"
         for name in ("first_change", "second_change"):
-            polls = hub.cpu()
-            hub.answers("/mcp/drop7", "tools/list")
-            cost = hub.cpu() - polls
-            before, count = hub.cpu(), [0]
+            polls = hub.cpu_seconds()
+            hub.request_text("/mcp/drop7", "tools/list")
+            cost = hub.cpu_seconds() - polls
+            before, count = hub.cpu_seconds(), [0]
             file.write_text(DEFINITION.format(number=7).replace("def add", f"def {name}"))
 
             def is_live(name: str = name, count: list[int] = count) -> bool:
                 count[0] += 1
-                return name in hub.answers("/mcp/drop7", "tools/list")
+                return name in hub.request_text("/mcp/drop7", "tools/list")
 
-            seconds = wait_for(is_live)
-            line(f"one change, with {count[0]} requests of {cost:.3f} s", seconds, hub.cpu() - before)
+            seconds = until(is_live)
+            print_line(f"one change, with {count[0]} requests of {cost:.3f} s", seconds, hub.cpu_seconds() - before)
         time.sleep(SETTLE_SECONDS)
-        before, begun = hub.cpu(), time.monotonic()
+        before, started_at = hub.cpu_seconds(), time.monotonic()
         time.sleep(idle)
-        seconds, cpu = time.monotonic() - begun, hub.cpu() - before
-        line(f"idle: {cpu / seconds:.2%} of a core", seconds, cpu)
+        seconds, cpu_seconds = time.monotonic() - started_at, hub.cpu_seconds() - before
+        print_line(f"idle: {cpu_seconds / seconds:.2%} of a core", seconds, cpu_seconds)
 
 
-def line(label: str, seconds: float, cpu: float) -> None:
+def print_line(label: str, seconds: float, cpu_seconds: float) -> None:
     """Print one measurement."""
-    sys.stdout.write(f"{label:<44} {seconds:8.2f} s {cpu:8.2f} s of processor time\n")
+    sys.stdout.write(f"{label:<44} {seconds:8.2f} s {cpu_seconds:8.2f} s of processor time\n")
     sys.stdout.flush()
 
 
@@ -162,18 +162,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--drop-ins", type=int, default=1000)
     parser.add_argument("--idle", type=float, default=20.0)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         (folder / "servers").mkdir()
-        started("empty hub, first start", folder, "/mcp", "serverInfo")
-        started("empty hub, second start", folder, "/mcp", "serverInfo")
-        for number in range(given.drop_ins):
+        measure_start("empty hub, first start", folder, "/mcp", "serverInfo")
+        measure_start("empty hub, second start", folder, "/mcp", "serverInfo")
+        for number in range(options.drop_ins):
             (folder / "servers" / f"drop{number}.py").write_text(DEFINITION.format(number=number))
-        last = f"/mcp/drop{given.drop_ins - 1}"
-        started(f"{given.drop_ins} drop-ins, first start", folder, last, "greet")
-        started(f"{given.drop_ins} drop-ins, second start", folder, last, "greet")
-        changed_and_idle(folder, given.drop_ins - 1, given.idle)
+        last = f"/mcp/drop{options.drop_ins - 1}"
+        measure_start(f"{options.drop_ins} drop-ins, first start", folder, last, "greet")
+        measure_start(f"{options.drop_ins} drop-ins, second start", folder, last, "greet")
+        measure_change_and_idle(folder, options.drop_ins - 1, options.idle)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from benchmarks.load import RequestTemplate, prepare_request
 
-BOUND = 30.0
-"""Seconds that anything may take."""
+TIMEOUT_SECONDS = 30.0
+"""Timeout of each network operation."""
 
-PAUSE = 0.02
+PAUSE_SECONDS = 0.02
 """Seconds before and after the moment that is measured: the tool is at work, and the stream does not end with it."""
 
 MOMENT = re.compile(rb'"message": ?"([0-9.]+)"')
@@ -31,35 +31,35 @@ class Delay:
     p99: float
 
 
-def delay(url: str, conversation: str, calls: int) -> Delay:
-    """Make streamed calls, one after the other, each of which says at what time it said so."""
-    request = prepare_request(url, conversation, {"name": "moment", "arguments": {"pause": PAUSE}, **TOKEN})
-    with connected(request) as connection:
-        found = [_arrival(connection, request, number) * 1e3 for number in range(1, calls + 1)]
+def measure_delay(url: str, conversation: str, calls: int) -> Delay:
+    """Make streamed calls, one after the other; the tool yields the time of its yield."""
+    request = prepare_request(url, conversation, {"name": "moment", "arguments": {"pause": PAUSE_SECONDS}, **TOKEN})
+    with connect(request) as connection:
+        found = [_seconds_to_arrival(connection, request, number) * 1e3 for number in range(1, calls + 1)]
     ranked = statistics.quantiles(found, n=100)
     return Delay(statistics.median(found), ranked[98])
 
 
-def _arrival(connection: socket.socket, request: RequestTemplate, number: int) -> float:
+def _seconds_to_arrival(connection: socket.socket, request: RequestTemplate, number: int) -> float:
     """Seconds from the yield of one call to the arrival of the first byte that holds it; reads to the end."""
     connection.sendall(request.encode(number))
-    received, arrived, said = b"", 0.0, None
+    received, arrived, yielded = b"", 0.0, None
     while not received.endswith(b"0\r\n\r\n"):
         piece = connection.recv(65536)
         now = time.monotonic()
         if not piece:
             raise RuntimeError(f"{request.url} closed the connection: {received[-500:]!r}")
         received += piece
-        if said is None and (said := MOMENT.search(received)):
+        if yielded is None and (yielded := MOMENT.search(received)):
             arrived = now
-    if said is None:
-        raise RuntimeError(f"{request.url} did not say when it yielded: {received[-500:]!r}")
-    return arrived - float(said[1])
+    if yielded is None:
+        raise RuntimeError(f"{request.url} sent no time of its yield: {received[-500:]!r}")
+    return arrived - float(yielded[1])
 
 
 @contextmanager
-def connected(request: RequestTemplate) -> Iterator[socket.socket]:
-    """A connection to where requests are to go."""
+def connect(request: RequestTemplate) -> Iterator[socket.socket]:
+    """Connect to the server of a request."""
     parts = urlsplit(request.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 80), BOUND) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 80), TIMEOUT_SECONDS) as connection:
         yield connection
