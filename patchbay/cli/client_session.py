@@ -25,7 +25,8 @@ from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Http, Local, Target
+from patchbay.client.addresses.targets import Era, Local, Target
+from patchbay.client.auth.configured import choose_sign_in
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
 from patchbay.client.connection.environment import make_launch_environment
@@ -81,7 +82,7 @@ def open_session(
     answers.quiet = display.paused
     answers.interactive = interactive = is_terminal(sys.stderr)
     settings = Settings.load()
-    signin = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
+    browser = BrowserSignIn(sign_ins(environ), _show_sign_in if interactive else None, _sign_in_hint())
     with ExitStack() as stack:
         stack.enter_context(_quiet_logs())
         contracts = stack.enter_context(closing(ContractBlobs(settings)))
@@ -89,7 +90,7 @@ def open_session(
         local = _LocalServers(settings, settings if creates else read_only_settings(settings), stack)
 
         def connect(target: Target, **options: Any) -> Connection:
-            has_key = isinstance(target, Http) and target.has_authorization
+            signin = choose_sign_in(target, browser)
             with display.waiting(f"starting {target.label}"):
                 return Connection.open(
                     target,
@@ -102,7 +103,7 @@ def open_session(
                     environ=make_launch_environment(environ),
                     log_level=level,
                     **_listening(listener),
-                    **{"era": era, "signin": None if has_key else signin, **options},
+                    **{"era": era, "signin": signin, **options},
                 )
 
         def open_connection(target: Target) -> Connection:

@@ -15,14 +15,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import urlopen
 
-from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http
-from patchbay.client.auth.client_assertions import make_token_exchanger
-from patchbay.client.auth.oauth import BrowserSignIn, ClientCredentials, IdentityAssertion, SignIn, WorkloadIdentity
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.resolution import resolve_address
+from patchbay.client.addresses.targets import ANY_ISSUER, Era, Http, Target
+from patchbay.client.auth.configured import choose_sign_in
+from patchbay.client.auth.methods import BrowserSignIn, SignIn
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.sources import skills
 from tests.interaction.programs import free_port
 
@@ -48,12 +51,12 @@ def answer(method: str, params: Mapping[str, Any]) -> Json:
     }
 
 
-def reached(url: str, signin: SignIn | None = None) -> Connection:
+def reached(server: Target | str, signin: SignIn | None = None) -> Connection:
     """A connection in the era that the suite runs."""
     modern = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] >= "2026"
     era: Era = "modern" if modern else "legacy"
     return Connection.open(
-        Http(url, issuer=ANY_ISSUER),
+        Http(server, issuer=ANY_ISSUER) if isinstance(server, str) else server,
         era=era,
         name="patchbay-conformance",
         version="1",
@@ -69,9 +72,9 @@ def visit(url: str) -> None:
         page.read()
 
 
-def explore(url: str, context: Context, signin: SignIn | None = None) -> None:
+def explore(server: Target | str, context: Context, signin: SignIn | None = None) -> None:
     """List everything and use it: each tool (as the suite says, if it does), each resource, each prompt."""
-    with reached(url, signin) as connection:
+    with reached(server, signin) as connection:
         tools = connection.list_tools()
         for call in context.get("toolCalls") or [{"name": tool["name"], "arguments": given(tool)} for tool in tools]:
             tried(partial(connection.call_tool, call["name"], call["arguments"]))
@@ -118,39 +121,49 @@ def load_skills(url: str, context: Context) -> None:
             tried(partial(skills.load_skill, connection, entry))
 
 
-def person(folder: Path, context: Context) -> SignIn:
-    return BrowserSignIn(
-        folder,
-        visit,
-        name="patchbay-conformance",
-        metadata_url=METADATA,
-        client_id=context.get("client_id"),
-        client_secret=context.get("client_secret"),
-        port=free_port(),  # many of these clients run at the same time
-    )
+def write_file(folder: Path, name: str, text: str) -> str:
+    """Write what a platform or an operator puts beside the program; return its path."""
+    path = folder / name
+    path.write_text(f"{text}\n", "utf-8")
+    return str(path)
 
 
-def machine(url: str, folder: Path, context: Context) -> SignIn:
-    return ClientCredentials(
-        folder,
-        context["client_id"],
-        context.get("issuer") or issuer_of(url),
-        context.get("client_secret"),
-        context.get("private_key_pem"),
-        context.get("signing_algorithm", "ES256"),
-    )
+def describe_client(url: str, folder: Path, context: Context) -> Mapping[str, str]:
+    """The registration that the suite made beforehand, as keys of an address."""
+    if "client_id" not in context:
+        return {}
+    secret = {"client_secret": "${CLIENT_SECRET}"} if "client_secret" in context else {}
+    return {"client_id": context["client_id"], "issuer": context.get("issuer") or issuer_of(url), **secret}
 
 
-def enterprise(url: str, folder: Path, context: Context) -> SignIn:
-    assertion = make_token_exchanger(context["idp_token_endpoint"], context["idp_client_id"], context["idp_id_token"])
-    return IdentityAssertion(folder, context["client_id"], context["client_secret"], issuer_of(url), assertion)
+def describe_machine(url: str, folder: Path, context: Context) -> Mapping[str, str]:
+    pem = context.get("private_key_pem")
+    key = {"client_key": write_file(folder, "key.pem", pem)} if pem else {}
+    return {"sign_in": "client-credentials", **describe_client(url, folder, context), **key}
 
 
-def workload(url: str, folder: Path, context: Context) -> SignIn:
-    async def assertion(audience: str) -> str:
-        return str(context["valid_jwt"])
+def describe_enterprise(url: str, folder: Path, context: Context) -> Mapping[str, str]:
+    return {
+        "sign_in": "identity",
+        **describe_client(url, folder, context),
+        "identity_token_url": context["idp_token_endpoint"],
+        "identity_client_id": context["idp_client_id"],
+        "id_token_file": write_file(folder, "id_token", context["idp_id_token"]),
+    }
 
-    return WorkloadIdentity(folder, context["client_id"], issuer_of(url), assertion)
+
+def describe_workload(url: str, folder: Path, context: Context) -> Mapping[str, str]:
+    file = write_file(folder, "token", context["valid_jwt"])
+    return {"sign_in": "workload", **describe_client(url, folder, context), "token_file": file}
+
+
+WAYS: Mapping[str, Callable[[str, Path, Context], Mapping[str, str]]] = {
+    "auth/client-credentials-jwt": describe_machine,
+    "auth/client-credentials-basic": describe_machine,
+    "auth/enterprise-managed-authorization": describe_enterprise,
+    "auth/wif-jwt-bearer": describe_workload,
+}
+"""The keys of the address, for scenarios in which no person signs in."""
 
 
 def issuer_of(url: str) -> str:
@@ -161,16 +174,21 @@ def issuer_of(url: str) -> str:
 
 
 def signed_in(scenario: str, url: str, context: Context) -> None:
-    """Sign in as the scenario wants it, then use everything."""
-    ways = {
-        "auth/client-credentials-jwt": machine,
-        "auth/client-credentials-basic": machine,
-        "auth/enterprise-managed-authorization": enterprise,
-        "auth/wif-jwt-bearer": workload,
-    }
+    """Write the sign-in of the scenario into an address, open it as a command does, and use everything."""
     with tempfile.TemporaryDirectory() as name:
-        way = ways.get(scenario)
-        explore(url, context, way(url, Path(name), context) if way else person(Path(name), context))
+        folder = Path(name)
+        keys = {"issuer": ANY_ISSUER, **WAYS.get(scenario, describe_client)(url, folder, context)}
+        text = f"mcp+{url}?" + "&".join(f"launch.{key}={quote(value, safe='')}" for key, value in keys.items())
+        environ = {"CLIENT_SECRET": context.get("client_secret", "")}
+        target = resolve_address(parse_address(text), Profiles(find_homes(folder, {})), environ).target
+        browser = BrowserSignIn(
+            folder,
+            visit,
+            name="patchbay-conformance",
+            metadata_url=METADATA,
+            port=free_port(),  # many of these clients run at the same time
+        )
+        explore(target, context, choose_sign_in(target, browser))
 
 
 SCENARIOS: Mapping[str, Scenario] = {

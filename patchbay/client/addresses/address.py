@@ -122,7 +122,7 @@ def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
     """Convert a target to fields of a profile.
 
-    The fields are `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `transport`.
+    The fields are `command`, `args`, `env`, `cwd` or `url`, `headers`, `issuer`, `sign_in`, `transport`.
     """
     if isinstance(target, Stdio):
         found: dict[str, Any] = {"command": target.command, "args": list(target.args), "transport": "stdio"}
@@ -130,7 +130,8 @@ def to_profile_fields(target: Target | NamedServer) -> dict[str, Any]:
     if isinstance(target, Http):
         found = {"url": target.url, "transport": target.transport}
         found |= {"headers": dict(target.headers)} if target.headers else {}
-        return found | ({"issuer": target.issuer} if target.issuer else {})
+        found |= {"issuer": target.issuer} if target.issuer else {}
+        return found | ({"sign_in": target.sign_in.to_fields()} if target.sign_in is not None else {})
     raise AddressError(f"{target.label}: expected a program or a URL")
 
 

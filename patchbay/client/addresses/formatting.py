@@ -11,6 +11,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.sign_in import WAY
 from patchbay.client.addresses.targets import AddressError, Http, Stdio
 
 _READABLE = " /:@,=+'\"${}()[]~!*;<>|^`\\-"
@@ -45,7 +46,7 @@ def _is_npm_package(word: str) -> bool:
 
 
 def _format_url(target: Http) -> str:
-    if target.transport == "auto" and not target.issuer:
+    if target.transport == "auto" and not target.issuer and target.sign_in is None:
         try:
             if parse_address(target.url).target == target:
                 return target.url
@@ -55,6 +56,8 @@ def _format_url(target: Http) -> str:
     options = [f"launch.query={_encode_option(query)}"] if query else []
     options += [f"launch.transport={target.transport}"] if target.transport != "auto" else []
     options += [f"launch.issuer={_encode_option(target.issuer)}"] if target.issuer else []
+    given = target.sign_in.to_fields() if target.sign_in is not None else {}
+    options += [f"launch.{'sign_in' if key == WAY else key}={_encode_option(value)}" for key, value in given.items()]
     return _with_query(f"mcp+{place}", options)
 
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 from urllib.parse import quote, urlencode, urlsplit
 
 from patchbay.client.addresses.query import Pair, decode_percent
+from patchbay.client.addresses.sign_in import SIGN_IN_KEYS, WAY, SignInError, SignInFields, make_sign_in_fields
 from patchbay.client.addresses.targets import ANY_ISSUER, AddressError, Http, Stdio, Target, Transport
 
 API_DOCUMENT_PATH = re.compile(
@@ -78,7 +80,11 @@ def _build_program(words: Sequence[str], options: Sequence[Pair], place: str) ->
 
 
 _PROGRAM_OPTIONS = "env.NAME= (once a name), launch.arg=WORD, launch.with=REQUIREMENT (uvx) or one launch.cwd=DIRECTORY"
-_URL_OPTIONS = "header.NAME= (once a name), query.NAME=, launch.query=, one launch.transport= or one launch.issuer="
+_URL_OPTIONS = (
+    "header.NAME= (once a name), query.NAME=, launch.query=, and once each launch.transport=,"
+    f" launch.issuer=, launch.sign_in=, {', '.join(f'launch.{key}=' for key in SIGN_IN_KEYS)}"
+)
+_URL_KEYS = frozenset(f"launch.{key}" for key in ("query", "transport", "issuer", "sign_in", *SIGN_IN_KEYS))
 
 
 def _check_word(text: str, what: str, place: str) -> str:
@@ -187,7 +193,7 @@ def _build_http(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
             headers[name] = value
         elif kind == "query" and name:
             query.append((name, value))
-        elif key in ("launch.query", "launch.transport", "launch.issuer") and key not in once:
+        elif key in _URL_KEYS and key not in once:
             once[key] = value
         else:
             raise AddressError(f"{place}: {key}= is not understood here; expected {_URL_OPTIONS}")
@@ -199,7 +205,19 @@ def _build_http(launcher: str, rest: str, options: Sequence[Pair]) -> Http:
     issuer = once.get("launch.issuer", "")
     if issuer:
         check_issuer(issuer, place)
-    return Http(url, headers, _parse_transport(once.get("launch.transport", "auto"), place), issuer=issuer)
+    transport = _parse_transport(once.get("launch.transport", "auto"), place)
+    found = Http(url, headers, transport, issuer=issuer)
+    return replace(found, sign_in=_parse_sign_in(once, found, place))
+
+
+def _parse_sign_in(once: Mapping[str, str], target: Http, place: str) -> SignInFields | None:
+    given = {key: once[f"launch.{key}"] for key in SIGN_IN_KEYS if f"launch.{key}" in once}
+    given |= {WAY: once["launch.sign_in"]} if "launch.sign_in" in once else {}
+    try:
+        return make_sign_in_fields(given, target.issuer, target.has_authorization) if given else None
+    except SignInError as problem:
+        key = f"launch.{'sign_in' if problem.key in ('', WAY) else problem.key}="
+        raise AddressError(f"{place}: {key}: {problem.message}") from problem
 
 
 def check_issuer(url: str, place: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
+from patchbay.client.addresses.sign_in import SignInFields
 from patchbay.errors import InvalidParams
 
 Transport = Literal["auto", "streamable-http", "sse"]
@@ -70,7 +71,7 @@ class Http:
     `public` requires every connection to go to a public address, which is looked up once for each request. `issuer` is
     the URL of an authorization server that may be at a private address, or ANY_ISSUER; without it, authorization
     servers that the server names have to be public. `name` is the label in place of the URL. Without `is_proxied`, the
-    connection uses no proxy that the environment names.
+    connection uses no proxy that the environment names. `sign_in` is the configured way to sign in, None without one.
     """
 
     url: str
@@ -80,17 +81,20 @@ class Http:
     issuer: str = ""
     name: str = ""
     is_proxied: bool = True
+    sign_in: SignInFields | None = None
 
     def __hash__(self) -> int:
-        return hash((self.url, frozenset(self.headers.items()), self.transport, self.public, self.issuer, self.name))
+        ways = (self.transport, self.public, self.issuer, self.name, self.sign_in)
+        return hash((self.url, frozenset(self.headers.items()), *ways))
 
     @property
     def label(self) -> str:
-        """The URL without its secrets, the transport when it is not `auto`, and the names of the headers."""
+        """The URL without its secrets, the transport when it is not `auto`, the names of the headers, the sign-in."""
         if self.name:
             return self.name
         notes: list[str] = [] if self.transport == "auto" else [self.transport]
         notes += [f"{name}: {MASK}" for name in sorted(self.headers)]
+        notes += [f"sign-in: {self.sign_in.way}"] if self.sign_in is not None else []
         return mask_url(self.url) + (f" ({', '.join(notes)})" if notes else "")
 
     @property

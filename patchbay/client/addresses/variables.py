@@ -51,13 +51,16 @@ def substitute_env_vars_recursive(value: Any, environ: Mapping[str, str], where:
 
 
 def substitute_in_target(target: Target, environ: Mapping[str, str], where: str) -> Target:
-    """Replace the variables in a target's words, variables, headers and URL. Raises ProfileError."""
+    """Replace the variables in a target's words, variables, headers, URL and sign-in. Raises ProfileError."""
     if isinstance(target, Local):
         return target
     if isinstance(target, Http):
         url = substitute_env_vars(target.url, environ, where, "url")
         headers = substitute_env_vars_recursive(target.headers, environ, where, "headers")
-        return replace(target, url=url, headers=headers)
+        sign_in = target.sign_in
+        if sign_in is not None:
+            sign_in = replace(sign_in, **substitute_env_vars_recursive(sign_in.to_fields(), environ, where, "sign_in"))
+        return replace(target, url=url, headers=headers, sign_in=sign_in)
     args = substitute_env_vars_recursive(list(target.args), environ, where, "args")
     env = substitute_env_vars_recursive(target.env, environ, where, "env")
     cwd = None if target.cwd is None else substitute_env_vars(target.cwd, environ, where, "cwd")

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import anyio
 import httpx2
+import orjson
 from mcp.client.auth import OAuthFlowError, OAuthTokenError, TokenStorage
 from mcp.client.auth.utils import (
     build_oauth_authorization_server_metadata_discovery_urls,
@@ -29,16 +30,18 @@ ID_JAG_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id-jag"
 REQUEST_SECONDS = 30.0
 
 
-def make_token_exchanger(endpoint: str, client_id: str, id_token: str) -> Callable[[str, str], Awaitable[str]]:
+def make_token_exchanger(
+    endpoint: str, client_id: str, read_id_token: Callable[[], str]
+) -> Callable[[str, str], Awaitable[str]]:
     """Make a function that exchanges an identity token for an assertion for `(audience, resource)`, at an identity
-    provider.
+    provider. `read_id_token` is called for each exchange, on the event loop.
     """
 
     async def assertion(audience: str, resource: str) -> str:
         form = {
             "grant_type": TOKEN_EXCHANGE_GRANT_TYPE,
             "requested_token_type": ID_JAG_TOKEN_TYPE,
-            "subject_token": id_token,
+            "subject_token": read_id_token(),
             "subject_token_type": ID_TOKEN_TYPE,
             "audience": audience,
             "resource": resource,
@@ -47,10 +50,17 @@ def make_token_exchanger(endpoint: str, client_id: str, id_token: str) -> Callab
         async with httpx2.AsyncClient(timeout=REQUEST_SECONDS) as client:
             answer = await client.post(endpoint, data=form)
         if answer.status_code != 200:
-            raise OAuthTokenError(f"the identity provider refused the exchange with HTTP {answer.status_code}")
-        found = answer.json()
-        if found.get("issued_token_type") != ID_JAG_TOKEN_TYPE or not isinstance(found.get("access_token"), str):
-            raise OAuthTokenError("the identity provider did not issue an assertion")
+            raise OAuthTokenError(f"{endpoint} refused the exchange of the identity token: HTTP {answer.status_code}")
+        try:
+            found = orjson.loads(answer.content)
+        except orjson.JSONDecodeError:
+            found = None
+        if (
+            not isinstance(found, dict)
+            or found.get("issued_token_type") != ID_JAG_TOKEN_TYPE
+            or not isinstance(found.get("access_token"), str)
+        ):
+            raise OAuthTokenError(f"{endpoint} did not issue an assertion")
         return str(found["access_token"])
 
     return assertion
@@ -67,14 +77,14 @@ class WorkloadAuth(httpx2.Auth):
         storage: TokenStorage,
         client_id: str,
         issuer: str,
-        assertion: Callable[[str], Awaitable[str]],
+        read_token: Callable[[], str],
         scope: str | None,
     ) -> None:
         self._resource = resource_url_from_server_url(url)
         self._storage = storage
         self._client_id = client_id
         self._issuer = issuer
-        self._assertion = assertion
+        self._read_token = read_token
         self._scope = scope
         self._lock = anyio.Lock()
         self._tokens: OAuthToken | None = None
@@ -98,7 +108,7 @@ class WorkloadAuth(httpx2.Auth):
                     break
             if endpoint is None:
                 raise OAuthFlowError(f"{self._issuer} has no authorization server metadata")
-            answer = yield await self._build_token_request(endpoint)
+            answer = yield self._build_token_request(endpoint)
             if answer.status_code != 200:
                 raise OAuthTokenError(f"the platform's token was refused with HTTP {answer.status_code}")
             tokens = await handle_token_response_scopes(answer)
@@ -107,10 +117,10 @@ class WorkloadAuth(httpx2.Auth):
             self._sign(request)
             yield request
 
-    async def _build_token_request(self, endpoint: str) -> httpx2.Request:
+    def _build_token_request(self, endpoint: str) -> httpx2.Request:
         form = {
             "grant_type": JWT_BEARER_GRANT_TYPE,
-            "assertion": await self._assertion(self._issuer),
+            "assertion": self._read_token(),
             "client_id": self._client_id,
             "resource": self._resource,
         }

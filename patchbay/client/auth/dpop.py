@@ -1,10 +1,11 @@
 """Proof of possession (DPoP, RFC 9449, SEP-1932): each request proves that it holds our key, so a stolen token is
 useless.
 
-`DpopAuth` wraps any other way of signing in and reads its requests and answers: when the authorization server supports
-ES256 proofs, the request for a token carries a proof; when the returned token is bound to our key, so does every
-request that uses it, under the scheme `DPoP`. A nonce that the server asks for is sent once. The key is kept beside the
-tokens, because the tokens cannot be used without it.
+`DpopAuth` wraps any other way of signing in and reads its requests and answers. When the authorization server supports
+ES256 proofs, and the server accepts bound tokens (its challenge or its metadata say so), the request for a token
+carries a proof. When the returned token is bound to our key, so does every request that uses it, under the scheme
+`DPoP`. A nonce that the server asks for is sent once. The key is kept beside the tokens, because the tokens cannot be
+used without it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -27,6 +29,10 @@ from patchbay.client.auth.token_files import TokenFile
 
 ALGORITHM = "ES256"
 DPOP_ALGORITHMS_FIELD = "dpop_signing_alg_values_supported"
+RESOURCE_METADATA = "/oauth-protected-resource"
+DPOP_CHALLENGE = re.compile(r"(?i)(^|,)\s*DPoP(\s|,|$)")
+"""A challenge of a server that accepts bound tokens (RFC 9449, section 7.1)."""
+
 FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
@@ -39,7 +45,7 @@ class DpopAuth(httpx2.Auth):
         self._inner = inner
         self._token_file = token_file
         pem, self._bound_token = token_file.get_proof()
-        self._is_supported = bool(pem)
+        self._is_supported = self._is_accepted = bool(pem)
         self._key = _load_key(pem)
         jwk = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key()))
         self._public_jwk = {name: jwk[name] for name in ("kty", "crv", "x", "y")}
@@ -65,7 +71,7 @@ class DpopAuth(httpx2.Auth):
     def _add_proof(self, request: httpx2.Request) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if _is_token_request(request):
-            if self._is_supported:
+            if self._is_supported and self._is_accepted:
                 request.headers["DPoP"] = self._make_proof(request, None)
         elif token and scheme in ("Bearer", "DPoP") and token == self._bound_token:
             request.headers["Authorization"] = f"DPoP {token}"
@@ -100,6 +106,8 @@ class DpopAuth(httpx2.Auth):
 
     async def _inspect_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Learn from an answer of an authorization server. The inner flow gets a bound token as a plain one."""
+        if response.status_code == 401 and DPOP_CHALLENGE.search(response.headers.get("WWW-Authenticate", "")):
+            self._is_accepted = True
         if response.status_code != 200 or not _is_json(response):
             return response
         if _is_token_request(request):
@@ -113,7 +121,12 @@ class DpopAuth(httpx2.Auth):
             return httpx2.Response(200, headers=headers, content=plain, request=request)
         if request.method == "GET" and "/.well-known/" in request.url.path:
             values = (await _read_object(response)).get(DPOP_ALGORITHMS_FIELD)
-            self._is_supported = self._is_supported or (isinstance(values, list) and ALGORITHM in values)
+            if not isinstance(values, list) or ALGORITHM not in values:
+                return response
+            if RESOURCE_METADATA in request.url.path:
+                self._is_accepted = True
+            else:
+                self._is_supported = True
         return response
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,8 @@ class BrowserSignIn:
 
     `client_id` (and `client_secret`) name a registration made beforehand; `metadata_url` is a client metadata document,
     for servers that support those; without both the client registers itself. `issuer` is an authorization server that
-    may be at a private address; other authorization servers that the server names have to be public.
+    may be at a private address; other authorization servers that the server names have to be public. Beside a
+    `client_id`, `issuer` is the only authorization server that the client signs in at.
     """
 
     folder: Path
@@ -34,6 +35,11 @@ class BrowserSignIn:
     scope: str | None = None
     port: int = 0
     issuer: str | None = None
+
+    @property
+    def account(self) -> str:
+        """The part of the name of the token file that is special to this client; "" for one that registers itself."""
+        return _join_account("browser", self.client_id, self.issuer, self.scope) if self.client_id else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +54,52 @@ class ClientCredentials:
     issuer: str
     client_secret: str | None = None
     private_key: str | None = None
-    algorithm: str = "ES256"
     scope: str | None = None
+
+    @property
+    def account(self) -> str:
+        """The part of the name of the token file that is special to this client."""
+        return _join_account("client-credentials", self.client_id, self.issuer, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityAssertion:
-    """A client that presents an assertion. `assertion(audience, resource)` requests it, on the loop (SEP-990)."""
+    """A client that presents an assertion of an identity provider (SEP-990).
+
+    `identity_token_url` is the token endpoint of the identity provider, which knows this client as
+    `identity_client_id`. `read_id_token` returns the identity token of the user; it runs on the event loop, and
+    does not block.
+    """
 
     folder: Path
     client_id: str
     client_secret: str
     issuer: str
-    assertion: Callable[[str, str], Awaitable[str]]
+    identity_token_url: str
+    identity_client_id: str
+    read_id_token: Callable[[], str]
     scope: str | None = None
-    method: str = "client_secret_basic"
+
+    @property
+    def account(self) -> str:
+        """The part of the name of the token file that is special to this client."""
+        return _join_account("identity", self.client_id, self.issuer, self.scope, self.identity_client_id)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadIdentity:
-    """A program that presents a token of its platform. `assertion(audience)` requests it, on the loop (SEP-1933)."""
+    """A program that presents a token of its platform, which `read_token` returns without blocking (SEP-1933)."""
 
     folder: Path
     client_id: str
     issuer: str
-    assertion: Callable[[str], Awaitable[str]]
+    read_token: Callable[[], str]
     scope: str | None = None
+
+    @property
+    def account(self) -> str:
+        """The part of the name of the token file that is special to this client."""
+        return _join_account("workload", self.client_id, self.issuer, self.scope)
 
 
 class TokenSource(Protocol):
@@ -98,6 +124,11 @@ class SuppliedTokens:
 SignIn = BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity | SuppliedTokens
 
 
-def get_token_path(folder: Path, url: str) -> Path:
-    """Get the path of the token file of the server at `url`."""
-    return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+def get_token_path(folder: Path, url: str, account: str = "") -> Path:
+    """Get the path of the token file of the server at `url`, for one account there."""
+    name = f"{url}\n{account}" if account else url
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+
+
+def _join_account(*parts: str | None) -> str:
+    return "\n".join(part or "" for part in parts)

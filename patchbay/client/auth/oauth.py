@@ -19,24 +19,36 @@ import asyncio
 import hashlib
 import html
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
     SignedJWTParameters,
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    create_oauth_metadata_request,
+    handle_auth_metadata_response,
+    issuers_match,
+    validate_metadata_issuer,
+)
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from patchbay.client.addresses.targets import mask_url
-from patchbay.client.auth.client_assertions import WorkloadAuth
+from patchbay.client.auth.client_assertions import WorkloadAuth, make_token_exchanger
 from patchbay.client.auth.dpop import DpopAuth
 from patchbay.client.auth.methods import (
     BrowserSignIn,
@@ -48,7 +60,7 @@ from patchbay.client.auth.methods import (
     WorkloadIdentity,
 )
 from patchbay.client.auth.supplied_tokens import SuppliedTokenAuth
-from patchbay.client.auth.token_files import TokenFile
+from patchbay.client.auth.token_files import MachineTokenFile, TokenFile
 from patchbay.client.connection.requests import CURRENT_RUN
 from patchbay.client.errors import SignInNeeded, Unreachable
 
@@ -68,42 +80,67 @@ log = logging.getLogger(__name__)
 FIRST_PORT, PORT_COUNT = 20000, 12000
 """Ports that a browser may return to: below the range from which Linux assigns ports itself."""
 
+EC_ALGORITHMS = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+"""Algorithms of signatures by the curve of the key."""
+
 CALLBACK = "/callback"
 MAX_LINE_BYTES = 16384
 SIGN_IN_SECONDS = 300.0
 """Seconds that a person has to sign in."""
 
 
+class _ScopedProvider(OAuthClientProvider):
+    """Asks for the configured scopes, where they are configured, in place of those that the server names."""
+
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._configured_scope = self.context.client_metadata.scope
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        if self._configured_scope:
+            self.context.client_metadata.scope = self._configured_scope
+        return await super()._perform_authorization()
+
+
+class _SecretProvider(_ScopedProvider, ClientCredentialsOAuthProvider):
+    """A client with a secret."""
+
+
+class _PrivateKeyProvider(_ScopedProvider, PrivateKeyJWTOAuthProvider):
+    """A client with a private key."""
+
+
 def make_auth(url: str, sign_in: SignIn) -> httpx2.Auth:
     """Make the object that authenticates requests to a server, with proofs of possession where the server supports
     them.
 
-    Used on the event loop only.
+    Used on the event loop only. Raises Unreachable for a private key that cannot sign.
     """
     if isinstance(sign_in, SuppliedTokens):
         return SuppliedTokenAuth(url, sign_in.source)
-    return DpopAuth(_make_plain_auth(url, sign_in), TokenFile(sign_in.folder, url))
-
-
-def _make_plain_auth(
-    url: str, sign_in: BrowserSignIn | ClientCredentials | IdentityAssertion | WorkloadIdentity
-) -> httpx2.Auth:
     if isinstance(sign_in, BrowserSignIn):
-        return _make_browser_auth(url, sign_in)
-    token_file = TokenFile(sign_in.folder, url)
+        token_file = TokenFile(sign_in.folder, url, sign_in.account)
+        return DpopAuth(_make_browser_auth(url, sign_in), token_file)
+    token_file = MachineTokenFile(sign_in.folder, url, sign_in.account)
+    return DpopAuth(_make_machine_auth(url, sign_in, token_file), token_file)
+
+
+def _make_machine_auth(
+    url: str, sign_in: ClientCredentials | IdentityAssertion | WorkloadIdentity, token_file: TokenFile
+) -> httpx2.Auth:
     if isinstance(sign_in, ClientCredentials):
         return _make_client_credentials_auth(url, sign_in, token_file)
     if isinstance(sign_in, WorkloadIdentity):
-        return WorkloadAuth(url, token_file, sign_in.client_id, sign_in.issuer, sign_in.assertion, sign_in.scope)
+        return WorkloadAuth(url, token_file, sign_in.client_id, sign_in.issuer, sign_in.read_token, sign_in.scope)
     return IdentityAssertionOAuthProvider(
         url,
         token_file,
         sign_in.client_id,
         sign_in.client_secret,
         sign_in.issuer,
-        sign_in.assertion,
+        make_token_exchanger(sign_in.identity_token_url, sign_in.identity_client_id, sign_in.read_id_token),
         sign_in.scope,
-        "client_secret_post" if sign_in.method == "client_secret_post" else "client_secret_basic",
+        "client_secret_basic",
     )
 
 
@@ -113,14 +150,31 @@ def _make_client_credentials_auth(url: str, sign_in: ClientCredentials, token_fi
             issuer=sign_in.client_id,
             subject=sign_in.client_id,
             signing_key=sign_in.private_key,
-            signing_algorithm=sign_in.algorithm,
+            signing_algorithm=_choose_algorithm(sign_in.private_key),
         )
         prove = signed.create_assertion_provider()
-        return PrivateKeyJWTOAuthProvider(url, token_file, sign_in.client_id, prove, sign_in.scope, sign_in.issuer)
+        return _PrivateKeyProvider(url, token_file, sign_in.client_id, prove, sign_in.scope, sign_in.issuer)
     if sign_in.client_secret is None:
         raise Unreachable(f"{mask_url(url)}: the client {sign_in.client_id!r} has neither a secret nor a private key")
-    return ClientCredentialsOAuthProvider(
+    return _SecretProvider(
         url, token_file, sign_in.client_id, sign_in.client_secret, scope=sign_in.scope, issuer=sign_in.issuer
+    )
+
+
+def _choose_algorithm(private_key: str) -> str:
+    """Choose the algorithm of signatures (RFC 7518, RFC 8037) for a private key. Raises Unreachable."""
+    try:
+        key = load_pem_private_key(private_key.encode("ascii"), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if isinstance(key, rsa.RSAPrivateKey):
+        return "RS256"
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return "EdDSA"
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name in EC_ALGORITHMS:
+        return EC_ALGORITHMS[key.curve.name]
+    raise Unreachable(
+        "launch.client_key: expected a private key in PEM without a passphrase: RSA, P-256, P-384, P-521 or Ed25519"
     )
 
 
@@ -134,16 +188,68 @@ def _make_browser_auth(url: str, sign_in: BrowserSignIn) -> httpx2.Auth:
         scope=sign_in.scope,
     )
     token_file = _RegisteredTokenFile(url, sign_in, callback.uri)
-    return OAuthClientProvider(
-        url, metadata, token_file, callback.open_page, callback.wait_for_code, sign_in.metadata_url
-    )
+    parts = (url, metadata, token_file, callback.open_page, callback.wait_for_code)
+    if sign_in.client_id is not None and sign_in.issuer is not None:
+        return _RegisteredClientProvider(*parts, issuer=sign_in.issuer)
+    return _ScopedProvider(*parts, sign_in.metadata_url)
+
+
+class _RegisteredClientProvider(_ScopedProvider):
+    """A browser sign-in whose client is registered at one authorization server, `issuer`, and at no other."""
+
+    def __init__(self, *parts: Any, issuer: str) -> None:
+        super().__init__(*parts)
+        self._issuer = issuer
+
+    def _expected_issuer(self) -> str:
+        found = super()._expected_issuer()
+        if not issuers_match(found, self._issuer):
+            raise OAuthFlowError(
+                f"the client_id is registered at {self._issuer}, and the server names another authorization server,"
+                f" {found}"
+            )
+        return found
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return next((one for one in advertised if issuers_match(one, self._issuer)), advertised[0])
+
+    async def _refresh_token(self) -> httpx2.Request:
+        # Without metadata, the inherited method would send the credentials to the server itself.
+        if self.context.oauth_metadata is None:
+            raise OAuthFlowError(f"the metadata of {self._issuer} are not known")
+        return await super()._refresh_token()
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Find the token endpoint of the issuer before a refresh, then continue as the inherited flow."""
+        async with self.context.lock:
+            if not self._initialized:
+                await self._initialize()
+            is_refresh = not self.context.is_token_valid() and self.context.can_refresh_token()
+            if is_refresh and self.context.oauth_metadata is None:
+                for url in build_oauth_authorization_server_metadata_discovery_urls(self._issuer, self._issuer):
+                    _, metadata = await handle_auth_metadata_response((yield create_oauth_metadata_request(url)))
+                    if metadata is not None:
+                        validate_metadata_issuer(metadata, self._issuer)
+                        self.context.oauth_metadata = metadata
+                        break
+                else:
+                    self.context.clear_tokens()
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                outgoing = await flow.asend((yield outgoing))
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
 
 
 class _RegisteredTokenFile(TokenFile):
     """The stored tokens, with the registration that was made beforehand if there is one."""
 
     def __init__(self, url: str, sign_in: BrowserSignIn, callback: str) -> None:
-        super().__init__(sign_in.folder, url)
+        super().__init__(sign_in.folder, url, sign_in.account)
         self._sign_in = sign_in
         self._redirect_uri = callback
 
@@ -155,6 +261,7 @@ class _RegisteredTokenFile(TokenFile):
             client_secret=self._sign_in.client_secret,
             redirect_uris=[AnyUrl(self._redirect_uri)],
             token_endpoint_auth_method="client_secret_basic" if self._sign_in.client_secret else "none",
+            issuer=self._sign_in.issuer,
         )
 
 

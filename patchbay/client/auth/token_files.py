@@ -33,10 +33,10 @@ EXPIRY_MARGIN_SECONDS = 30
 
 
 class TokenFile:
-    """The tokens of one server, as the SDK's `TokenStorage`."""
+    """The tokens of one account at one server, as the SDK's `TokenStorage`."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.path = get_token_path(folder, url)
+    def __init__(self, folder: Path, url: str, account: str = "") -> None:
+        self.path = get_token_path(folder, url, account)
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -99,6 +99,21 @@ class TokenFile:
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
+
+
+class MachineTokenFile(TokenFile):
+    """The access tokens of a client without a person.
+
+    A refresh token is not stored: the client has its credentials, and a refresh in a later process would begin before
+    the authorization server is known again. Tokens that cannot be stored are requested again by the next process.
+    """
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store the tokens without a refresh token."""
+        try:
+            await super().set_tokens(tokens.model_copy(update={"refresh_token": None}))
+        except OSError as problem:
+            log.warning("the tokens cannot be stored in %s: %s", self.path.parent, problem.strerror)
 
 
 def _validate_model(kind: type[M], value: Any) -> M | None:

@@ -83,7 +83,9 @@ class SessionLink:
         target, sign_in = self.plan.target, self._signin
         if isinstance(sign_in, SuppliedTokens):
             return True
-        return sign_in is not None and isinstance(target, Http) and get_token_path(sign_in.folder, target.url).exists()
+        if sign_in is None or not isinstance(target, Http):
+            return False
+        return get_token_path(sign_in.folder, target.url, sign_in.account).exists()
 
     def get_async_connection(self) -> AsyncConnection:
         """Get the official client; load and open it the first time. Raises the errors of `open`."""

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
 from patchbay.client.addresses.launchers import check_issuer, check_url
+from patchbay.client.addresses.sign_in import SignInError, SignInFields, has_literal_secret, make_sign_in_fields
 from patchbay.client.addresses.targets import AddressError, Http, Stdio, Target, Transport
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars_recursive
 
 META_STEM = "_meta"
-LAUNCH_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "issuer", "transport", "timeout")
+LAUNCH_FIELDS = ("command", "args", "env", "cwd", "url", "headers", "issuer", "sign_in", "transport", "timeout")
 """The fields that start or connect to an MCP server; `timeout` is in seconds."""
 
 SCHEMA_VALIDATIONS = ("warn", "error", "ignore")
@@ -234,9 +235,20 @@ def _parse_http(data: Mapping[str, Any], transport: str, place: str, unresolved:
             check_issuer(issuer if isinstance(issuer, str) else "", place)
     except AddressError as problem:
         raise ProfileError(place, "issuer", "expected the http(s) URL of an authorization server, or any") from problem
-    return Http(
-        url, _check_strings(data.get("headers", {}), "headers", place), cast(Transport, transport), issuer=issuer
-    )
+    headers = _check_strings(data.get("headers", {}), "headers", place)
+    found = Http(url, headers, cast(Transport, transport), issuer=issuer)
+    return replace(found, sign_in=_parse_sign_in(data, found, place, unresolved)) if "sign_in" in data else found
+
+
+def _parse_sign_in(data: Mapping[str, Any], target: Http, place: str, unresolved: bool) -> SignInFields:
+    given = _check_strings(data["sign_in"], "sign_in", place)
+    if unresolved and has_literal_secret(given):
+        raise ProfileError(place, "sign_in.client_secret", "expected a variable such as ${NAME}, not a secret")
+    try:
+        return make_sign_in_fields(given, target.issuer, target.has_authorization)
+    except SignInError as problem:
+        path = problem.key if problem.key == "issuer" else ".".join(filter(None, ("sign_in", problem.key)))
+        raise ProfileError(place, path, problem.message) from problem
 
 
 def _check_strings(value: Any, path: str, place: str) -> dict[str, str]:

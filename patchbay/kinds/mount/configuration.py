@@ -30,6 +30,9 @@ from patchbay.pins.documents import Changes
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
 
+CALLERS_SIGN_IN = (
+    f'expected no sign-in beside "account": "{CALLER}": each caller signs in; the client_id of the hub stands in oauth'
+)
 CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 """The fields of `oauth` for an MCP server, which names its authorization server itself."""
 
@@ -73,7 +76,9 @@ class Mount:
         more = {"headers": dict(self.headers), "environment": dict(self.environment)}
         more = substitute_env_vars_recursive(more, environ, self.name)
         if isinstance(found, Http):
-            return replace(found, headers={**found.headers, **more["headers"]}, public=self.public)
+            target = replace(found, headers={**found.headers, **more["headers"]}, public=self.public)
+            check_sign_in(target, self.public, self.name)
+            return target
         if isinstance(found, Stdio):
             return replace(found, env={**found.env, **more["environment"]})
         return found
@@ -83,6 +88,8 @@ class Mount:
         target = self.reach(environ)
         if not isinstance(target, Http):
             raise ConfigError(self.name, "account", f"expected the address of a URL, not {target.label}")
+        if target.sign_in is not None:
+            raise ConfigError(self.name, "address", CALLERS_SIGN_IN)
         own = substitute_env_vars_recursive(dict(self.oauth), environ, self.name)
         return Upstream(self.name, target, **own)
 
@@ -118,8 +125,22 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
         raise ConfigError(where, "environment", "expected an environment only for the address of a program")
     era, public = fields.get("era", "auto"), fields.get("public") is True
     has_caller_credentials = fields.get("account") == CALLER
+    if isinstance(address.target, Http):
+        check_sign_in(address.target, public, where)
     reached = (name, fields["address"], headers, environment, era, public)
     return Mount(*reached, fields.get("changes"), has_caller_credentials, oauth)
+
+
+def check_sign_in(target: Http, public: bool, where: str) -> None:
+    """Check that a hub can use the configured sign-in of a target. Raises ConfigError."""
+    if target.sign_in is None:
+        return
+    if target.sign_in.way == "browser":
+        raise ConfigError(where, "address", f'expected a sign-in without a browser, or "account": "{CALLER}"')
+    if target.has_authorization:
+        raise ConfigError(where, "headers", "expected a sign-in or a header Authorization, not both")
+    if public:
+        raise ConfigError(where, "address", "expected no sign-in: only the operator of the hub may use its credentials")
 
 
 def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) -> None:
@@ -136,6 +157,8 @@ def _check_credentials(fields: Mapping[str, Any], address: Address, where: str) 
     own = {name.lower() for name in fields.get("headers", {})}
     if isinstance(address.target, Http):
         own |= {name.lower() for name in address.target.headers}
+    if isinstance(address.target, Http) and address.target.sign_in is not None:
+        raise ConfigError(where, "address", CALLERS_SIGN_IN)
     if "authorization" in own:
         raise ConfigError(where, "headers", "expected no header Authorization: each caller's own token is sent in it")
 
@@ -171,6 +194,9 @@ def _values(address: Address, headers: Pairs, environment: Pairs, oauth: Pairs =
     target = address.target
     if isinstance(target, Http):
         yield from (("address", key, value) for key, value in target.headers.items())
+        if target.sign_in is not None:
+            secret = target.sign_in.client_secret
+            yield from [("address", "client_secret", secret)] if secret else []
         parts = urlsplit(target.url)
         yield from (("address", key, value) for key, value in parse_qsl(parts.query))
         if parts.password:

@@ -19,8 +19,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Target, mask_secrets
-from patchbay.client.auth.methods import SuppliedTokens
+from patchbay.client.addresses.targets import Era, Http, Target, mask_secrets
+from patchbay.client.auth.configured import make_machine_sign_in
+from patchbay.client.auth.methods import SignIn, SuppliedTokens
 from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import MethodNotFound, PatchbayError
@@ -32,6 +33,7 @@ from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.standing import Health, MountContext, PinnedMount
 from patchbay.pins.observation import observe
+from patchbay.settings import sign_ins
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -192,6 +194,9 @@ class StandingConnection(PinnedMount[Mount]):
         # The official SDK takes half a second to load; a hub without mounts does not load it.
         connections = import_module("patchbay.client.connection.connection")
         target = self.reach = self.mount.reach(environ)
+        signin: SignIn | None = sign_in
+        if sign_in is None and isinstance(target, Http):
+            signin = make_machine_sign_in(target, sign_ins(environ))
         connection: Connection = connections.Connection.open(
             target,
             era=era or self.mount.era,
@@ -201,7 +206,7 @@ class StandingConnection(PinnedMount[Mount]):
             ask=partial(self._answer_between_calls, key),
             listener=self._on_notification,
             environ=make_launch_environment(environ),
-            signin=sign_in,
+            signin=signin,
         )
         if not connection.modern and "logging" in connection.capabilities:
             # All levels: the level of each caller is applied here.

@@ -23,6 +23,11 @@ function makeProvider() {
         client_id: 'robot', client_secret: 'robot-secret', grant_types: ['client_credentials'],
         redirect_uris: [], response_types: []
       },
+      ...(jwks.keys[0].kty === 'EC' ? [{
+        client_id: 'signer', grant_types: ['client_credentials'], redirect_uris: [], response_types: [],
+        token_endpoint_auth_method: 'private_key_jwt',
+        jwks: { keys: jwks.keys.slice(0, 1).map(({ d, ...rest }) => rest) } // the first key also signs for this client
+      }] : []),
       {
         client_id: 'hub', client_secret: 'hub: secret/%', grant_types: [], redirect_uris: [], response_types: []
       }
