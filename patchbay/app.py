@@ -98,10 +98,10 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
-    guests = InspectedServers(settings, whole_environment())
+    inspected_servers = InspectedServers(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}
-    app.extensions["guests"] = guests
+    app.extensions["inspected_servers"] = inspected_servers
     # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
     with SYNTAX_LOCK:
         _add_sign_in(app, site, dispatcher.services)
@@ -113,7 +113,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
 
 def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> None:
     """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
-    catalogue, guests = site.catalogue, app.extensions["guests"]
+    catalogue, inspected_servers = site.catalogue, app.extensions["inspected_servers"]
     add_security(app, site.settings)
     add_compression(app)
     register_error_handlers(app, site)
@@ -136,7 +136,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(rooms_blueprint(site, dispatcher))
-    app.register_blueprint(inspecting_blueprint(site, dispatcher, guests))
+    app.register_blueprint(inspecting_blueprint(site, dispatcher, inspected_servers))
     app.register_blueprint(metrics_blueprint(site, dispatcher))
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())

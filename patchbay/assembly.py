@@ -156,7 +156,7 @@ def _make_catalogue(
         store,
         settings,
         handlers=handlers,
-        keepers=connections,
+        connections=connections,
         key=key,
         rooms=RoomServers(rooms),
         examine=handlers.examine,

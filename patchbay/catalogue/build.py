@@ -46,7 +46,7 @@ Examine = Callable[[str, bytes, str, Mapping[str, Any], Discovery], Examination]
 class BuildContext:
     """The inputs of every build. `timeout` is the hub's default in seconds; `readonly` lists read-only tools only.
 
-    `vouched` says whether an operator supplied a row, because only operators may mount servers; `keepers` hold the
+    `vouched` says whether an operator supplied a row, because only operators may mount servers; `connections` hold the
     connections to those, `rooms` call the tools of rooms. `read` reads a definition, `examine` says what it needs.
     """
 
@@ -56,7 +56,7 @@ class BuildContext:
     readonly: bool = False
     hub: Hub | None = None
     handler_for: HandlerFor = field(default=handler_for)
-    keepers: StandingConnections | None = None
+    connections: StandingConnections | None = None
     vouched: Callable[[ServerRow], bool] = lambda row: False
     rooms: RoomCaller | None = None
     read: Callable[[ServerRow, bytes], ReadDefinition] = read_definition
@@ -166,7 +166,7 @@ def configured_server(
         raise ConfigError(row.origin, "kind", "expected a kind of server that a configuration alone describes")
     kind, configuration = found
     parts = configuration.make_parts(
-        ConfiguredServer(row.name, fields, row.origin, context.hub, context.keepers, context.rooms)
+        ConfiguredServer(row.name, fields, row.origin, context.hub, context.connections, context.rooms)
     )
     templates = dict(parts.templates)
     problems = [*parts.problems, *_remove_invalid_templates(templates)]

@@ -62,7 +62,7 @@ mounted server, the lists it reported last.
 class Catalogue(VisibleToAll):
     """The servers of one hub, in one process. `watch`: watch the folder `settings.servers` after the start.
 
-    `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `keepers` hold the
+    `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `connections` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
     `rooms` call the tools of the hub's rooms; without them no room is served. `examine` says what definitions need.
     """
@@ -73,7 +73,7 @@ class Catalogue(VisibleToAll):
         settings: Settings,
         watch: bool = True,
         handlers: HandlerFor = handler_for,
-        keepers: StandingConnections | None = None,
+        connections: StandingConnections | None = None,
         key: bytes | None = None,
         rooms: RoomCaller | None = None,
         examine: Examine = examine_definition,
@@ -89,7 +89,7 @@ class Catalogue(VisibleToAll):
         self.grants: Grants | None = None
         self.access_problem: str | None = None
         self._handlers = handlers
-        self._keepers = keepers
+        self.connections = connections
         self._rooms, self._examine = rooms, examine
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
@@ -221,8 +221,8 @@ class Catalogue(VisibleToAll):
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
-        if self._keepers is not None:
-            self._keepers.close()
+        if self.connections is not None:
+            self.connections.close()
 
     def rerun(self, name: str, kind: str) -> None:
         """Run a server's transforms again in every process, then announce that `kind` changed."""
@@ -263,9 +263,9 @@ class Catalogue(VisibleToAll):
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
-        if self._keepers is not None and self._threads and not self._ending.is_set():
+        if self.connections is not None and self._threads and not self._ending.is_set():
             found = [server.standing for server in self.served.values() if server.standing is not None]
-            self._keepers.keep(standing.mount for standing in found)
+            self.connections.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._servers.keys()
@@ -379,7 +379,7 @@ class Catalogue(VisibleToAll):
             self.readonly,
             self.hub,
             self._handlers,
-            self._keepers,
+            self.connections,
             partial(is_from_operator, self.store),
             *(self._rooms, self._discoveries.read, self._examine),
         )

@@ -19,7 +19,9 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import CONFIGURATION_KIND, kind_named
 from patchbay.kinds.discovery import discover
+from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.store import Blobs
+from patchbay.topics import SERVERS
 
 _LINE = re.compile(r"line ([1-9][0-9]*)")
 
@@ -36,9 +38,25 @@ class Preview:
     def is_valid(self) -> bool:
         return self.fault is None and self.naming is None
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether the lists come from a server that was never read: they are empty until the draft is saved."""
+        return self.server is not None and self.server.standing is not None and self.server.standing.last() is None
 
-def preview(name: str, kind: str, source: bytes, blobs: Blobs, current: Server | None = None) -> Preview:
-    """Preview the server of these bytes. `current` is the server that they would replace, with its configuration."""
+
+def preview(
+    name: str,
+    kind: str,
+    source: bytes,
+    blobs: Blobs,
+    current: Server | None = None,
+    connections: StandingConnections | None = None,
+) -> Preview:
+    """Preview the server of these bytes. `current` is the server that they would replace, with its configuration.
+
+    `connections` are those of the hub to mounted servers and APIs. A preview opens none: it shows what was read before
+    from the same place.
+    """
     naming = name_problem(name)
     called = "server" if naming else name
     kind = kind if kind_named(kind).endings else CONFIGURATION_KIND
@@ -50,9 +68,13 @@ def preview(name: str, kind: str, source: bytes, blobs: Blobs, current: Server |
         called, kind, definition, current.config_cid if current and not kind_named(kind).is_configuration else None
     )
     row = replace(row, origin=current.origin if current else "the definition")
-    server = build_server(
-        row, "", BuildContext(overlaid, _ConfigsWithoutTransforms(overlaid), handler_for=lambda *_: None)
+    configs = _ConfigsWithoutTransforms(overlaid)
+    # An edit of a file changes the file, and what files mount is from the operator.
+    is_file = current is not None and current.origin.startswith(SERVERS)
+    context = BuildContext(
+        overlaid, configs, handler_for=lambda *_: None, connections=connections, vouched=lambda _: is_file
     )
+    server = build_server(row, "", context)
     if server.broken:
         return Preview(None, _find_fault(kind, called, source) or Problem(called, server.broken, None), naming)
     return Preview(server, None, naming)

@@ -91,7 +91,7 @@ def opened_catalogue(settings: Settings, is_change: bool = False) -> Iterator[Ca
         hosts = WorkerPool(used.hosts)
         stack.callback(hosts.close)
         handlers = Handlers(hosts, used.isolation, used.memory, used.folder_of, used.writes)
-        catalogue = Catalogue(store, used, handlers=handlers, keepers=_make_connections(store, used))
+        catalogue = Catalogue(store, used, handlers=handlers, connections=_make_connections(store, used))
         stack.callback(catalogue.close)
         catalogue.read_folder()
         yield catalogue

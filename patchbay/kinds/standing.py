@@ -150,6 +150,10 @@ class Standing(Protocol):
         """The accounts of callers; None for a mount that uses the hub's credentials."""
         ...
 
+    def last(self) -> Any:
+        """Return what was read last from the other side, also before a restart; None before the first time."""
+        ...
+
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
         ...

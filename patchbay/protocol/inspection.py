@@ -72,8 +72,8 @@ class InspectionTarget:
 
 
 @dataclass(slots=True)
-class _Guest:
-    keepers: StandingConnections
+class _InspectedServer:
+    connections: StandingConnections
     store: MemoryStore
     mount: Mount
     used: float = field(default_factory=time.monotonic)
@@ -88,7 +88,7 @@ class InspectedServers:
         self._timeout = settings.timeout
         self._environ = environ
         self._hub = uuid4().hex
-        self._known: OrderedDict[InspectionTarget, _Guest] = OrderedDict()
+        self._known: OrderedDict[InspectionTarget, _InspectedServer] = OrderedDict()
         self._lock = threading.Lock()
         self._sweeper: threading.Timer | None = None
 
@@ -117,36 +117,37 @@ class InspectedServers:
     def server(self, wanted: InspectionTarget) -> Server:
         """Return the server; connect if needed. Raises the errors of `reach`, and Unreachable with the reason."""
         self.reach(wanted)
-        guest = self._guest(wanted)
-        standing = guest.keepers.of(guest.mount)
+        inspected = self._open(wanted)
+        standing = inspected.connections.of(inspected.mount)
         if not standing.state_known.wait(FIRST_ANSWER_SECONDS):
             raise Unreachable(
                 f"it has not answered within {FIRST_ANSWER_SECONDS:.0f} s; it is still being reached, so look again"
             )
         if standing.connection is None:
             problem = _problem(standing)
-            self._forget(wanted, guest)
+            self._forget(wanted, inspected)
             raise problem
-        return self._built(wanted, guest)
+        return self._built(wanted, inspected)
 
-    def _built(self, wanted: InspectionTarget, guest: _Guest) -> Server:
+    def _built(self, wanted: InspectionTarget, inspected: _InspectedServer) -> Server:
         """Return the server with its present lists; build it again after a change of the lists."""
-        lists, built = snapshots.stored_cids(guest.store).get(NAME), guest.built
+        lists, built = snapshots.stored_cids(inspected.store).get(NAME), inspected.built
         if built is None or built[0] != lists:
             row = ServerRow(NAME, CONFIGURATION_KIND, "", origin="an address")
             fields = wanted.fields | {"public": wanted.public}
-            shop = BuildContext(guest.store.blobs, Configs(guest.store.blobs), self._timeout, keepers=guest.keepers)
-            built = guest.built = lists, configured_server(row, guest.mount.digest, fields, shop)
+            blobs = inspected.store.blobs
+            context = BuildContext(blobs, Configs(blobs), self._timeout, connections=inspected.connections)
+            built = inspected.built = lists, configured_server(row, inspected.mount.digest, fields, context)
         return built[1]
 
     def close(self) -> None:
         """Close all inspected servers, and wait for their programs to end."""
         with self._lock:
-            guests, self._known = list(self._known.values()), OrderedDict()
+            inspected_servers, self._known = list(self._known.values()), OrderedDict()
             if self._sweeper is not None:
                 self._sweeper.cancel()
-        for guest in guests:
-            guest.keepers.close()
+        for inspected in inspected_servers:
+            inspected.connections.close()
 
     def _mount(self, wanted: InspectionTarget) -> Mount:
         return mount_of(NAME, wanted.fields | {"public": wanted.public}, WHERE)
@@ -158,26 +159,28 @@ class InspectedServers:
                 " start the hub with --inspect programs to allow it, or inspect it from a terminal there"
             )
 
-    def _guest(self, wanted: InspectionTarget) -> _Guest:
+    def _open(self, wanted: InspectionTarget) -> _InspectedServer:
         with self._lock:
-            guest = self._known.get(wanted)
-            if guest is None:
+            inspected = self._known.get(wanted)
+            if inspected is None:
                 store, mount = MemoryStore(), self._mount(wanted)
-                keepers = StandingConnections(MountContext(store, self._environ, self._hub, __version__, _nobody))
-                guest = self._known[wanted] = _Guest(keepers, store, mount)
-                keepers.keep([mount])
-            guest.used = time.monotonic()
+                connections = StandingConnections(
+                    MountContext(store, self._environ, self._hub, __version__, _ignore_change)
+                )
+                inspected = self._known[wanted] = _InspectedServer(connections, store, mount)
+                connections.keep([mount])
+            inspected.used = time.monotonic()
             self._known.move_to_end(wanted)
             gone = [self._known.popitem(last=False)[1] for _ in range(len(self._known) - MAX_INSPECTED_SERVERS)]
             self._arm()
         _end(gone)
-        return guest
+        return inspected
 
-    def _forget(self, wanted: InspectionTarget, guest: _Guest) -> None:
+    def _forget(self, wanted: InspectionTarget, inspected: _InspectedServer) -> None:
         with self._lock:
-            if self._known.get(wanted) is guest:
+            if self._known.get(wanted) is inspected:
                 del self._known[wanted]
-        _end([guest])
+        _end([inspected])
 
     def _arm(self) -> None:
         if self._sweeper is None and self._known:
@@ -189,20 +192,20 @@ class InspectedServers:
         old = time.monotonic() - IDLE_SECONDS
         with self._lock:
             self._sweeper = None
-            idle = [wanted for wanted, guest in self._known.items() if guest.used < old]
+            idle = [wanted for wanted, inspected in self._known.items() if inspected.used < old]
             gone = [self._known.pop(wanted) for wanted in idle]
             self._arm()
         _end(gone)
 
 
-def _nobody() -> None:
+def _ignore_change() -> None:
     """Ignore a change of the lists of an inspected server, because each use reads them again."""
 
 
-def _end(guests: list[_Guest]) -> None:
+def _end(inspected_servers: list[_InspectedServer]) -> None:
     """Close servers without waiting."""
-    for guest in guests:
-        threading.Thread(target=guest.keepers.close, name="guest leaves", daemon=True).start()
+    for inspected in inspected_servers:
+        threading.Thread(target=inspected.connections.close, name="end of inspection", daemon=True).start()
 
 
 def _problem(standing: StandingConnection) -> PatchbayError:
@@ -213,10 +216,10 @@ def _problem(standing: StandingConnection) -> PatchbayError:
 class InspectionDispatcher(Dispatcher):
     """A dispatcher for inspected servers; it shares everything else with the dispatcher of the hub."""
 
-    def __init__(self, hub: Dispatcher, guests: InspectedServers) -> None:
+    def __init__(self, hub: Dispatcher, inspected_servers: InspectedServers) -> None:
         super().__init__(hub.services)
         self.places, self.streams, self.cancellations = hub.places, hub.streams, hub.cancellations
-        self._guests = guests
+        self._inspected_servers = inspected_servers
         self._wanted: OrderedDict[str, InspectionTarget] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -238,4 +241,4 @@ class InspectionDispatcher(Dispatcher):
         wanted = self._wanted.get(endpoint)
         if wanted is None:
             raise UnknownServer("this server is not being inspected any more; load its page again")
-        return self._guests.server(wanted)
+        return self._inspected_servers.server(wanted)

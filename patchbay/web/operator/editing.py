@@ -145,7 +145,7 @@ class _Views:
         if draft.fields.get("action") != "save":
             return self._page(draft)
         source = draft.text.encode("utf-8", "replace")
-        found_preview = preview(draft.name, draft.kind, source, self._store.blobs, draft.current)
+        found_preview = self._preview(draft)
         if not found_preview.is_valid and (draft.current is None or not draft.fields.get("anyway")):
             return self._page(draft, problem="The definition was not saved. The preview shows the error.", status=422)
         why = format_reason(
@@ -158,13 +158,15 @@ class _Views:
         self._site.catalogue.refresh()
         return redirect_to(f"/servers/{quote(draft.name, safe='')}")
 
+    def _preview(self, draft: DefinitionDraft) -> Preview:
+        source = draft.text.encode("utf-8", "replace")
+        connections = self._site.catalogue.connections
+        return preview(draft.name, draft.kind, source, self._store.blobs, draft.current, connections)
+
     def _page(
         self, draft: DefinitionDraft, problem: str | None = None, status: int = 200, with_preview: bool = True
     ) -> Response:
-        source = draft.text.encode("utf-8", "replace")
-        found_preview = (
-            preview(draft.name, draft.kind, source, self._store.blobs, draft.current) if with_preview else None
-        )
+        found_preview = self._preview(draft) if with_preview else None
         response = render_answer(
             self._site,
             "edit.html",
@@ -177,7 +179,7 @@ class _Views:
             largest=MAX_DEFINITION_BYTES,
             preview=_preview_values(draft, found_preview) if found_preview else None,
             change=describe_impact(draft.current, found_preview.server)
-            if found_preview and draft.current and found_preview.server
+            if found_preview and draft.current and found_preview.server and not found_preview.is_unread
             else None,
             refusal=explain_refusal(self._site) if with_preview else None,
             csrf=self._site.operators.csrf(),
@@ -202,6 +204,7 @@ def _preview_values(draft: DefinitionDraft, found_preview: Preview) -> dict[str,
         "fault": found_preview.fault,
         "excerpt": excerpt(draft.text, kind_named(draft.kind).language, line) if line else [],
         "kind": draft.kind,
+        "is_unread": found_preview.is_unread,
         "tools": [describe_tool(server.name, one) for one in tools[:MAX_DETAILED_TOOLS]] if server else [],
         "more": [one.name for one in tools[MAX_DETAILED_TOOLS:]],
         "others": [*server.resources.values(), *server.templates.values(), *server.prompts.values()] if server else [],

@@ -35,7 +35,7 @@ def workers(tmp_path: Path) -> Iterator[tuple[Store, Catalogue, Catalogue]]:
     for number, store in enumerate(with_store):
         announce = partial(store.bus.publish, NAMES_CHANGED)
         context = MountContext(store, {}, f"hub-{number}", "1", announce, "tell")
-        catalogues.append(Catalogue(store, settings, keepers=StandingConnections(context)))
+        catalogues.append(Catalogue(store, settings, connections=StandingConnections(context)))
     for catalogue in catalogues:
         catalogue.start()
         catalogue.refresh()

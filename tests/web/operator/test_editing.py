@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -155,6 +157,24 @@ def test_an_edit_of_a_file_changes_the_file(hub: Hub) -> None:
     assert path.read_text() == changed
     assert path.stat().st_mode & 0o777 == 0o640
     assert hub.call("filed", "greet", {"name": "Ada"}).text == "welcome Ada"
+
+
+def test_an_edit_of_a_mounted_server_is_previewed_without_a_new_connection(hub: Hub) -> None:
+    """The tools are those that were read before from the same address; another address is not contacted."""
+    program = Path(__file__).parents[2] / "kinds" / "mount" / "changing_server.py"
+    mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {program}"}
+    (hub.servers / "far.json").write_text(json.dumps(mount))
+    until(lambda: served(hub, "far") and served(hub, "far").tools, "the mounted server lists its tools")
+    name = next(iter(served(hub, "far").tools))
+    text = seen(post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"title": "Far away"})))
+    assert name in text and "connects to no other server" not in text
+    other = json.dumps(mount | {"address": f"mcp+stdio:{sys.executable} /absent.py"})
+    unread = seen(post(hub, "/servers/far/edit", action="check", source=other))
+    assert name not in unread and "This address was not read before." in unread
+    wrong = seen(post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"address": "mcp+no://x"})))
+    assert "mcp+no" in wrong
+    assert post(hub, "/servers/far/edit", action="save", source=json.dumps(mount | {"title": "T"})).status_code == 303
+    until(lambda: served(hub, "far").title == "T", "the saved title is served")
 
 
 def test_a_broken_edit_is_saved_only_by_who_says_so(hub: Hub) -> None:

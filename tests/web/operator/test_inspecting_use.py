@@ -175,7 +175,7 @@ def test_one_that_does_not_answer_is_forgotten_at_once() -> None:
 
 
 def test_an_endpoint_that_was_never_named_is_unknown(looker: Hub) -> None:
-    dispatcher = InspectionDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["guests"])
+    dispatcher = InspectionDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["inspected_servers"])
     for endpoint in ("", "echo", "inspect/0"):
         with pytest.raises(UnknownServer):
             dispatcher.server(endpoint)
