@@ -24,7 +24,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(("stores", "views", "documents", "client", "pins"), 3),
     "kinds": 4,
     **dict.fromkeys(("catalogue", "boot"), 5),
-    **dict.fromkeys(("access", "protocol", "activity", "rooms"), 6),
+    **dict.fromkeys(("access", "messages", "protocol", "activity", "rooms"), 6),
     **dict.fromkeys(("assembly", "wire", "web", "serving"), 7),
     **dict.fromkeys(("cli", "__main__", "app", "generate_boot_image"), 8),
 }

@@ -29,7 +29,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
 from patchbay.events import Event, Pause, Progress
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
-from patchbay.protocol.callers import LegacySession, TransportInfo
+from patchbay.messages.callers import LegacySession, TransportInfo
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""

@@ -36,7 +36,7 @@ from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Id, Rendered
-from patchbay.protocol.callers import LegacySession, TransportInfo
+from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import ACTIVITY, ACTIVITY_INDEX

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Id
-from patchbay.protocol.callers import LegacySession
+from patchbay.messages.callers import LegacySession
 
 try:
     from opentelemetry import trace as api

@@ -8,7 +8,7 @@ from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 

@@ -13,10 +13,10 @@ from typing import Any
 from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, UnsupportedVersion
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Notification, Request
-from patchbay.protocol.callers import Caller, TransportInfo
+from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.headers import check_routing
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
+from patchbay.messages.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION = PREFIX + "protocolVersion"

@@ -30,7 +30,7 @@ from patchbay.errors import (
 )
 from patchbay.events import Ask, Detach, Done, Event, Failed, Pause
 from patchbay.jsonrpc import Message, Result, Sign
-from patchbay.protocol.callers import Caller
+from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.request_context import RequestContext

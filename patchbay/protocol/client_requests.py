@@ -21,7 +21,7 @@ from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
 from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
-from patchbay.protocol.callers import LegacySession
+from patchbay.messages.callers import LegacySession
 from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
 from patchbay.topics import ANSWERS, REQUEST_STATES

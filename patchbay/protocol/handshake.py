@@ -11,9 +11,9 @@ from __future__ import annotations
 from patchbay.errors import InvalidRequest, PatchbayError, UnsupportedVersion
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.protocol.admission import admit_legacy, admit_modern, claims
-from patchbay.protocol.callers import Caller, LegacySession, TransportInfo
+from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.sessions import Sessions
-from patchbay.protocol.versions import MODERN, REVISIONS
+from patchbay.messages.versions import MODERN, REVISIONS
 
 AT_ONCE = frozenset(
     {

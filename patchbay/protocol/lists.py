@@ -21,7 +21,7 @@ from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
 from patchbay.kinds.mount.snapshots import VIA
 from patchbay.protocol.translate import for_revision, stamped
-from patchbay.protocol.versions import Revision
+from patchbay.messages.versions import Revision
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 

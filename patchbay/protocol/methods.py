@@ -23,7 +23,7 @@ from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, conf
 from patchbay.protocol.tasks.methods import cancel_task, get_task, update_task, watched
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.protocol.translate import implementation, stamped
-from patchbay.protocol.versions import MODERN, Revision
+from patchbay.messages.versions import MODERN, Revision
 
 Answers = Iterator[Message | Sign]
 

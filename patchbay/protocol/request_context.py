@@ -24,7 +24,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
-from patchbay.protocol.callers import Caller
+from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.results.large import Keep

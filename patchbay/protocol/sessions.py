@@ -20,8 +20,8 @@ import orjson
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.errors import UnknownSession
-from patchbay.protocol.callers import LegacySession
-from patchbay.protocol.versions import REVISIONS, Revision
+from patchbay.messages.callers import LegacySession
+from patchbay.messages.versions import REVISIONS, Revision
 from patchbay.store import Journal
 from patchbay.topics import SESSIONS
 

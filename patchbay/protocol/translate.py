@@ -16,8 +16,8 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError, ResourceNotFound
 from patchbay.events import LOG_LEVELS, Data, Event, Log, Progress, Text, ToolUse
 from patchbay.jsonrpc import Failure, Id, Notification, failure
-from patchbay.protocol.callers import Caller
-from patchbay.protocol.versions import Revision
+from patchbay.messages.callers import Caller
+from patchbay.messages.versions import Revision
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 PINNED_TTL = 365 * 24 * 3600 * 1000

@@ -27,7 +27,7 @@ from patchbay.jsonrpc import (
     message,
     readable_id,
 )
-from patchbay.protocol.callers import LegacySession
+from patchbay.messages.callers import LegacySession
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.handshake import AT_ONCE, ConnectionState
 from patchbay.protocol.incidents import incident

@@ -16,7 +16,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, failure, parse, readable_id
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.subscription import Native, Stream, parse_request

@@ -17,7 +17,7 @@ from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Result, encode, failure, parse, readable_id
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.subscription import Native, Stream, parse_request

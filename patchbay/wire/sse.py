@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
-from patchbay.protocol.callers import Caller, LegacySession
+from patchbay.messages.callers import Caller, LegacySession
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.large import Keep
 from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
-from patchbay.protocol.versions import Revision
+from patchbay.messages.versions import Revision
 from patchbay.settings import Settings
 from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming

@@ -17,7 +17,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
-from patchbay.protocol.callers import LegacySession, TransportInfo
+from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident

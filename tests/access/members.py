@@ -20,7 +20,7 @@ from patchbay.access.authentication import Credentials
 from patchbay.access.principals import Principal
 from patchbay.boot.grants import parse_grants
 from patchbay.jsonrpc import Request, encode
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from tests.access.team import CALLS, PROMPTS, READS, TEMPLATES, Json, may
 from tests.hubs import MODERN, Hub
 from tests.waiting import BOUND

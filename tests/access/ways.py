@@ -20,7 +20,7 @@ from patchbay.access.principals import Principal
 from patchbay.boot import change_names
 from patchbay.catalogue.public_names import public_name
 from patchbay.jsonrpc import Notification, encode
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.subscription import Native, NativeRequest
 from patchbay.store import Wait
 from tests.access.members import Member, let_members_in, with_sdk

@@ -8,7 +8,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 

@@ -18,7 +18,7 @@ from patchbay.activity.stored_rows import encode_rows
 from patchbay.catalogue.servers import Server
 from patchbay.errors import StaleUpdate
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.store import JournalEntry
 from patchbay.stores.memory import MemoryJournal, MemoryStore

@@ -175,7 +175,7 @@ from patchbay.activation import Call
 from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 assert not tracing.INSTALLED
@@ -194,7 +194,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 provider = TracerProvider()

@@ -19,7 +19,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Failed
 from patchbay.jsonrpc import Failure, Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.sqlite import sqlite3
 from patchbay.stores import open_store
@@ -140,7 +140,7 @@ from pathlib import Path
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Result
 from patchbay.activity.recorder import Activity
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 store = open_store("sqlite", Path(sys.argv[1]))

@@ -17,7 +17,7 @@ import pytest
 
 from patchbay.events import Content, Data, Done, Event, Failed, Pause, Text
 from patchbay.jsonrpc import Result, encode, parse
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.subscription import parse_request
 from patchbay.protocol.tasks.tasks import TASKS
 from patchbay.views.fold import Fold

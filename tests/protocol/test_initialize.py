@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchbay.protocol.versions import LEGACY
+from patchbay.messages.versions import LEGACY
 from tests.hubs import Hub
 
 HELLO = {"capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}

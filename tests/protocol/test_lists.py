@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from patchbay.protocol.versions import REVISIONS
+from patchbay.messages.versions import REVISIONS
 from tests.hubs import MODERN, Hub
 
 TWINS = "def first() -> str:\n    return '1'\n\n\ndef second() -> str:\n    return '2'\n"

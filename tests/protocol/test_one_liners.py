@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.protocol.versions import REVISIONS
+from patchbay.messages.versions import REVISIONS
 from tests.hubs import MODERN, Hub
 from tests.protocol.test_tools import listed
 from tests.waiting import until

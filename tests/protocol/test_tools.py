@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from patchbay.protocol.versions import REVISIONS
+from patchbay.messages.versions import REVISIONS
 from tests.hubs import MODERN, Hub
 
 VERSIONS = tuple(REVISIONS)

@@ -9,8 +9,8 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.audit.chain import first_row
-from patchbay.activity.replaying import Replayed, find_record
-from patchbay.activity.replaying import replay as replay_call
+from patchbay.protocol.replaying import Replayed, find_record
+from patchbay.protocol.replaying import replay as replay_call
 from patchbay.assembly import assemble
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub

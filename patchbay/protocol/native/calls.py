@@ -18,7 +18,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import MissingCapability, WrongArguments
 from patchbay.events import LOG_LEVELS, Ask, Detach, Done, Event, Failed, Log
 from patchbay.jsonrpc import Rendered, Result
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.native.names import Params, TooMany, bound, unfit
 from patchbay.protocol.request_context import HubServices

@@ -21,7 +21,7 @@ from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import InvalidParams, InvalidRequest, MethodNotFound, OverQuota, PatchbayError
 from patchbay.events import Done, Failed, Pause
 from patchbay.jsonrpc import Failure, Id, Notification, Rendered, Request, Result, failure, message
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.native.calls import events_of

@@ -24,7 +24,7 @@ from patchbay.activation import PAUSE
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, encode, failure
-from patchbay.protocol.callers import LegacySession
+from patchbay.messages.callers import LegacySession
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store, Wait
 from patchbay.topics import ENDING, SESSIONS, STREAMS

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.errors import InvalidParams, MissingCapability
-from patchbay.protocol.callers import Caller
+from patchbay.messages.callers import Caller
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.tasks.records import Task
 from patchbay.protocol.tasks.tasks import TASKS, TaskWatch

@@ -26,7 +26,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, WrongArguments
 from patchbay.events import Data, Event, Text
 from patchbay.jsonrpc import Result, parse
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
 from patchbay.views.fold import format_value
 from patchbay.web.site import Site

@@ -21,7 +21,7 @@ from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.errors import InvalidParams
 from patchbay.events import Log, Pause, Progress, Question
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from tests import hubs
 from tests.checkout import ROOT
 from tests.client.reaching import ENVIRON, descendants, opened, scripted, text

@@ -19,7 +19,7 @@ from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.stdio import REAPER
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from tests import hubs
 from tests.client.connection.dropping import abandoned, closed, crashed, missing, overdue, vanished
 from tests.client.reaching import children, descendants, opened

@@ -6,7 +6,7 @@ from typing import Any
 
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.subscription import Native, Stream, parse_request
 from tests.hubs import Hub
 

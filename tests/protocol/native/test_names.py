@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.arguments import problems, validator
 from patchbay.jsonrpc import Failure
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
 from patchbay.protocol.native.subscription import parse_request
 from tests.hubs import Hub

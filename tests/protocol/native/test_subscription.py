@@ -13,7 +13,7 @@ from patchbay.activity.records import Filter
 from patchbay.errors import InvalidParams, InvalidRequest
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Result, encode, parse
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.calls import NO_QUESTIONS
 from patchbay.protocol.native.subscription import Stream, parse_request
 from tests.hubs import Hub

@@ -19,9 +19,9 @@ from patchbay.cid import canonical, cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Failure, Request, Result
 from patchbay.protocol.admission import CAPABILITIES, VERSION
-from patchbay.protocol.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.protocol.versions import LEGACY, MODERN
+from patchbay.messages.versions import LEGACY, MODERN
 
 WAY = "replay"
 """The entry point in the record of a repeated call."""

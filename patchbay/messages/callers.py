@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.access.principals import LOCAL, Principal
-from patchbay.protocol.versions import Revision
+from patchbay.messages.versions import Revision
 
 
 @dataclass(slots=True)
