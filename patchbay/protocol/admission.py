@@ -14,9 +14,9 @@ from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, Unsup
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.messages.callers import Caller, TransportInfo
+from patchbay.messages.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
 from patchbay.protocol.headers import check_routing
 from patchbay.protocol.sessions import Sessions
-from patchbay.messages.versions import ASSUMED, LEGACY, MODERN, REVISIONS, Revision, negotiated
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION = PREFIX + "protocolVersion"

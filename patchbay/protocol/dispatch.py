@@ -17,8 +17,8 @@ from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
-from patchbay.protocol.admission import admit
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
+from patchbay.protocol.admission import admit
 from patchbay.protocol.calls import relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference

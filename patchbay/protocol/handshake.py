@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from patchbay.errors import InvalidRequest, PatchbayError, UnsupportedVersion
 from patchbay.jsonrpc import Message, Notification, Request
-from patchbay.protocol.admission import admit_legacy, admit_modern, claims
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
-from patchbay.protocol.sessions import Sessions
 from patchbay.messages.versions import MODERN, REVISIONS
+from patchbay.protocol.admission import admit_legacy, admit_modern, claims
+from patchbay.protocol.sessions import Sessions
 
 AT_ONCE = frozenset(
     {

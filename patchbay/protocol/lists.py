@@ -20,8 +20,8 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
 from patchbay.kinds.mount.snapshots import VIA
-from patchbay.protocol.translate import for_revision, stamped
 from patchbay.messages.versions import Revision
+from patchbay.protocol.translate import for_revision, stamped
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
 

@@ -18,10 +18,10 @@ from patchbay.activity.retention import encode_content, whole_digest
 from patchbay.cid import canonical, cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Failure, Request, Result
-from patchbay.protocol.admission import CAPABILITIES, VERSION
 from patchbay.messages.callers import TransportInfo
-from patchbay.protocol.dispatch import Dispatcher
 from patchbay.messages.versions import LEGACY, MODERN
+from patchbay.protocol.admission import CAPABILITIES, VERSION
+from patchbay.protocol.dispatch import Dispatcher
 
 WAY = "replay"
 """The entry point in the record of a repeated call."""

@@ -11,10 +11,10 @@ from typing import Any
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.jsonrpc import Failure, Message, Request, Result, encode, failure, message, readable_id
-from patchbay.protocol.admission import assumed
 from patchbay.messages.callers import TransportInfo
-from patchbay.protocol.dispatch import Dispatcher
 from patchbay.messages.versions import Revision
+from patchbay.protocol.admission import assumed
+from patchbay.protocol.dispatch import Dispatcher
 
 MAX_MESSAGES = 100
 """Limit on the messages in one array."""

@@ -18,8 +18,8 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
-from patchbay.protocol.admission import claims, modern_header
 from patchbay.messages.callers import Caller, TransportInfo
+from patchbay.protocol.admission import claims, modern_header
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.replay import LISTENER, Replay, parse_event_id

@@ -15,12 +15,12 @@ from patchbay.activity import recorder as writer
 from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
-from patchbay.protocol.replaying import find_record, replay
 from patchbay.catalogue.servers import Server
 from patchbay.cid import canonical, cid_of
 from patchbay.errors import InvalidParams, StaleUpdate
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.replaying import find_record, replay
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore

@@ -18,8 +18,8 @@ from mcp.types import TextContent
 
 from patchbay.boot import change_names
 from patchbay.catalogue.search import FINDERS
-from patchbay.protocol.lists import PAGES
 from patchbay.messages.versions import REVISIONS
+from patchbay.protocol.lists import PAGES
 from tests.checkout import ROOT
 from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.programs import running_hub

@@ -9,8 +9,6 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.audit.chain import first_row
-from patchbay.protocol.replaying import Replayed, find_record
-from patchbay.protocol.replaying import replay as replay_call
 from patchbay.assembly import assemble
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
@@ -18,6 +16,8 @@ from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
 from patchbay.errors import PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.replaying import Replayed, find_record
+from patchbay.protocol.replaying import replay as replay_call
 from patchbay.settings import Settings
 
 

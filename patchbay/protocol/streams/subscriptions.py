@@ -25,9 +25,9 @@ from patchbay.errors import InvalidParams
 from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession
+from patchbay.messages.versions import Revision
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
-from patchbay.messages.versions import Revision
 from patchbay.store import Store, Wait, wait_blocking
 from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
 

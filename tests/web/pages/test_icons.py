@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.protocol.translate import implementation
 from patchbay.messages.versions import REVISIONS
+from patchbay.protocol.translate import implementation
 from tests.hubs import Hub
 from tests.web.browsing import read
 from tests.web.rendering.test_icons import DRAWING, PNG, data_url
