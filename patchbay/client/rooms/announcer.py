@@ -188,22 +188,27 @@ class Announcer:
         self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json, threading.Event, str]
     ) -> None:
         seq = 0
+        # The newest partial that came too early after the one before it: it is sent before the result.
+        waiting: list[Json] = []
         for part in server.run(*what):
             if "result" in part and len(part) == 1:
+                for newest in waiting:
+                    connection.send_new("tool.partial", {"callId": call, "partial": newest, "seq": seq, "done": False})
                 self._answer(connection, call, part["result"])
                 outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"
                 self._observer.report(f"{server.id}.{what[0]} {outcome}")
                 return
-            if self._may_send(part):
+            if len(str(part.get("message") or part.get("data") or "")) > MAX_PARTIAL_CHARACTERS:
+                continue
+            waiting = [] if self._is_due() else [part]
+            if not waiting:
                 connection.send_new("tool.partial", {"callId": call, "partial": part, "seq": seq, "done": False})
                 seq += 1
         self._observer.report(f"{server.id}.{what[0]} was cancelled")
 
-    def _may_send(self, part: Json) -> bool:
-        """Whether a partial is small enough, and long enough after the one before it."""
+    def _is_due(self) -> bool:
+        """Whether a partial comes long enough after the one before it."""
         now = time.monotonic()
-        if len(str(part.get("message") or part.get("data") or "")) > MAX_PARTIAL_CHARACTERS:
-            return False
         with self._lock:
             if now < self._partials_after:
                 return False

@@ -67,13 +67,18 @@ def _announced(headers: Head) -> float:
 
 def _stream(stream: Stream, client: str, body: Iterable[bytes]) -> None:
     flow = Flow(client)
-    for frame in body:
-        if not frame:
-            continue
-        if not is_sent(stream, frame):
-            return
-        if flow.add(len(frame)):
-            flow.wait()
+    try:
+        for frame in body:
+            if not frame:
+                continue
+            if not is_sent(stream, frame):
+                return
+            if flow.add(len(frame)):
+                flow.wait()
+    finally:
+        # The answer ends with the last reference to the stream. An exception that a tool keeps, or that waits for the
+        # garbage collector, may keep this frame with its local variables.
+        del stream
 
 
 def is_sent(stream: Stream, data: bytes) -> bool:

@@ -62,8 +62,10 @@ class WaitingStreams:
         except BaseException:
             at_end()
             raise
-        sent = protocol.response_stream(start.status, start.headers)
-        stream = WaitingStream(self, chain((first,), steps), sent, at_end, client)
+        # The answer ends with the last reference to it, and a kept exception may keep this frame: no local variable.
+        stream = WaitingStream(
+            self, chain((first,), steps), protocol.response_stream(start.status, start.headers), at_end, client
+        )
         stream.watch(protocol.client_disconnect())
         self.start(stream)
 

@@ -282,6 +282,7 @@ def test_a_hub_that_mounts_itself_is_a_cycle(tmp_path: Path, target: str) -> Non
 @pytest.mark.process
 def test_a_call_that_comes_back_to_its_mount_is_refused(hub: Hub) -> None:
     mount(hub, "piped", PIPED)
+    until(lambda: "echo" in tools(hub, "piped"), "its list")
     mounted = hub.catalogue.find("piped").upstream
     answer = hub.modern("piped", "tools/call", {"name": "echo"}, meta={"io.patchbay/via": ["a/b", mounted.id]})
     assert "is a cycle" in answer.text

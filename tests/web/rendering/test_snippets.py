@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 
 LINE = re.compile(r"<li>\s*<div><h3>(.*?)</h3>(.*?)</li>", re.DOTALL)
 CODE = re.compile(r"<pre[^>]*><code>(.*?)</code></pre>", re.DOTALL)
-LINK = re.compile(r'<a class="button" href="([^"]*)"')
+LINK = re.compile(r'<a class="button[^"]*" href="([^"]*)"')
 SERVERS = {"all": ("/mcp", "/mcp"), "one": ("/mcp/meta/hello", "/mcp/hello")}
 """The page, and the endpoint that its snippets lead to."""
 

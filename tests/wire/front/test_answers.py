@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing
+from typing import cast
 
 import pytest
 
-from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow
+from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow, StartedAnswer, send_answer
+from patchbay.wire.front.requests import HttpProtocol
 from patchbay.wire.front.sockets import find_connection
 
 PIECE = 16 * 1024
@@ -90,3 +93,45 @@ def test_a_connection_that_is_gone_is_not_waited_for(pair: tuple[socket.socket, 
     assert flow.add(UNCHECKED_BYTES)
     assert flow.is_behind() is None
     flow.wait()
+
+
+class SentStream:
+    """The stream of the web server: the answer ends when this object goes."""
+
+    def send_bytes(self, data: bytes) -> Iterator[None]:
+        return iter(())
+
+
+class StreamProtocol:
+    """The interface of the web server for one answer; `stream` refers weakly to what it made."""
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> SentStream:
+        stream = SentStream()
+        self.stream = weakref.ref(stream)
+        return stream
+
+
+class KeepingBody:
+    """A body of two pieces, whose exceptions and so its frames stay: `kept` has them."""
+
+    def __init__(self) -> None:
+        self.kept: list[Exception] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if len(self.kept) == 2:
+            raise StopIteration
+        try:
+            raise ValueError("a store that fails")
+        except ValueError as problem:
+            self.kept.append(problem)
+        return b"piece"
+
+
+def test_an_answer_ends_with_its_body_although_exceptions_of_the_body_are_kept() -> None:
+    """The tracebacks keep the frames of the callers; a waiting client would get the end after a garbage collection."""
+    protocol, body = StreamProtocol(), KeepingBody()
+    send_answer(cast(HttpProtocol, protocol), "127.0.0.1:1", StartedAnswer(), body)
+    assert len(body.kept) == 2 and protocol.stream() is None
