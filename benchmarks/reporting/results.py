@@ -56,12 +56,17 @@ def write_run(run: Run, file: Path) -> None:
     file.write_text(json.dumps({"format": FORMAT, **asdict(run)}, indent=1) + "\n", "utf-8")
 
 
+def read_json(file: Path, advice: str) -> Any:
+    """Read the JSON of a file. Raises ResultsError, which ends with `advice`."""
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise ResultsError(f"{file}: cannot read JSON: {problem}; {advice}") from None
+
+
 def read_run(file: Path) -> Run:
     """Read a run. Raises ResultsError when the file is not one that `write_run` wrote."""
-    try:
-        found = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as problem:
-        raise ResultsError(f"{file}: cannot read JSON: {problem}; write the file with scripts/bench --json") from None
+    found = read_json(file, "write the file with scripts/bench --json")
     if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
         raise ResultsError(f"{file}: expected format {FORMAT}; write the file again with scripts/bench --json")
     try:

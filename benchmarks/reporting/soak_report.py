@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.reporting.results import ResultsError
+from benchmarks.reporting.results import ResultsError, read_json
 from benchmarks.reporting.tables import Table
 
 FORMAT = 1
@@ -70,10 +70,7 @@ def write_soak(report: SoakReport, file: Path) -> None:
 def read_soak(file: Path) -> SoakReport:
     """Read a report. Raises ResultsError when the file is not one that `write_soak` wrote."""
     advice = "write the file with python -m benchmarks.soak --json"
-    try:
-        fields = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as problem:
-        raise ResultsError(f"{file}: cannot read JSON: {problem}; {advice}") from None
+    fields = read_json(file, advice)
     if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         raise ResultsError(f"{file}: expected format {FORMAT} of a soak test; {advice}")
     try:

@@ -89,7 +89,7 @@ async function load(item, link) {
     item.querySelector(".gist").textContent = fresh.querySelector(".gist").textContent;
     item.querySelector(".inside").replaceWith(document.adoptNode(fresh.querySelector(".inside")));
   } catch {
-    location.assign(link.href); // the whole page shows the entry, or why there is none
+    location.assign(link.href); // the whole page shows the entry, or the error
     return false;
   } finally {
     item.removeAttribute("aria-busy");
