@@ -11,13 +11,14 @@ from werkzeug.test import TestResponse
 
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.upstreams.deletion import tokens_topic
-from patchbay.access.upstreams.token_store import TokenStore
 from tests.access.upstreams.guarded import (
     Caller,
     Guarded,
     begin,
     caller_of,
     connect,
+    is_connected,
+    name_of,
     page_of,
     running_guarded,
     sign_in_there,
@@ -53,15 +54,6 @@ def victim(hub: Hub) -> Caller:
 @pytest.fixture
 def attacker(hub: Hub) -> Caller:
     return caller_of(hub, signed_in(hub, next(NAMES)), "far")
-
-
-def name_of(caller: Caller) -> str:
-    return str(caller.browser.account()["name"])
-
-
-def is_connected(hub: Hub, name: str) -> bool:
-    tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
-    return bool(tokens.list_accounts(name))
 
 
 def changed(path: str, **values: str) -> str:

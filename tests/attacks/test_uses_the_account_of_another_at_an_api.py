@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
-from tests.access.upstreams.guarded import Caller, begin, caller_of, page_of, tools_of
+from tests.access.upstreams.guarded import Caller, begin, caller_of, is_connected, name_of, page_of, tools_of
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import Json, document, operation, parameter
 from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Told, recording_api
@@ -113,15 +113,6 @@ def victim(hub: Hub) -> Caller:
 @pytest.fixture
 def attacker(hub: Hub) -> Caller:
     return caller_of(hub, signed_in(hub, next(NAMES)), "far")
-
-
-def name_of(caller: Caller) -> str:
-    return str(caller.browser.account()["name"])
-
-
-def is_connected(hub: Hub, name: str) -> bool:
-    tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
-    return bool(tokens.list_accounts(name))
 
 
 def answer_to(url: str, code: str, **changes: str) -> str:

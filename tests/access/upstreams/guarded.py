@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from patchbay.access.upstreams.token_store import TokenStore
 from tests.access.tokens.browsers import sign_in
 from tests.access.tokens.issuers import Issuer, running_issuer
 from tests.checkout import ROOT
@@ -124,6 +125,17 @@ def caller_of(hub: Hub, browser: Browser, server: str) -> Caller:
     """A client that the person of a browser has signed in."""
     client = OAuthClient(hub).register().sign_in(browser, resource=f"{BASE}/mcp/{server}")
     return Caller(hub, browser, client.access)
+
+
+def name_of(caller: Caller) -> str:
+    """The name of the person of a caller."""
+    return str(caller.browser.account()["name"])
+
+
+def is_connected(hub: Hub, name: str) -> bool:
+    """Whether a person has an account at a mounted server."""
+    tokens: TokenStore = hub.app.extensions["dispatcher"].services.upstream_tokens
+    return bool(tokens.list_accounts(name))
 
 
 def tools_of(caller: Caller, server: str) -> list[str]:
