@@ -292,7 +292,7 @@ def remove(reference: str) -> None:
     """Remove a profile of the project or the user. The file moves to the directory .deleted beside the profiles."""
     with exit_on_error():
         name = reference.removeprefix("@")
-        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
+        plugins = _list_plugins_with(name)
         click.echo(f"Moved to {open_profiles(plugins[0] if plugins else 'mcp').delete(name)}")
         write_note(f"`{program_name()} profile restore @{name}` brings it back.")
 
@@ -310,9 +310,14 @@ def restore(reference: str, time: str) -> None:
     """
     with exit_on_error():
         name = reference.removeprefix("@")
-        plugins = [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
+        plugins = _list_plugins_with(name)
         profiles = [open_profiles(one) for one in plugins[:1] or make_sources().list_names()]
         click.echo(f"Restored {_restore_first(profiles, name, time)}")
+
+
+def _list_plugins_with(name: str) -> list[str]:
+    """List the plugins that have a profile of this name."""
+    return [one for one in make_sources().list_names() if name in open_profiles(one).find_directories()]
 
 
 def _restore_first(candidates: Sequence[Profiles], name: str, time: str) -> Path:

@@ -188,21 +188,25 @@ class Announcer:
         self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json, threading.Event, str]
     ) -> None:
         seq = 0
+
+        def send(partial: Json) -> None:
+            connection.send_new("tool.partial", {"callId": call, "partial": partial, "seq": seq, "done": False})
+
         # The newest partial that came too early after the one before it: it is sent before the result.
-        waiting: list[Json] = []
+        waiting: Json | None = None
         for part in server.run(*what):
             if "result" in part and len(part) == 1:
-                for newest in waiting:
-                    connection.send_new("tool.partial", {"callId": call, "partial": newest, "seq": seq, "done": False})
+                if waiting is not None:
+                    send(waiting)
                 self._answer(connection, call, part["result"])
                 outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"
                 self._observer.report(f"{server.id}.{what[0]} {outcome}")
                 return
             if len(str(part.get("message") or part.get("data") or "")) > MAX_PARTIAL_CHARACTERS:
                 continue
-            waiting = [] if self._is_due() else [part]
-            if not waiting:
-                connection.send_new("tool.partial", {"callId": call, "partial": part, "seq": seq, "done": False})
+            waiting = None if self._is_due() else part
+            if waiting is None:
+                send(part)
                 seq += 1
         self._observer.report(f"{server.id}.{what[0]} was cancelled")
 
