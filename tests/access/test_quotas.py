@@ -213,6 +213,21 @@ def test_counters_without_a_call_are_removed_and_the_others_count_on(monkeypatch
     assert held is not None and begun(counts, ANN) == 0
 
 
+def test_a_sweep_forgets_no_call_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters that count something stay in use; those of callers without a call are removed."""
+    monkeypatch.setattr(quotas_module, "SWEEP_CALLS", 5)
+    counts = quotas({"to": ["*"], "calls_in_flight": 3, "calls_per_minute": 4})
+    held = [counts.begin_call(ANN, "notes") for _ in range(2)]
+    for number in range(20):
+        ended = counts.begin_call(BEN if number < 4 else Principal(f"user {number}"), f"server {number}")
+        assert ended is not None
+        ended.release()
+    assert len(counts._in_use) <= 7
+    assert len(held) == 2 and begun(counts, ANN, "other") == 1, "two calls go on"
+    with pytest.raises(OverQuota, match="each caller may have 4 calls in a minute"):
+        counts.begin_call(BEN, "notes")
+
+
 def test_many_threads_never_pass_a_quota() -> None:
     counts = quotas({"to": ["*"], "calls_in_flight": 7, "calls_per_minute": 1000})
     held: list[Any] = []
