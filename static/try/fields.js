@@ -24,14 +24,32 @@ function hasLines(schema) {
     || (schema.minLength ?? 0) > MAX_SHORT_CHARACTERS || String(schema.default ?? "").includes("\n");
 }
 
-const INPUTS = { email: "email", uri: "url", date: "date", time: "time", "date-time": "datetime-local", password: "password" };
+// Without a prototype: a schema may have a format with the name of a method of every object.
+const INPUTS = { __proto__: null, email: "email", uri: "url", date: "date", time: "time", "date-time": "datetime-local", password: "password" };
 const MAX_SHORT_CHARACTERS = 200;
+
+const CONTAINERS = new Set(["object", "array", "variants"]);
+const MAX_DEPTH = 8;
+const MAX_FIELDS = 1000;
+
+/** How many fields the present action may still make. References of a schema to itself could make millions. */
+let fieldsLeft = MAX_FIELDS;
 
 /** Make a field for a schema. `context` is `{root, name, required, lines}`; `lines` allows text of several lines. */
 export function makeField(schema, context) {
-  const known = withoutNull(resolveReference(schema, context.root), context.root);
+  fieldsLeft = MAX_FIELDS;
+  const made = makeInnerField(schema, context);
+  return { ...made, fill: (value, whole) => { fieldsLeft = MAX_FIELDS; made.fill(value, whole); } };
+}
+
+/** Make a field inside the present action; beyond MAX_FIELDS or MAX_DEPTH, a field for JSON in place of several fields. */
+function makeInnerField(schema, given) {
+  const known = withoutNull(resolveReference(schema, given.root), given.root);
+  const context = { ...given, depth: (given.depth ?? -1) + 1 };
   const kind = fieldKind(known);
-  const made = MAKERS[kind](known, context);
+  fieldsLeft -= 1;
+  const isTooMuch = CONTAINERS.has(kind) && (fieldsLeft < 0 || context.depth > MAX_DEPTH);
+  const made = MAKERS[isTooMuch ? "json" : kind](known, context);
   if (known.default !== undefined && known.default !== null) made.fill(known.default);
   return made;
 }
@@ -118,7 +136,7 @@ function toLocalTime(value) {
   return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }
 
-const FORMATTERS = { "date-time": toLocalTime, time: (value) => String(value).replace(/(\.\d+)?(z|[+-]00:00)$/i, "") };
+const FORMATTERS = { __proto__: null, "date-time": toLocalTime, time: (value) => String(value).replace(/(\.\d+)?(z|[+-]00:00)$/i, "") };
 
 function number(schema, context) {
   const whole = schema.type === "integer";
@@ -183,7 +201,7 @@ function array(schema, context) {
   const entries = [];
   const add = (value, whole) => {
     const name = `${context.name} ${entries.length + 1}`;
-    const made = makeField(schema.items, { ...context, name, required: true, bare: false });
+    const made = makeInnerField(schema.items, { ...context, name, required: true, bare: false });
     const row = el("div", { class: "entry" }, made.element);
     row.append(button("Remove", () => { entries.splice(entries.indexOf(made), 1); row.remove(); more.focus(); }, "quiet slim"));
     if (value !== undefined) made.fill(value, whole);
@@ -191,7 +209,11 @@ function array(schema, context) {
     list.append(row);
     return row;
   };
-  const more = button(`Add to ${context.name}`, () => add().querySelector("input, select, textarea")?.focus(), "quiet slim");
+  const addEmpty = () => {
+    fieldsLeft = MAX_FIELDS;
+    add().querySelector("input, select, textarea")?.focus();
+  };
+  const more = button(`Add to ${context.name}`, addEmpty, "quiet slim");
   const read = () => {
     const found = entries.map((each) => each.read());
     return found.length || context.required ? found : undefined;
@@ -201,15 +223,14 @@ function array(schema, context) {
     list.replaceChildren();
     if (Array.isArray(values)) values.forEach((each) => add(each, whole));
   };
-  for (let number = 0; number < Math.min(schema.minItems || 0, 10); number += 1) add();
+  for (let number = 0; number < Math.min(schema.minItems || 0, 10) && fieldsLeft > 0; number += 1) add();
   return { element: fieldGroup(schema, context, list, el("div", {}, more)), read, fill };
 }
 
 function object(schema, context) {
   const required = new Set(schema.required || []);
-  if ((context.depth || 0) > 5) return json(schema, context);
-  const fields = Object.entries(schema.properties).map(([name, inner]) => [name, makeField(inner, {
-    ...context, name, required: required.has(name), bare: false, depth: (context.depth || 0) + 1 })]);
+  const fields = Object.entries(schema.properties).map(([name, inner]) => [name, makeInnerField(inner, {
+    ...context, name, required: required.has(name), bare: false })]);
   let extra = {};
   const read = () => {
     let found = {};
@@ -244,10 +265,13 @@ function variants(schema, context) {
   const place = el("div", {});
   let now = null;
   const show = () => {
-    now = makeField(all[Number(select.value)], { ...context, bare: false });
+    now = makeInnerField(all[Number(select.value)], { ...context, bare: false });
     place.replaceChildren(now.element);
   };
-  select.addEventListener("change", show);
+  select.addEventListener("change", () => {
+    fieldsLeft = MAX_FIELDS;
+    show();
+  });
   show();
   const fill = (value, whole) => {
     const type = value === null ? "null" : Array.isArray(value) ? "array" : isRaw(value) ? "number" : typeof value;

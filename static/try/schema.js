@@ -32,7 +32,7 @@ export function choices(schema) {
   }
   for (const key of ["oneOf", "anyOf"]) {
     const all = schema[key];
-    if (Array.isArray(all) && all.length && all.every((each) => each && "const" in each)) {
+    if (Array.isArray(all) && all.length && all.every((each) => typeof each === "object" && each && "const" in each)) {
       return all.map((each) => ({ value: each.const, label: each.title ?? asText(each.const) }));
     }
   }
