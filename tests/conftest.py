@@ -30,8 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process for the tests.
 
-    `--workers` becomes the hub's own setting in the environment, where each started hub finds it; the option of a hub
-    whose test states a number has precedence. A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
+    `--workers` becomes the hub's own setting in the environment, where each started hub finds it. A hub whose test
+    states a number has it as an option, which has precedence.
+    A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
     Hypothesis by default fails an example that takes 200 ms, which a busy machine reaches with any code.
     """
     if (workers := config.getoption("--workers")) is not None:
