@@ -48,7 +48,7 @@ GRANTS = {
     "denials": [{"to": ["*"], "on": ["*.delete_*"]}],
     "quotas": [{"to": ["*"], "calls_in_flight": 1_000_000, "calls_per_minute": 1_000_000}],
 }
-"""The quotas are counted at each call, and never used up."""
+"""The quotas are counted at each call; they are never used up, and their pace delays no call."""
 
 
 def main() -> None:

@@ -38,6 +38,8 @@ class Credentials:
 
 def token_in(authorization: str) -> str | None:
     """Return the token in the value of `Authorization`; None for another scheme than Bearer and DPoP."""
+    if authorization.startswith("Bearer "):  # of nearly every request, and quicker than the general way
+        return authorization[7:].strip()
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() in ("bearer", "dpop") else None
 

@@ -15,6 +15,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 WINDOW_SECONDS = 60.0
 
@@ -30,14 +31,13 @@ MAX_DELAY_SECONDS = 1.0
 MAX_EXACT_LIMIT = 10_000
 """Limits above this one have a pace only, and no times of calls in memory: a minute may have `CALLS_AT_ONCE` more."""
 
-BURST_SECONDS = (CALLS_AT_ONCE - 1) * PACE_SECONDS
-"""Calls at once in seconds of pace, for a limit of one call in a minute."""
+MIN_BURST_SECONDS = 0.05
+"""Where the pace is so fast that it allows more than `CALLS_AT_ONCE` calls in this time, these may begin at once: a
+thread cannot wait for some microseconds.
+"""
 
-SWEEP_CALLS = 10_000
-"""Number of counted calls after which keys without a call in the last minute are removed."""
 
-
-class _Calls:
+class CallTimes:
     """The calls of one key: when they began within the last minute, and the earliest begin of the next ones."""
 
     __slots__ = ("begun", "due")
@@ -48,7 +48,7 @@ class _Calls:
 
     def seconds_until_turn(self, limit: int, now: float) -> float:
         """Return the seconds until the next call may begin: 0 or more."""
-        begun, wait = self.begun, self.due - now - BURST_SECONDS / limit
+        begun, wait = self.begun, self.due - now - burst_seconds(limit)
         if begun:  # empty where the limit has a pace only
             while begun and begun[0] <= now - WINDOW_SECONDS:
                 begun.popleft()
@@ -56,11 +56,22 @@ class _Calls:
                 wait = max(wait, begun[-limit] + WINDOW_SECONDS - now)
         return wait if wait > 0.0 else 0.0
 
-    def count(self, limit: int, now: float, delay: float) -> None:
-        """Count a call that begins after a delay."""
-        if limit <= MAX_EXACT_LIMIT:
-            self.begun.append(now + delay)
-        self.due = (self.due if self.due > now else now) + PACE_SECONDS / limit
+
+class RateLimit(NamedTuple):
+    """The limit of a key for a minute, prepared for `CallRates.count`: what the limit allows at once and its pace, both
+    in seconds.
+    """
+
+    key: str
+    times: CallTimes
+    limit: int
+    burst: float
+    pace: float
+
+
+def burst_seconds(limit: int) -> float:
+    """Return by how many seconds a call may begin before its turn, for a limit in a minute."""
+    return max((CALLS_AT_ONCE - 1) * PACE_SECONDS / limit, MIN_BURST_SECONDS)
 
 
 class CallRates:
@@ -68,30 +79,33 @@ class CallRates:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._calls: dict[str, _Calls] = {}
-        self._counted = 0
+        self._times: dict[str, CallTimes] = {}
 
-    def count(self, limits: Sequence[tuple[str, int]]) -> float | str:
-        """Count a call of some keys, each with its limit for a minute.
+    def make_limit(self, key: str, limit: int) -> RateLimit:
+        """Return a limit for `count`. It is for use until `forget_idle_keys`."""
+        times = self._times.setdefault(key, CallTimes())
+        return RateLimit(key, times, limit, burst_seconds(limit), PACE_SECONDS / limit)
+
+    def count(self, limits: Sequence[RateLimit]) -> float | str:
+        """Count a call of some keys.
 
         Return the seconds after which the call may begin (0: at once); or the key that refuses it, and then no key
         counts the call.
         """
-        now, delay, known = self._clock(), 0.0, self._calls
-        for key, limit in limits:
-            calls = known.get(key)
-            if calls is None:
-                calls = known[key] = _Calls()
-            wait = calls.seconds_until_turn(limit, now)
-            if wait > delay:
-                if wait > MAX_DELAY_SECONDS:
-                    return key
-                delay = wait
-        for key, limit in limits:
-            known[key].count(limit, now, delay)
-        self._counted += 1
-        if self._counted >= SWEEP_CALLS:
-            self._sweep(now)
+        # Every call of a shared hub comes here: most calls wait for nothing, and that is seen without a further call.
+        now, delay = self._clock(), 0.0
+        for key, times, limit, burst, _ in limits:
+            if times.begun or times.due - now > burst:
+                wait = times.seconds_until_turn(limit, now)
+                if wait > delay:
+                    if wait > MAX_DELAY_SECONDS:
+                        return key
+                    delay = wait
+        for _, times, limit, _, pace in limits:
+            if limit <= MAX_EXACT_LIMIT:
+                times.begun.append(now + delay)
+            due = times.due
+            times.due = (due if due > now else now) + pace
         return delay
 
     def has_room(self, key: str, limit: int) -> bool:
@@ -102,12 +116,12 @@ class CallRates:
         """Return the whole seconds until a key may begin a call, at least 1."""
         return max(1, math.ceil(self._seconds_until_turn(key, limit)))
 
+    def forget_idle_keys(self) -> None:
+        """Forget the keys without a call in the last minute."""
+        oldest = self._clock() - WINDOW_SECONDS
+        self._times = {key: times for key, times in self._times.items() if times.due > oldest}
+
     def _seconds_until_turn(self, key: str, limit: int) -> float:
         """Return the seconds until the next call of a key may begin."""
-        calls = self._calls.get(key)
-        return calls.seconds_until_turn(limit, self._clock()) if calls is not None else 0.0
-
-    def _sweep(self, now: float) -> None:
-        self._counted = 0
-        oldest = now - WINDOW_SECONDS
-        self._calls = {key: calls for key, calls in self._calls.items() if calls.due > oldest}
+        times = self._times.get(key)
+        return times.seconds_until_turn(limit, self._clock()) if times is not None else 0.0

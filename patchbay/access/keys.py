@@ -99,6 +99,9 @@ class PersonalKeys:
         self._looked = -CHECK_SECONDS
         self._by_name: dict[str, Key] = {}
         self._by_digest: dict[str, Key] = {}
+        # The keys that callers sent, so that the next call needs no digest. Only keys of this hub are here, so they are
+        # few; Python salts the hashes of texts, so the time of a lookup says nothing about a key.
+        self._by_token: dict[str, Key] = {}
         self._noted: dict[str, float] = {}
 
     def make(self, name: str, expires: float | None = None, scopes: Iterable[str] | None = None) -> str:
@@ -163,8 +166,7 @@ class PersonalKeys:
         now = time.monotonic()
         if now - self._looked >= CHECK_SECONDS:
             self._read_new_entries()
-        digest = _digest(token)
-        key = self._by_digest.get(digest) or self._find(digest)
+        key = self._by_token.get(token) or self._find(token)
         if key is None or (key.expires is not None and key.is_expired(self._clock())):
             return None
         if now - self._noted.get(key.name, -USE_SECONDS) >= USE_SECONDS:
@@ -179,15 +181,20 @@ class PersonalKeys:
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
         return key is not None and not key.is_expired(self._clock())
 
-    def _find(self, digest: str) -> Key | None:
+    def _find(self, token: str) -> Key | None:
         self._read_new_entries()
+        digest, by_token = _digest(token), self._by_token
         # A hash is looked up, not a key: the time of the lookup says nothing about any key.
         key = self._by_digest.get(digest)
         if key is None:  # another process may have made it just now
             with self._lock:
                 self._read()
+                by_token = self._by_token
             key = self._by_digest.get(digest)
-        return None if key is None or key.is_expired(self._clock()) else key
+        if key is None or key.is_expired(self._clock()):
+            return None
+        by_token[token] = key
+        return key
 
     def _read_new_entries(self) -> None:
         """Read new entries of the journal, at most every CHECK_SECONDS."""
@@ -208,6 +215,7 @@ class PersonalKeys:
                 _apply(keys, entry.data)
         self._by_name = keys
         self._by_digest = {key.digest: key for key in keys.values()}
+        self._by_token = {}
 
     def _note_use(self, name: str) -> None:
         """Record the use of a key from time to time, in a thread: a request never waits for it."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from patchbay.access.call_rates import CallRates
+from patchbay.access.call_rates import CallRates, RateLimit
 from patchbay.access.decisions import is_member
 from patchbay.access.principals import Principal
 from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
@@ -46,6 +46,9 @@ WORDS = {
 MAX_CACHED_ACCOUNTS = 4096
 """Pairs of principal and server whose limits are remembered."""
 
+SWEEP_CALLS = 10_000
+"""Counted calls and streams after which counters that count nothing are removed."""
+
 
 class Account(NamedTuple):
     """What is counted together: its key, its description for people, and the limits of this worker by name."""
@@ -55,53 +58,41 @@ class Account(NamedTuple):
     limits: Mapping[str, int]
 
 
-Limits = tuple[tuple[str, int, Account], ...]
-"""The key of each counter that counts a call or a stream, with its limit and its account."""
-
-InUse = dict[str, set[int]]
-"""The ids of the places that each counter counts, by its key."""
+PlaceLimit = tuple[set[int], int, Account]
+"""The ids of the places that an account has now, its limit, and the account."""
 
 
-class Counted:
-    """The accounts of a principal on a server, prepared for a call: their keys in the counters with their limits."""
+class Counters(NamedTuple):
+    """The counters of the accounts of a principal on a server. `of_server` are those of the server alone."""
 
-    def __init__(self, accounts: tuple[Account, ...]) -> None:
-        self.accounts = accounts
-        self.flying = self._limits_of(CALLS_IN_FLIGHT)
-        self.streams = self._limits_of(STREAMS)
-        self.rates = tuple(
-            (one.key, one.limits[CALLS_PER_MINUTE]) for one in accounts if CALLS_PER_MINUTE in one.limits
-        )
-
-    def _limits_of(self, what: str) -> Limits:
-        return tuple((f"{what} {one.key}", one.limits[what], one) for one in self.accounts if what in one.limits)
+    flying: tuple[PlaceLimit, ...] = ()
+    streams: tuple[PlaceLimit, ...] = ()
+    rates: tuple[RateLimit, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    of_server: Counters | None = None
 
 
-UNCOUNTED = Counted(())
+UNCOUNTED = Counters()
 """Of a sender without quotas."""
 
 
 class Place:
     """A call or a stream that is counted until `release`, which every thread may call, and more than once.
 
-    A call may begin `delay` seconds after it was counted. Its id is in the set `in_use[key]` of each account that
-    counts it. To release takes no lock: the garbage collector may do it in a thread that holds the lock.
+    A call may begin `delay` seconds after it was counted. Its id is in the set of each account that counts it. To
+    release takes no lock: the garbage collector may do it in a thread that holds the lock.
     """
 
-    __slots__ = ("_in_use", "_limits", "delay")
+    __slots__ = ("_limits", "delay")
 
-    def __init__(self, limits: Limits, in_use: InUse, delay: float) -> None:
-        self.delay = delay
+    def __init__(self, limits: tuple[PlaceLimit, ...]) -> None:
+        self.delay = 0.0
         self._limits = limits
-        self._in_use = in_use
 
     def release(self) -> None:
         """Stop counting."""
-        in_use = self._in_use
-        for key, _, _ in self._limits:
-            places = in_use.get(key)
-            if places:
-                places.discard(id(self))
+        for places, _, _ in self._limits:
+            places.discard(id(self))
         self._limits = ()
 
     def __del__(self) -> None:
@@ -122,12 +113,12 @@ class Quotas:
         self.defaults = defaults
         self._workers = workers
         self._lock = threading.Lock()
-        self._in_use: InUse = {}
-        self._sweep_size = MAX_CACHED_ACCOUNTS
-        self._cached_for: Grants | None = None
-        self._cached: dict[tuple[Principal, str], Counted] = {}
-        self._seen: dict[str, Principal] = {}
+        self._in_use: dict[str, set[int]] = {}
         self._rates = CallRates()
+        self._counted = 0
+        self._cached_for: Grants | None = None
+        self._cached: dict[tuple[Principal, str], Counters] = {}
+        self._seen: dict[str, Principal] = {}
 
     def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.
@@ -135,96 +126,115 @@ class Quotas:
         `sender` is None for the hub's own work. A nested call, of a tool by a tool, is part of its caller's call: it
         counts for the server alone.
         """
-        counted = self._counted(sender, server)
-        if is_nested:
-            own = (account for account in counted.accounts if account.key.startswith("server "))
-            counted = Counted(tuple(own))
-        flying, rates = counted.flying, counted.rates
-        if not flying and not rates:
+        grants = self._grants()
+        if sender is None or (not self.defaults and (grants is None or not grants.quotas)):
             return None
         # Every call of a shared hub comes here, so both checks and both counts take the lock once.
         with self._lock:
-            if flying:
-                self._check_places(CALLS_IN_FLIGHT, flying)
-            delay = self._rates.count(rates) if rates else 0.0
-            if isinstance(delay, str):
-                raise self._over_rate(delay, counted)
-            return self._take_places(flying, delay)
+            counters = self._find_counters(sender, server, grants)
+            if is_nested:
+                counters = counters.of_server or UNCOUNTED
+            rates = counters.rates
+            if not rates and not counters.flying:
+                return None
+            place = self._take_place(CALLS_IN_FLIGHT, counters.flying)
+            if rates:
+                delay = self._rates.count(rates)
+                if isinstance(delay, str):
+                    place.release()
+                    raise self._over_rate(delay, counters)
+                place.delay = delay
+            return place
 
     def open_stream(self, sender: Principal, server: str = "") -> Place | None:
         """Count a stream until the place is released; None where no limit applies. Raises OverQuota."""
-        streams = self._counted(sender, server).streams
-        if not streams:
-            return None
         with self._lock:
-            self._check_places(STREAMS, streams)
-            return self._take_places(streams)
+            streams = self._find_counters(sender, server, self._grants()).streams
+            return self._take_place(STREAMS, streams) if streams else None
 
     def bytes_stored(self, id: str) -> int | None:
         """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
-        for account in self._counted(self._seen.get(id) or Principal(id), "").accounts:
+        with self._lock:
+            accounts = self._find_counters(self._seen.get(id) or Principal(id), "", self._grants()).accounts
+        for account in accounts:
             if BYTES_STORED in account.limits:
                 return account.limits[BYTES_STORED]
         return None
 
     def refusal(self, sender: Principal, server: str) -> OverQuota | None:
         """Return the error that a call would get now, without counting one; None for a call that may begin."""
-        for account in self._counted(sender, server).accounts:
-            flying = account.limits.get(CALLS_IN_FLIGHT)
-            if flying is not None and len(self._in_use.get(f"{CALLS_IN_FLIGHT} {account.key}", ())) >= flying:
-                return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
-            rate = account.limits.get(CALLS_PER_MINUTE)
-            if rate is None:
-                continue
-            with self._lock:
-                if not self._rates.has_room(account.key, rate):
-                    return _over(account, CALLS_PER_MINUTE, self._rates.seconds_until_room(account.key, rate))
+        with self._lock:
+            counters = self._find_counters(sender, server, self._grants())
+            for places, limit, account in counters.flying:
+                if len(places) >= limit:
+                    return _over(account, CALLS_IN_FLIGHT, RETRY_SECONDS[CALLS_IN_FLIGHT])
+            for rate in counters.rates:
+                if not self._rates.has_room(rate.key, rate.limit):
+                    return self._over_rate(rate.key, counters)
         return None
 
-    def _check_places(self, what: str, limits: Limits) -> None:
-        """Check that each account has a free place. Raises OverQuota. The caller holds the lock."""
-        in_use = self._in_use
-        for key, limit, account in limits:
-            if key in in_use and len(in_use[key]) >= limit:
+    def _take_place(self, what: str, limits: tuple[PlaceLimit, ...]) -> Place:
+        """Count a place of each account. Raises OverQuota. The caller holds the lock."""
+        place = Place(limits)
+        for places, limit, account in limits:
+            if len(places) >= limit:
+                place.release()
                 raise _over(account, what, RETRY_SECONDS[what])
-
-    def _take_places(self, limits: Limits, delay: float = 0.0) -> Place:
-        """Count a place of each account. The caller holds the lock."""
-        in_use = self._in_use
-        place = Place(limits, in_use, delay)
-        for key, _, _ in limits:
-            if key in in_use:
-                in_use[key].add(id(place))
-            else:
-                in_use[key] = {id(place)}
-        if len(in_use) >= self._sweep_size:
-            self._sweep()
+            places.add(id(place))
+        self._counted += 1
         return place
 
-    def _sweep(self) -> None:
-        """Remove counters that count nothing. The caller holds the lock."""
-        for key in [key for key, places in self._in_use.items() if not places]:
-            del self._in_use[key]
-        self._sweep_size = max(MAX_CACHED_ACCOUNTS, 2 * len(self._in_use))
-
-    def _over_rate(self, key: str, counted: Counted) -> OverQuota:
+    def _over_rate(self, key: str, counters: Counters) -> OverQuota:
         """Return the error of a call that the rate of an account refuses. The caller holds the lock."""
-        account = next(account for account in counted.accounts if account.key == key)
+        account = next(account for account in counters.accounts if account.key == key)
         seconds = self._rates.seconds_until_room(key, account.limits[CALLS_PER_MINUTE])
         return _over(account, CALLS_PER_MINUTE, seconds)
 
-    def _counted(self, sender: Principal | None, server: str) -> Counted:
-        """Return what is counted for a principal on a server (empty: on no server alone)."""
-        grants = self._grants()
-        if sender is None or sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
+    def _find_counters(self, sender: Principal, server: str, grants: Grants | None) -> Counters:
+        """Return the counters of a principal on a server (empty: on no server alone). The caller holds the lock."""
+        if self._cached_for is not grants or self._counted >= SWEEP_CALLS or len(self._cached) >= MAX_CACHED_ACCOUNTS:
+            self._sweep(grants)
+        counters = self._cached.get((sender, server))
+        if counters is None:
+            counters = self._cached[sender, server] = self._make_counters(sender, server, grants)
+        return counters
+
+    def _sweep(self, grants: Grants | None) -> None:
+        """Forget the counters that count nothing, and which counters count whom. The caller holds the lock.
+
+        A counter that goes on stays the same object, which every later call finds by its key.
+        """
+        self._cached, self._cached_for, self._seen, self._counted = {}, grants, {}, 0
+        self._in_use = {key: places for key, places in self._in_use.items() if places}
+        self._rates.forget_idle_keys()
+
+    def _make_counters(self, sender: Principal, server: str, grants: Grants | None) -> Counters:
+        """Return the counters of a principal on a server, and remember the principal. The caller holds the lock."""
+        if sender.is_operator or (not self.defaults and (grants is None or not grants.quotas)):
             return UNCOUNTED
-        if self._cached_for is not grants or len(self._cached) >= MAX_CACHED_ACCOUNTS:
-            self._cached, self._cached_for, self._seen = {}, grants, {}
-        known = self._cached.get((sender, server))
-        if known is None:
-            self._seen[sender.id] = sender
-            known = self._cached[sender, server] = Counted(self._find_accounts(sender, server, grants))
-        return known
+        self._seen[sender.id] = sender
+        accounts = self._find_accounts(sender, server, grants)
+        of_server = tuple(account for account in accounts if account.key.startswith("server "))
+        return self._counters_of(accounts)._replace(of_server=self._counters_of(of_server))
+
+    def _counters_of(self, accounts: tuple[Account, ...]) -> Counters:
+        return Counters(
+            self._places_of(CALLS_IN_FLIGHT, accounts),
+            self._places_of(STREAMS, accounts),
+            tuple(
+                self._rates.make_limit(account.key, account.limits[CALLS_PER_MINUTE])
+                for account in accounts
+                if CALLS_PER_MINUTE in account.limits
+            ),
+            accounts,
+        )
+
+    def _places_of(self, what: str, accounts: tuple[Account, ...]) -> tuple[PlaceLimit, ...]:
+        return tuple(
+            (self._in_use.setdefault(f"{what} {account.key}", set()), account.limits[what], account)
+            for account in accounts
+            if what in account.limits
+        )
 
     def _find_accounts(self, sender: Principal, server: str, grants: Grants | None) -> tuple[Account, ...]:
         rows = grants.quotas if grants is not None and grants.quotas else ()

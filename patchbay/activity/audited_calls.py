@@ -157,14 +157,13 @@ class Drafts:
                 self._templates[key] = known
         template, own, _ = known
         arguments, result = (record[-4], record[-2]) if record is not None else (None, None)
-        return (
-            template,
-            _contents(arguments, run.arguments, run.arguments_digest, own),
-            int(run.at * 1000),
-            record_id,
-            _contents(result, run.answer, run.answer_digest, own),
-            int((run.ended - run.begun) * 1e6),
-        )
+        if arguments is None or result is None or own == "none":  # a record of a usual call has both digests
+            arguments = _contents(arguments, run.arguments, run.arguments_digest, own)
+            result = _contents(result, run.answer, run.answer_digest, own)
+        else:
+            arguments, result = f'"{CID_PREFIX}{arguments}"', f'"{CID_PREFIX}{result}"'
+        us = int((run.ended - run.begun) * 1e6)
+        return template, arguments, int(run.at * 1000), record_id, result, us
 
 
 def common_fields(run: CallRecording, is_kept: bool) -> Row:

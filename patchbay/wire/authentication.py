@@ -138,7 +138,7 @@ class Authentication:
             raise fault
         check_host_and_origin(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"), self._settings)
         environ[CHECKED] = True
-        if _is_preflight(environ):
+        if environ["REQUEST_METHOD"] == "OPTIONS" and _is_preflight(environ):
             return with_cors(environ, Reply(204))
         authorization: str = environ.get("HTTP_AUTHORIZATION", "")
         if authorization.startswith(KEY_AUTHORIZATION):
@@ -224,8 +224,11 @@ def _quote_path(path: str) -> str:
 
 
 def _is_preflight(environ: Environ) -> bool:
-    """Whether a browser asks before a request to another origin; such a question never has credentials."""
-    return environ["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
+    """Whether a request with OPTIONS is the question of a browser before a request to another origin.
+
+    Such a question never has credentials.
+    """
+    return "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
 
 
 def _is_page(environ: Environ) -> bool:

@@ -52,9 +52,10 @@ class ResourceMetadata:
 
     def __call__(self, environ: Any, start_response: StartResponse) -> Iterable[bytes]:
         path: str = environ["PATH_INFO"]
-        is_server_metadata = path == SERVER_METADATA_PATH and self._find_server_metadata is not None
-        if not is_server_metadata and not path.startswith(WELL_KNOWN):
-            return self._others(environ, start_response)
+        if not path.startswith(WELL_KNOWN):
+            is_server_metadata = path == SERVER_METADATA_PATH and self._find_server_metadata is not None
+            if not is_server_metadata:
+                return self._others(environ, start_response)
         return with_cors(environ, self.reply(environ)).send(start_response)
 
     def reply(self, environ: Environ) -> Reply:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from patchbay.access.call_rates import CALLS_AT_ONCE, MAX_DELAY_SECONDS, SWEEP_CALLS, CallRates
+from patchbay.access.call_rates import CALLS_AT_ONCE, MAX_DELAY_SECONDS, CallRates
 
 
 def test_calls_that_come_at_once_begin_at_the_pace_of_their_minute() -> None:
     now = 1000.0
     rates = CallRates(lambda: now)
-    limits = [("principal ann", 3000)]
+    limits = [rates.make_limit("principal ann", 3000)]
     assert [rates.count(limits) for _ in range(CALLS_AT_ONCE)] == [0.0] * CALLS_AT_ONCE
     assert [round(float(rates.count(limits)), 3) for _ in range(3)] == [0.02, 0.04, 0.06]
-    assert rates.count([("principal ben", 3000)]) == 0.0, "another key has a pace of its own"
+    assert rates.count([rates.make_limit("principal ben", 3000)]) == 0.0, "another key has a pace of its own"
     now += 60.0
     assert [rates.count(limits) for _ in range(CALLS_AT_ONCE)] == [0.0] * CALLS_AT_ONCE
 
@@ -24,7 +24,7 @@ def test_calls_that_come_at_once_begin_at_the_pace_of_their_minute() -> None:
 def test_a_call_that_would_wait_for_too_long_is_refused() -> None:
     now = 1000.0
     rates = CallRates(lambda: now)
-    delays = [rates.count([("principal ann", 3000)]) for _ in range(200)]
+    delays = [rates.count([rates.make_limit("principal ann", 3000)]) for _ in range(200)]
     begun = [delay for delay in delays if isinstance(delay, float)]
     assert len(begun) == CALLS_AT_ONCE + 50 and max(begun) <= MAX_DELAY_SECONDS + 1e-9
     assert delays[-1] == "principal ann" and not rates.has_room("principal ann", 3000)
@@ -40,7 +40,7 @@ def test_a_flood_gets_the_calls_of_its_minute_and_no_more() -> None:
     begun = []
     for _ in range(10 * 60 * 200):
         now += 0.005
-        delay = rates.count([("principal ann", 600)])
+        delay = rates.count([rates.make_limit("principal ann", 600)])
         if isinstance(delay, float):
             begun.append(now + delay)
     most = max(bisect_left(begun, at + 60.0) - place for place, at in enumerate(begun))
@@ -50,8 +50,18 @@ def test_a_flood_gets_the_calls_of_its_minute_and_no_more() -> None:
 def test_a_key_without_calls_in_the_last_minute_is_forgotten() -> None:
     now = 0.0
     rates = CallRates(lambda: now)
-    for number in range(SWEEP_CALLS - 1):
-        rates.count([(f"principal {number}", 10)])
-    now = 67.0
-    rates.count([("principal ann", 10)])
-    assert list(rates._calls) == ["principal ann"]
+    rates.count([rates.make_limit("principal ben", 10)])
+    now = 7.0
+    rates.count([rates.make_limit("principal ann", 10)])
+    now = 66.0
+    rates.forget_idle_keys()
+    assert list(rates._times) == ["principal ann"]
+
+
+def test_a_fast_pace_delays_no_call_by_microseconds() -> None:
+    """Sixteen programs that call at once, with a limit of a million calls in a minute."""
+    now = 0.0
+    rates = CallRates(lambda: now)
+    limits = [rates.make_limit("principal ann", 1_000_000)]
+    assert {rates.count(limits) for _ in range(800)} == {0.0}
+    assert {rates.count(limits) == 0.0 for _ in range(100)} == {True, False}, "a flood still gets its pace"

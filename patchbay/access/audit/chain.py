@@ -40,7 +40,7 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import AUDIT
 
-HEAD_ROWS = 1000
+HEAD_ROWS = 5000
 """The head is signed at the latest after this number of rows."""
 
 HEAD_SECONDS = 60.0

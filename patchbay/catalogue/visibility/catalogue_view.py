@@ -50,7 +50,9 @@ class CatalogueView:
 
     def find(self, name: str) -> Server:
         """Return a visible server by name. Raises UnknownServer, and UnavailableServer for a disabled one."""
-        server = self._catalogue.served.get(name)
+        server, known_part = self._catalogue.served.get(name), self._parts.get(name)
+        if known_part is not None and known_part[0] is server and known_part[1] is not None:
+            return known_part[1]
         part = self._part(server) if server is not None else None
         if part is not None:
             return part

@@ -114,3 +114,40 @@ def test_a_folder_that_the_kernel_cannot_watch_is_scanned_at_intervals(
     assert [record.message for record in caplog.records] == [
         "the kernel cannot watch the folder of the servers; the hub scans it: OS file watch limit reached"
     ]
+
+
+class Pauses(threading.Event):
+    """Records the pauses, and sets the event at the last of them."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self.last = last
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        if len(self.seconds) == self.last:
+            self.set()
+        return self.is_set()
+
+
+def test_the_pauses_between_scans_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, item 19: a file that is still being written is looked at again within half a second."""
+    checks: list[int] = []
+
+    def one_change(folders: Any, ending: Any, gathering: int, check: int) -> Iterator[bool]:
+        checks.extend((gathering, check))
+        return iter([True])
+
+    monkeypatch.setattr(following, "wait_for_changes", one_change)
+    pauses = Pauses(last=6)
+    assert len(list(follow(lambda: [tmp_path], lambda: True, pauses))) == 6
+    assert pauses.seconds == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
+    assert sum(checks) <= 600
+
+
+def test_a_folder_without_a_watch_is_scanned_twice_a_second(tmp_path: Path) -> None:
+    """Issue 12, item 19"""
+    pauses = Pauses(last=3)
+    scans = list(follow(lambda: [tmp_path / "missing"], lambda: False, pauses))
+    assert (len(scans), pauses.seconds) == (3, [0.5] * 3)

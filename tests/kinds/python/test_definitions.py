@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from textwrap import dedent
 
 import pytest
@@ -120,3 +121,19 @@ def test_a_definition_that_is_forgotten_leaves_sys_modules() -> None:
     assert "definition_a-cid-to-forget" in sys.modules
     definition_of.__globals__["_definition"].cache_clear()
     until(lambda: "definition_a-cid-to-forget" not in sys.modules)
+
+
+def test_a_definition_that_is_forgotten_leaves_the_module_of_its_successor() -> None:
+    """Issue 12, item 19: the same CID is loaded again while a call still holds the first definition."""
+    source = b"def main(): return 'x'"
+    name = "definition_a-cid-loaded-twice"
+    first = definition_of(source, "a-cid-loaded-twice", "t")
+    first.load()
+    definition_of.__globals__["_definition"].cache_clear()
+    second = definition_of(source, "a-cid-loaded-twice", "t")
+    second.load()
+    module = sys.modules[name]
+    gone = weakref.ref(first)
+    del first
+    until(lambda: gone() is None)
+    assert sys.modules[name] is module

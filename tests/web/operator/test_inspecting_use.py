@@ -174,6 +174,20 @@ def test_one_that_does_not_answer_is_forgotten_at_once() -> None:
     found.close()
 
 
+def test_the_end_of_a_failed_try_leaves_the_next_one() -> None:
+    """Issue 12, item 19: two requests fail together, and a third one has begun before the second is forgotten."""
+    found, wanted = InspectedServers(Settings(), whole_environment()), InspectionTarget("http://127.0.0.1:1/mcp")
+    try:
+        first = found._open(wanted)
+        found._forget(wanted, first)
+        second = found._open(wanted)
+        assert second is not first
+        found._forget(wanted, first)
+        assert found._open(wanted) is second
+    finally:
+        found.close()
+
+
 def test_an_endpoint_that_was_never_named_is_unknown(looker: Hub) -> None:
     dispatcher = InspectionDispatcher(looker.app.extensions["dispatcher"], looker.app.extensions["inspected_servers"])
     for endpoint in ("", "echo", "inspect/0"):

@@ -8,7 +8,8 @@
 
 uv works in a temporary folder, which gets its final name when it is complete. A hub that is killed leaves the temporary
 folder, and the next attempt removes it. uv installs wheels only, unless the hub permits sources: the build of a source
-runs code of the package.
+runs code of the package. The Python of an environment runs files of its packages when it starts (`sitecustomize.py`,
+`.pth`), so nothing starts it after the installation except a confined worker.
 
 Source: https://docs.astral.sh/uv/reference/cli/.
 """
@@ -138,17 +139,17 @@ class Installation:
 
     def _make_in(self, work: Path, begun: float) -> Installed:
         made = work / "environment"
-        self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
-        python = ("--python", str(made / "bin" / "python"))
+        self._make_empty(work, made)
         was_locked = self._lock.exists()
         if not was_locked:
-            self._resolve(work, python)
+            self._resolve(work, _python_of(made))
         try:
-            self._install(work, python)
+            self._install(work, made)
         except InstallationFailed as problem:
             hint = f"; or delete {self._lock} to find other versions" if was_locked else ""
             raise InstallationFailed(problem.message + hint) from problem
         site = next(made.glob("lib/python*/site-packages"))
+        self._compile(work, site)
         size = disk_bytes(made)
         locked = tuple(locked_versions(self._lock.read_text()))
         seconds = round(time.monotonic() - begun, 3)
@@ -169,24 +170,45 @@ class Installation:
         self._uv(work, "pip", "compile", "--quiet", *python, *options, "--output-file", str(lock), str(wanted))
         lock.rename(self._lock)
 
-    def _install(self, work: Path, python: tuple[str, ...]) -> None:
+    def _install(self, work: Path, made: Path) -> None:
         """Install exactly what is locked: from the cache if everything is there, else from the index."""
         self._report(f"installing {self._needs.names}")
-        options = ("--no-deps", "--compile-bytecode", *self._builds(), "--requirement", str(self._lock))
-        install = ("pip", "install", "--quiet", *python, *options)
+        options = ("--no-deps", "--no-compile-bytecode", *self._builds(), "--requirement", str(self._lock))
+        install = ("pip", "install", "--quiet", *_python_of(made), *options)
         try:
             self._uv(work, *install, "--offline")
         except InstallationFailed:
             if self._is_stopped:
                 raise
+            # uv asks the Python of the environment, which would run code of the packages that are installed already.
+            shutil.rmtree(made)
+            self._make_empty(work, made)
             self._uv(work, *install)
+
+    def _make_empty(self, work: Path, made: Path) -> None:
+        """Make the environment without packages."""
+        self._uv(work, "venv", "--relocatable", "--no-project", "--python", sys.executable, str(made))
+
+    def _compile(self, work: Path, site: Path) -> None:
+        """Compile the packages. This reads them and runs no code of them, as the Python of the environment would.
+
+        A package may have files that are no code of this Python, so a failure changes nothing.
+        """
+        self._run(work, [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-q", "-j", "0", str(site)])
 
     def _builds(self) -> tuple[str, ...]:
         return () if self._sources else ("--only-binary", ":all:")
 
     def _uv(self, work: Path, *words: str) -> None:
         """Run uv. Raises InstallationFailed with its reason."""
-        argv = [find_uv_bin(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
+        code, output = self._run(
+            work, [find_uv_bin(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
+        )
+        if code != 0:
+            raise InstallationFailed(explain_failure(output.decode("utf-8", "replace"), self._needs))
+
+    def _run(self, work: Path, argv: list[str]) -> tuple[int, bytes]:
+        """Run a program; return its exit code and the end of its output. Raises InstallationFailed."""
         command = Command(argv, self._environ, work, pass_fds=(self._held,))
         tail: deque[bytes] = deque(maxlen=200)
         checked = time.monotonic()
@@ -209,15 +231,19 @@ class Installation:
                         checked = now
                         check_size(work)
         except ToolFailed as problem:
-            raise InstallationFailed(f"uv cannot run: {problem.message}") from problem
+            raise InstallationFailed(f"{Path(argv[0]).name} cannot run: {problem.message}") from problem
         check_size(work)
-        if code != 0:
-            raise InstallationFailed(explain_failure(b"".join(tail).decode("utf-8", "replace"), self._needs))
+        return code, b"".join(tail)
 
     def _remove_leftovers(self) -> None:
         """Remove what a hub that was killed left of this environment. The caller holds its lock."""
         for left in self._folder.glob(f"{self._needs.key}.new-*"):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _python_of(made: Path) -> tuple[str, str]:
+    """Return the option of uv that names the Python of an environment."""
+    return "--python", str(made / "bin" / "python")
 
 
 def uv_environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
