@@ -58,7 +58,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _module_lock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Wait while another worker runs a module alone. The tests of such a module have the marker `alone`."""
     if "PYTEST_XDIST_WORKER" not in os.environ or request.node.get_closest_marker("alone"):
         yield

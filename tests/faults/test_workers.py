@@ -61,11 +61,11 @@ def marking(hub: Hub, folder: Path) -> Load:
     )
 
 
-async def under(load: Load, happenings: Callable[[], Awaitable[None]]) -> None:
+async def under(load: Load, events: Callable[[], Awaitable[None]]) -> None:
     """Let something happen while calls are made, and wait until all of them are over."""
     load.begin()
     await until_async(lambda: len(load.kinds(ANSWERED)) > RATE / 2, "calls are answered")
-    await happenings()
+    await events()
     now = len(load.kinds(ANSWERED))
     await until_async(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered afterwards")
     await together(load.stop())
