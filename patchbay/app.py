@@ -98,6 +98,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     drain.on_begin(site.directory.end)
 
     app = Flask("patchbay", static_folder="static", template_folder="templates", root_path=str(ASSETS))
+    # Werkzeug would redirect to an absolute URL with the scheme that the hub sees, which is http behind a proxy.
+    app.url_map.merge_slashes = False
     inspected_servers = InspectedServers(settings, whole_environment())
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": site.operators}
     app.extensions |= {"site": site, "keys": PersonalKeys(catalogue.store)}

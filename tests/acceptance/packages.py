@@ -27,7 +27,9 @@ EVERYTHING_VARYING = frozenset(
         "get-roots-list",
         "simulate-research-query",
         "trigger-elicitation-request",
+        "trigger-elicitation-request-async",
         "trigger-sampling-request",
+        "trigger-sampling-request-async",
         "trigger-url-elicitation",
     }
 )

@@ -71,6 +71,19 @@ def called(hub: Hub, *headers: str) -> bytes:
         ["Content-Length: 3"],
         ["MCP-Protocol-Version: 2025-11-25", "MCP-Protocol-Version: 2026-07-28"],
         ["MCP-Protocol-Version: 2025-11-25", "MCP-Protocol-Version: 2025-06-18"],
+        ["Mcp-Method: tools/call", "Mcp-Method: tools/list"],
+        ["Mcp-Param-Place: Rome", "Mcp-Param-Place: Oslo"],
+        ["Authorization: Bearer a", "Authorization: Bearer b"],
+        ["Last-Event-ID: 1-1", "Last-Event-ID: 1-2"],
+        ["Content-Type: text/plain"],
+        ["Content-Type: application/json; charset=latin-1"],
+        ["Mcp_Session_Id: x"],
+        ["MCP_Protocol_Version: 2025-06-18"],
+        ["MCP-Protocol_Version: 2025-06-18"],
+        ["Sec_Fetch_Site: same-origin"],
+        ["X_Forwarded_For: 192.0.2.1"],
+        ["X_Real_IP: 127.0.0.1"],
+        ["Last_Event_ID: 1-1"],
         [" folded: yes"],
         ["X : space"],
         ["X: a\x00b"],
@@ -83,7 +96,16 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, headers: list[
     assert b'"ran"' not in answer
 
 
-@pytest.mark.parametrize("headers", [[], ["Sec-Fetch-Site: same-origin"], ["Sec-Fetch-Site: none"]])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        ["Sec-Fetch-Site: same-origin"],
+        ["Sec-Fetch-Site: none"],
+        ["API_KEY: mine", "Cookie: a=1", "Cookie: b=2"],
+        ["Accept-Language: en", "Accept-Language: de"],
+    ],
+)
 def test_a_plain_head_is_not(hub: Hub, headers: list[str]) -> None:
     """The counterpart."""
     answer = called(hub, *headers)
@@ -111,7 +133,13 @@ def test_a_target_without_a_path_is_refused(hub: Hub, line: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "", "localhost@evil.example", "localhost,evil.example"])
 def test_an_absolute_target_opens_no_door_for_another_host(hub: Hub, host: str) -> None:
-    """The Host header decides, whatever authority the target has."""
     for target in ("http://localhost/servers", "/servers"):
         answer = sent(hub, f"GET {target} HTTP/1.1", [f"Host: {host}"])
         assert answer.split(b" ")[1] in (b"400", b"403", b"421"), answer
+
+
+@pytest.mark.parametrize("authority", ["evil.example", "localhost:1", "localhost@evil.example", "me@localhost"])
+def test_a_target_of_another_authority_than_host_is_refused(hub: Hub, authority: str) -> None:
+    """RFC 9112 section 3.2.2: a proxy goes by the target, so a hub that goes by Host would answer another request."""
+    assert sent(hub, f"GET http://{authority}/servers HTTP/1.1", ["Host: localhost"]).startswith(b"HTTP/1.1 400 ")
+    assert sent(hub, "GET http://LocalHost/servers HTTP/1.1", ["Host: localhost"]).startswith(b"HTTP/1.1 200 ")

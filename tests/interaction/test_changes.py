@@ -102,11 +102,11 @@ def test_a_client_with_a_handshake_is_notified_of_a_change(hub: Hub) -> None:
     async def conversation() -> None:
         changed = asyncio.Event()
 
-        async def hear(message: Any) -> None:
+        async def receive(message: Any) -> None:
             if isinstance(message, ToolListChangedNotification):
                 changed.set()
 
-        async with connected(hub.endpoint("told"), "legacy", message_handler=hear) as client:
+        async with connected(hub.endpoint("told"), "legacy", message_handler=receive) as client:
             tools = client.server_capabilities.tools
             assert tools is not None and tools.list_changed
             assert names((await client.list_tools()).tools) == ["one"]

@@ -202,12 +202,12 @@ def test_an_output_schema_is_kept_where_there_is_one_and_never_required(hub: Hub
 def test_log_messages_of_tools_reach_a_session_and_set_level_is_optional(hub: Hub) -> None:
     """SUB-31: without setLevel from `info` on; with it from the level that was set."""
 
-    def told(session: str) -> list[tuple[str, str]]:
+    def log_messages(session: str) -> list[tuple[str, str]]:
         answer = hub.legacy("town", "tools/call", {"name": "tells"}, session=session)
         said = [one["params"] for one in answer.messages if one.get("method") == "notifications/message"]
         return [(one["level"], one["data"]) for one in said]
 
     session = hub.open("town")
-    assert told(session) == [("warning", "large")]
+    assert log_messages(session) == [("warning", "large")]
     assert hub.legacy("town", "logging/setLevel", {"level": "debug"}, session=session).result == {}
-    assert told(session) == [("debug", "small"), ("warning", "large")]
+    assert log_messages(session) == [("debug", "small"), ("warning", "large")]

@@ -2,7 +2,8 @@
 
 Nothing secret is ever in a room: a mount names credentials of the operator's variable `room-credentials`, a JSON object
 `{"NAME": {"hosts": ["mcp.acme.dev"], "headers": {"Authorization": "Bearer ${ACME_TOKEN}"}}}`, whose variables are put
-in from the hub's environment when the server is reached. They go to the hosts that they name and to no others.
+in from the hub's environment when the server is reached. They go only to the origins that they name, which are scheme,
+host and port. A host without a scheme means https.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 from patchbay.boot import read_variable
 from patchbay.client.addresses.targets import is_secret_name
 from patchbay.client.errors import Unreachable
+from patchbay.client.openapi.http_client import get_origin
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.mount.configuration import Mount
@@ -69,7 +71,7 @@ def checked_mount(payload: Json, room: str, store: Store, context: GatewayContex
     _check_labels(payload.get("labels", {}))
     name = payload.get("credentials")
     if name is not None:
-        credential_headers(store, name, host)
+        credential_headers(store, name, payload["transport"]["url"])
     if "manifest" not in payload:
         return payload
     cid = _kept_manifest(store, payload["manifest"])
@@ -169,17 +171,26 @@ def _parsed_manifest(data: bytes) -> Manifest:
     return Manifest(tuple(found.get("tools", ["*"])), tuple(found.get("resources", ["*"])))
 
 
-def credential_headers(store: Store, name: Any, host: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of the operator's credentials for a host, variables not put in. Raises RoomRefused."""
+def credential_headers(store: Store, name: Any, url: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers of the operator's credentials for a URL, variables not put in. Raises RoomRefused."""
     found = _credentials(store).get(name) if isinstance(name, str) else None
     if found is None:
         raise RoomRefused(f"the operator has no credentials called {name!r:.80} (variable {CREDENTIALS})")
     hosts, headers = found.get("hosts"), found.get("headers")
-    if not isinstance(hosts, list) or host not in hosts:
-        raise RoomRefused(f"the credentials {name} are not for the host {host}")
+    origin = get_origin(url)
+    if not isinstance(hosts, list) or origin not in map(_named_origin, hosts):
+        raise RoomRefused(f"the credentials {name} are not for {origin} (variable {CREDENTIALS}, field hosts)")
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise RoomRefused(f"the operator's variable {CREDENTIALS} gives no headers for {name}")
     return tuple(sorted(headers.items()))
+
+
+def _named_origin(host: Any) -> str:
+    """The origin that an entry of `hosts` names, such as `mcp.acme.dev`; empty for one that names none."""
+    try:
+        return get_origin(host if "://" in host else f"https://{host}")
+    except (TypeError, ValueError):
+        return ""
 
 
 def _credentials(store: Store) -> dict[str, Any]:
@@ -194,7 +205,6 @@ def _credentials(store: Store) -> dict[str, Any]:
 def mount_of_record(room: str, server: str, record: Json, store: Store, context: GatewayContext) -> Mount:
     """Return how a mounted server of a room's state is reached. Raises RoomRefused for what is no longer allowed."""
     host, _ = _checked_transport(record["transport"])
-    name = record.get("credentials")
-    headers = credential_headers(store, name, host) if name is not None else ()
-    url = record["transport"]["url"]
+    name, url = record.get("credentials"), record["transport"]["url"]
+    headers = credential_headers(store, name, url) if name is not None else ()
     return Mount(f"room.{room[-12:]}.{server}", url, headers, (), "auto", host not in context.hosts)

@@ -22,6 +22,23 @@ ARRIVED_SINCE = "patchbay.arriving_since"
 WAITING = "patchbay.waiting"
 """Name in the environ of what runs streams that wait (`waiting_streams.py`); absent under other WSGI servers."""
 
+AMBIGUOUS = "patchbay.ambiguous"
+"""Name in the environ of the reason why a proxy could read the head in another way; absent for a good head."""
+
+_UNDERSCORED = "patchbay.underscored"
+_IGNORED = "patchbay.ignored"
+
+_TRUSTED = (
+    *("accept", "access-control-", "cf-", "content-", "enso-", "fly-", "if-", "last-event-", "mcp-", "sec-"),
+    *("transfer-", "true-client-", "user-agent", "x-client-", "x-envoy-", "x-forwarded-", "x-original-", "x-real-"),
+)
+"""Beginnings of the names of the headers that decide something in the hub, of those with several words."""
+
+_SINGLE = frozenset(
+    f"HTTP_{name}" for name in ("AUTHORIZATION", "DPOP", "ENSO_SESSION", "HOST", "LAST_EVENT_ID", "ORIGIN")
+) | {"CONTENT_TYPE"}
+"""Headers that a request has once, beside `Mcp-*` and `Sec-Fetch-*`."""
+
 _CONSTANT: Mapping[str, Any] = {
     "GATEWAY_INTERFACE": "CGI/1.1",
     "SCRIPT_NAME": "",
@@ -86,7 +103,10 @@ class HttpProtocol(Protocol):
 
 
 def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any]:
-    """The WSGI environ of a request. `headers` are those of its scope."""
+    """The WSGI environ of a request. `headers` are those of its scope.
+
+    A header with an underscore in its name is left out, because WSGI has one name for it and for the one with hyphens.
+    """
     server, port = address(scope.server)
     path, query = scope.path, scope.query_string
     environ = {
@@ -105,14 +125,20 @@ def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any
     for header, value in headers.items():
         name = variable(header)
         if name in environ:
+            if name in _SINGLE or name.startswith(("HTTP_MCP_", "HTTP_SEC_FETCH_")):
+                environ[AMBIGUOUS] = f"the request has several {header} headers: expected one at most"
             value = f"{environ[name]}{';' if name == 'HTTP_COOKIE' else ','}{value}"
         environ[name] = value
     if len(environ) - plain < len(headers):
         # A value that is not ASCII is left out by the web server; what checks headers has to see that one was sent.
         for header in headers.keys():  # noqa: SIM118
             environ.setdefault(variable(header), "")
-    if "HTTP_HOST" not in environ:
-        environ["HTTP_HOST"] = scope.authority or ""
+    authority = scope.authority
+    if authority is not None and environ.setdefault("HTTP_HOST", authority).lower() != authority.lower():
+        environ[AMBIGUOUS] = "the request names two hosts: expected the same one in its target and in Host"
+    if _UNDERSCORED in environ:
+        environ[AMBIGUOUS] = "a header has an underscore in its name: expected hyphens, as in Content-Type"
+    environ.setdefault("HTTP_HOST", "")
     return environ
 
 
@@ -126,8 +152,9 @@ def address(text: str) -> tuple[str, str]:
 @lru_cache(maxsize=1024)
 def variable(header: str) -> str:
     """The name of a header in an environ."""
+    if "_" in header:
+        return _UNDERSCORED if header.replace("_", "-").startswith(_TRUSTED) else _IGNORED
     name = header.upper().replace("-", "_")
-    # Only the header with a hyphen is the one that RFC 9110 defines.
     return name if header in ("content-type", "content-length") else f"HTTP_{name}"
 
 
