@@ -266,14 +266,14 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = PAGES.peek(server, ("tools", MODERN, None))
+    page = server.cached[PAGES][("tools", MODERN, None)]
     hub.modern("zoo", "tools/list")
-    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
-    assert FINDERS.peek(server, "") is None
+    assert server.cached[PAGES][("tools", MODERN, None)] is page
+    assert FINDERS not in server.cached
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
-    made = FINDERS.peek(server, "")
+    finder = server.cached[FINDERS][""]
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "table"}})
-    assert FINDERS.peek(server, "") is made
+    assert server.cached[FINDERS][""] is finder
     hub.close()
 
 

@@ -278,13 +278,13 @@ def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     first = Profile("x", "mcp", {"command": "a"}, {}, {"t": {"notes": "1"}})
     profiles.save(first)
     profiles.save(Profile("x", "mcp", {"command": "b"}, {}, {"u": {}}))
-    (stamp,) = profiles.list_versions("x")
+    (stamp,) = profiles.describe("x")["versions"]
     assert profiles.list_server_tools("x") == ["u"]
     for wrong in ("no", "..", "../.versions/" + stamp):
         with pytest.raises(ProfileError, match=f"no version '{re.escape(wrong)}'; it has {stamp}"):
             profiles.restore("x", wrong)
     directory = profiles.restore("x", stamp)
-    assert profiles.load("x") == first and len(profiles.list_versions("x")) == 2
+    assert profiles.load("x") == first and len(profiles.describe("x")["versions"]) == 2
     profiles.restore("x")
     assert profiles.list_server_tools("x") == ["u"]
     (directory / "_meta.json").write_text('{"plugin": 1}')
@@ -292,7 +292,7 @@ def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     assert profiles.load("x") == first
     for number in range(25):
         profiles.save(Profile("x", "mcp", {"command": str(number)}))
-    assert len(profiles.list_versions("x")) == 20
+    assert len(profiles.describe("x")["versions"]) == 20
     home = profiles.delete("x")
     assert (home / "_meta.json").exists() and profiles.list_rows() == []
     assert profiles.restore("x") == directory and profiles.load("x").launch["command"] == "24"
