@@ -65,6 +65,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("patchbay/fulltext/forms.py", "snowballstemmer"): "start-up time: for a search only",
     ("patchbay/app.py", "patchbay.access.tokens.access_tokens.AccessTokens"): "start-up time: for an issuer only",
     ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
+    ("patchbay/cli/commands/serve.py", "patchbay.app.create_app"): "the supervisor never loads the application",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
     ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",
     ("patchbay/cli/local_files.py", "patchbay.stores.open_store"): "start-up time: for a pinned contract only",

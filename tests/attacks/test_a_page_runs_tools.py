@@ -14,7 +14,7 @@ import pytest
 
 from tests.attacks.leading import leading
 from tests.serving.running import Hub, running
-from tests.waiting import BOUND, until
+from tests.waiting import BOUND, until_every_worker
 
 DEFINITION = '''"""Says."""
 
@@ -96,7 +96,7 @@ def test_the_address_bar_the_own_pages_and_curl_run_it(hub: Hub, headers: dict[s
 
 def test_a_read_only_hint_of_a_mounted_server_is_not_trusted(hub: Hub) -> None:
     """Its tool `look` has `readOnlyHint`. Neither GET nor reading it as a resource runs it."""
-    until(lambda: fetch(hub, "/evil/look")[0] != 404, "it is listed")
+    until_every_worker(lambda: fetch(hub, "/evil/look")[0] != 404, "it is listed")
     status, body = fetch(hub, "/evil/look")
     assert status == 405 and b"send its arguments by POST" in body
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)

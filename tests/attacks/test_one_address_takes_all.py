@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.running import Hub, Worker, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, running
 from tests.waiting import BOUND, until
 
 THREADS, CONNECTIONS = 64, 96
@@ -55,7 +55,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     (folder / "servers" / "slow.py").write_text(SOURCE)
     limits = ["--threads", str(THREADS), "--connections", str(CONNECTIONS), "--write-timeout", "1"]
     limits += ["--isolation", "inline", "--inline-limit", str(8 * MIB), "--timeout", str(BOUND)]
-    with running(folder, *limits) as started:
+    # One worker: each worker has its own threads, connections and memory for bodies.
+    with running(folder, *limits, *ONE_WORKER) as started:
         called(started, "much", {"kilobytes": 1})
         yield started
 

@@ -11,6 +11,7 @@ import pytest
 from patchbay.cid import cid_of
 from tests.attacks.requests import call, send, send_request
 from tests.serving.running import Hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -107,10 +108,13 @@ def test_a_key_opens_no_other_content(hub: Hub, link: str, stored: list[str]) ->
 
 
 def test_records_of_calls_do_not_contain_arguments_and_results(hub: Hub, link: str) -> None:
+    shown = "/activity.json?server=notes&limit=1000"
+    before = len(send(hub, "GET", shown).json["records"])
     call(hub, "notes", "keep", {"key": "said-in-confidence", "value": "x"})
     send_request(hub, "notes", "resources/read", {"uri": link})
     send_request(hub, "notes", "resources/read", {"uri": "notes://typed-by-a-caller"})
-    records: list[dict[str, Any]] = send(hub, "GET", "/activity.json?server=notes&limit=1000").json["records"]
+    until(lambda: len(send(hub, "GET", shown).json["records"]) >= before + 3, "the workers have written the records")
+    records: list[dict[str, Any]] = send(hub, "GET", shown).json["records"]
     pages = [send(hub, "GET", f"/activity/{each['id']}.json").body for each in records]
     pages += [send(hub, "GET", path).body for path in ("/activity", "/", "/servers", "/activity?tool=notes")]
     key = link.partition("?key=")[2]

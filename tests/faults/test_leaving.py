@@ -19,7 +19,7 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.serving.holding import back_to, held
-from tests.serving.running import Hub, Worker, marks, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, marks, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
@@ -121,7 +121,8 @@ def test_a_thousand_clients_leave_in_mid_stream_and_nothing_is_left_of_them(tmp_
     """X4, SUB-5: the modern ones' tools are told in time, the older ones' come to their end."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "leaving.py").write_text(TOOLS)
-    with running(tmp_path, "--hosts", str(AT_ONCE), "--timeout", NEVER) as hub:
+    # One worker: what it holds is compared with what it held before the clients left.
+    with running(tmp_path, "--hosts", str(AT_ONCE), "--timeout", NEVER, *ONE_WORKER) as hub:
         worker = Worker(hub)
         # The processes and threads that so many callers need are part of the start, and there will never be more.
         warm = crowd(hub, legacy, marks(tmp_path) / "warm", 8 * AT_ONCE)

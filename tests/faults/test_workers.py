@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
-from tests.serving.running import Hub, marks, running
+from tests.serving.running import ONE_WORKER, Hub, marks, running
 from tests.waiting import BOUND, until, until_async
 
 pytestmark = pytest.mark.process
@@ -177,7 +177,8 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
         assert fate.kind == ANSWERED, fate
         return str(fate.text)
 
-    with running(tmp_path) as hub, ExitStack() as crowd:
+    # One worker: the test limits its descriptors.
+    with running(tmp_path, *ONE_WORKER) as hub, ExitStack() as crowd:
         assert asyncio.run(once(hub, 1)) == "1"
         [worker] = hub.workers()
         held = Path(f"/proc/{worker}/fd")

@@ -131,16 +131,6 @@ def everyone(listeners: Iterable[Listener], told: int) -> bool:
     return all(listener.told >= told for listener in listeners)
 
 
-def worker_of(pid: int) -> int:
-    """The process that serves: the child of the supervisor that has the most threads."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return max(map(int, children), key=threads_of)
-
-
-def threads_of(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
-
-
 def descriptors_of(pid: int) -> int:
     """Open descriptors, without those of the database: it keeps up to a fixed number of connections for later."""
     found = 0
