@@ -49,7 +49,7 @@ class HttpsHost:
 
 class _Silent(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Nothing is to be said."""
+        """Write no log line."""
 
 
 class _Proxy(socketserver.ThreadingTCPServer):

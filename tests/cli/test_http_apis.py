@@ -54,7 +54,7 @@ class Trials(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is to be said."""
+        """Write no log line."""
 
 
 @pytest.fixture(scope="module")

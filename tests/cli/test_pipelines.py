@@ -71,7 +71,7 @@ def test_what_is_missing_is_said_without_the_secrets_of_the_address(workspace: W
 
 
 def test_put_calls_a_tool_once_per_record_over_one_connection(workspace: Workspace) -> None:
-    """JN-5, JN-12, JN-C17, J-F8: keys with _ are no arguments, bad lines are told and the rest goes on."""
+    """JN-5, JN-12, JN-C17, J-F8: keys with _ are no arguments, bad lines are reported, the others processed."""
     address = workspace.serve(SEARCH)
     lines = '{"gene": "TP53", "_id": 1}\n\nnot json\n[1]\n{"gene": "BRAF"}\n{"_error": true, "message": "before"}\n'
     ended = workspace.quick(f'jn put --era legacy "{address}?tool=search&disease=x"', lines)
@@ -120,7 +120,7 @@ def test_records_go_through_filter_into_a_file_and_back(workspace: Workspace) ->
 
 
 def test_filter_is_plain_jq_and_says_what_it_cannot_do(workspace: Workspace) -> None:
-    """JN-38, JN-C16: several values per record, failures told with the rest going on."""
+    """JN-38, JN-C16: several values per record, failures are reported and the other records are processed."""
     ended = workspace.quick("jn filter '.a[]'", '{"a": [1, "x"]}\n{"a": 3}\n{"a": [null]}\n')
     assert ended.records == [1, "x", None]
     assert ended.code == exit_codes.FAILED

@@ -209,7 +209,7 @@ def test_the_native_view_has_every_event_by_its_name(claude: ClaudeHub, params: 
 
 
 def test_two_chats_at_once_of_one_session_do_not_mix(claude: ClaudeHub) -> None:
-    """SUB-7: one of them is told to wait; none is lost."""
+    """SUB-7: of calls at the same time, some are refused with an error; no answered turn is lost."""
     claude.create()
     answers: list[Answer] = []
     together = threading.Barrier(4)

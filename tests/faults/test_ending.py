@@ -1,4 +1,4 @@
-"""A hub that is told to end under load: every request that it took is answered whole, every stream gets its ending.
+"""A hub that gets a stop signal under load: every request that it took is answered whole, every stream gets its ending.
 
 What is not served any more is refused: with 503 and a time to try again, or with no connection. A request that met
 a closing connection gets no byte, and has not been carried out: its client may send it again elsewhere.

@@ -118,7 +118,7 @@ def written(folder: Path, labels: Iterable[str]) -> bool:
 
 
 def test_a_thousand_clients_leave_in_mid_stream_and_nothing_is_left_of_them(tmp_path: Path) -> None:
-    """X4, SUB-5: the modern ones' tools are told in time, the older ones' come to their end."""
+    """X4, SUB-5: tools of modern clients are cancelled in time, tools of older clients run to their end."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "leaving.py").write_text(TOOLS)
     # One worker: what it holds is compared with what it held before the clients left.

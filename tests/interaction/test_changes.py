@@ -90,7 +90,7 @@ def test_a_saved_change_is_listed_and_can_be_called(hub: Hub, mode: str) -> None
 
 
 async def served(hub: Hub, name: str) -> bool:
-    """Whether a server is there yet, as the hub itself tells it."""
+    """Whether the hub lists a server."""
     async with connected(hub.endpoint("mcp"), "legacy") as client:
         result = await client.call_tool("list_servers", {})
         return name in [one["name"] for one in json.loads(texts(result.content))]

@@ -82,7 +82,7 @@ def changed(crowd: Crowd, servers: Path, times: int) -> None:
 
 
 def agreed(listeners: Iterable[Listener]) -> bool:
-    """Whether all of them were told equally often."""
+    """Whether all streams got the same number of notifications."""
     return len({one.told for one in listeners}) == 1
 
 

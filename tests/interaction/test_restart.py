@@ -197,7 +197,7 @@ def test_messages_of_a_call_before_the_kill_of_the_hub_are_replayed(place: Place
 
 
 def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place: Place, client: Client) -> None:
-    """THREATS X22: every stream ends when the hub is told to stop, well before the drain is over."""
+    """THREATS X22: every stream ends when the hub gets a stop signal, well before the drain is over."""
     with place.hub() as hub:
         client.open()
         stream = client.work(1, last=False)

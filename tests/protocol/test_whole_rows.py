@@ -44,7 +44,7 @@ def wrong(place: str):
 
 
 def waits(context) -> str:
-    """A resource whose content tells of its progress."""
+    """A resource that reports progress while it is read."""
     context.progress(1, 2)
     return "late"
 
@@ -167,7 +167,7 @@ def test_sessions_are_created_validated_and_ended(hub: Hub) -> None:
 
 
 def test_a_stream_needs_event_stream_in_accept_and_a_call_or_a_read(hub: Hub) -> None:
-    """VWR-32: a call with a progress token and a read that tells of its progress, if Accept allows it."""
+    """VWR-32: a call with a progress token and a read that reports progress, if Accept allows it."""
     token = {"_meta": {"progressToken": "p"}}
     read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "town://late", **token}}
     call = {

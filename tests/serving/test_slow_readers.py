@@ -28,7 +28,7 @@ import threading
 from pathlib import Path
 
 def flood(label: str, folder: str):
-    """Say more than anybody reads, until told to stop."""
+    """Send more than a client reads, until cancelled."""
     Path(folder, label + ".began").touch()
     try:
         while True:
@@ -137,7 +137,7 @@ def sat_out(hub: Hub, marks: Path) -> int:
 
 
 def test_memory_of_readers_that_do_not_read_is_freed(tmp_path: Path) -> None:
-    """X6, M9: threads, descriptors and memory; every tool is told, and others are served meanwhile."""
+    """X6, M9: threads, descriptors and memory; every tool is cancelled, and other clients are served meanwhile."""
     # One worker: its memory is compared with what it was before.
     with flooding(tmp_path, "--write-timeout", "1", *ONE_WORKER) as hub:
         worker = Worker(hub)

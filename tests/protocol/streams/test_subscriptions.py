@@ -176,7 +176,7 @@ def test_a_subscription_in_another_process_takes_effect(tmp_path: Any) -> None:
 
 
 def test_a_pinned_address_sends_no_changes(tmp_path: Any) -> None:
-    """X-12: what its capabilities do not promise is neither acknowledged nor told."""
+    """X-12: what its capabilities do not promise is neither acknowledged nor notified."""
     hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"}, keepalive=0.2)
     try:
         pinned = f"zoo@{hub.catalogue.find('zoo').version}"

@@ -255,7 +255,7 @@ def test_a_result_comes_back_as_what_it_is(hub: Hub, tool: str, body: bytes, kin
 
 
 def test_a_page_that_a_tool_gives_cannot_run_in_the_hub(hub: Hub) -> None:
-    """T14.2: as embedded HTML it keeps its type, and the browser is told to run none of it."""
+    """T14.2: as embedded HTML it keeps its type, and its headers forbid the browser to run scripts."""
     answer = get(hub, "/kiosk/embedded")
     assert (answer.get_data(), answer.mimetype) == (b"<script>alert(1)</script>", "text/html")
     assert answer.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
