@@ -8,6 +8,7 @@ Requirements: X6; SUB-8 to SUB-43, X-1 to X-13, each as the conversation's comme
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -90,12 +91,13 @@ class Stages:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._last: tuple[tuple[int, int], HubStage] | None = None
+        self._numbers = count(1)
 
     def take(self, workers: int, group: int) -> HubStage:
         """The stage of a group with so many workers, without traces of earlier conversations."""
         if self._last is None or self._last[0] != (workers, group):
             self.close()
-            folder = self._folder / f"{workers}-{group}"
+            folder = self._folder / f"{next(self._numbers)}"
             settings = {"keepalive": "0.2", **GROUPS[group]}
             self._last = (workers, group), HubStage(folder, SERVED, workers, settings)
         stage = self._last[1]
