@@ -1,7 +1,7 @@
 """The hubs of the official suite; a module with the marker `alone` runs alone, and before other work of the machine.
 
-The legs `2026-07-28` and `bare` have scenarios that wait 1.5 seconds for a message: their modules have the marker.
-The other legs and the client suite have no such limit, so that they run beside other tests.
+The legs `2026-07-28` and `bare` have scenarios that wait 1.5 seconds for a message, and the client suite starts up to
+48 clients at once: their modules have the marker. The other legs run beside other tests.
 """
 
 from __future__ import annotations
