@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from patchbay.access.principals import Principal
 from tests.access.random_access import documents, principals
 from tests.access.team import SERVERS
-from tests.access.ways import WAYS, Tally, Team
+from tests.access.ways import WAYS, Comparisons, Team
 
 DOCUMENTS = 10_000
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 def run(team: Team, ways: list[str], most: int, seed: int) -> None:
     """Check ways for so many documents; print the figures. Raises AssertionError for the first difference."""
-    tally, seconds, seen = Tally(seed), dict.fromkeys(ways, 0.0), 0
+    comparisons, seconds, seen = Comparisons(seed), dict.fromkeys(ways, 0.0), 0
 
     @settings(
         max_examples=most,
@@ -67,17 +67,17 @@ def run(team: Team, ways: list[str], most: int, seed: int) -> None:
         seen += 1
         for way in ways:
             begun = time.process_time()
-            team.check(way, document, who, server, tally)
+            team.check(way, document, who, server, comparisons)
             seconds[way] += time.process_time() - begun
 
     check()
     for way in ways:
-        allowed, denied = tally.counts[way, True], tally.counts[way, False]
+        allowed, denied = comparisons.counts[way, True], comparisons.counts[way, False]
         line = (
             f"{way:<14} {allowed + denied:>8} outcomes, {allowed:>7} allowed, {denied:>7} denied, {seconds[way]:7.1f} s"
         )
         sys.stdout.write(line + "\n")
-    sys.stdout.write(f"{seen} documents, {sum(tally.counts.values())} outcomes, no difference\n")
+    sys.stdout.write(f"{seen} documents, {sum(comparisons.counts.values())} outcomes, no difference\n")
 
 
 if __name__ == "__main__":

@@ -15,15 +15,28 @@ from hypothesis import settings as hypothesis_settings
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+from tests.interaction.programs import WORKERS
 from tests.locks import holding
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--workers",
+        type=int,
+        help="web worker processes of each hub that a test starts as a program, unless the test states a number",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process for the tests.
 
+    `--workers` becomes the hub's own setting in the environment, where each started hub finds it. A hub whose test
+    states a number has it as an option, which has precedence.
     A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
     Hypothesis by default fails an example that takes 200 ms, which a busy machine reaches with any code.
     """
+    if (workers := config.getoption("--workers")) is not None:
+        os.environ[WORKERS] = str(workers)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis_settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis_settings.load_profile("any speed")
@@ -45,7 +58,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _module_lock(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Wait while another worker runs a module alone. The tests of such a module have the marker `alone`."""
     if "PYTEST_XDIST_WORKER" not in os.environ or request.node.get_closest_marker("alone"):
         yield

@@ -70,7 +70,7 @@ def test_what_a_handler_says_after_its_ending_is_not_heard() -> None:
 
 
 def test_a_raised_exception_is_told_by_type_and_message_after_the_partial_output() -> None:
-    """T5.5: a raising tool fails with its message; what it said before stays."""
+    """T5.5: a raising tool fails with its message; its earlier output stays."""
     seen = list(activate(raising(ValueError("no such colour"), Text("so far")), call_of()))
     assert seen == [Text("so far"), Failed("ValueError: no such colour")]
 

@@ -18,6 +18,9 @@ POLL_SECONDS = 0.01
 What = str | Callable[[], object]
 """A description of the expected condition; a function makes it when the wait fails."""
 
+REQUESTS_FOR_EVERY_WORKER = 24
+"""Number of connections after which each of two workers has probably answered."""
+
 _NEVER = threading.Event()
 
 
@@ -29,6 +32,11 @@ def until(condition: Callable[[], Any], what: What = "the condition") -> Any:
             raise failure(what)
         _NEVER.wait(POLL_SECONDS)
     return value
+
+
+def until_every_worker(condition: Callable[[], Any], what: What = "the condition") -> None:
+    """Wait until a condition is true in all workers of a hub. It asks the hub over a new connection each time."""
+    until(lambda: all(condition() for _ in range(REQUESTS_FOR_EVERY_WORKER)), what)
 
 
 async def until_async(condition: Callable[[], Any], what: What = "the condition") -> Any:

@@ -18,12 +18,14 @@ from typing import Any
 from patchbay.access.approvals import Approval
 from patchbay.access.audit.approval_rows import approval_row
 from patchbay.access.audit.chain import AuditChain, dropped_row
-from patchbay.access.audit.rows import CALL, CID_PREFIX, Draft, Row, Template, make_template
+from patchbay.access.audit.packed_rows import Draft, Template
+from patchbay.access.audit.rows import CALL, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
 from patchbay.access.principals import LOCAL
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.records import MAX_NAME_CHARACTERS
 from patchbay.activity.retention import mode_of
+from patchbay.activity.stored_rows import ANSWER_DIGEST_PLACE, ARGUMENTS_DIGEST_PLACE
 from patchbay.boot.grants import CALL as MAY_CALL
 from patchbay.boot.grants import READ, Grants
 from patchbay.descriptors import encodable
@@ -36,6 +38,9 @@ MAX_EXACT_CODE = 2**53 - 1
 
 MAX_TEMPLATES = 4096
 """Limit on the templates in memory."""
+
+NO_RECORD: list[Any] = [None] * abs(ARGUMENTS_DIGEST_PLACE)
+"""Stands for the stored record of a call without one."""
 
 PRUNE_SECONDS = 3600.0
 """Seconds between two deletions of old rows."""
@@ -72,16 +77,7 @@ class AuditedCalls:
 
         Raises PatchbayError of a failing store; then these calls count as dropped.
         """
-
-        def make_rows() -> list[Row | Draft]:
-            return [
-                self._drafts.make(
-                    run, mode, records[place] if records else None, f'"{entry}-{place}"' if entry else "null"
-                )
-                for place, run in enumerate(runs)
-            ]
-
-        self._append(make_rows, len(runs))
+        self._append((), lambda: self._drafts.make_all(runs, mode, entry, records), len(runs))
         if self._keep and time.monotonic() >= self._next_prune:
             self._next_prune = time.monotonic() + PRUNE_SECONDS
             self.chain.prune(time.time() - self._keep)
@@ -89,19 +85,19 @@ class AuditedCalls:
     def add_decision(self, approval: Approval) -> None:
         """Append the row of a decision about a call. A failure of the store is logged; the row counts as dropped."""
         try:
-            self._append(lambda: [approval_row(approval)], 1)
+            self._append([approval_row(approval)], list, 1)
         except PatchbayError as problem:
             log.warning("the audit row of an approval could not be written: %s", problem.message)
 
-    def _append(self, make_rows: Callable[[], list[Row | Draft]], count: int) -> None:
-        """Append rows after those of what was dropped before; `count` is their number, for a failure."""
+    def _append(self, rows: Sequence[Row], make_drafts: Callable[[], list[Draft]], count: int) -> None:
+        """Append rows and drafts after the rows of what was dropped; `count` is their number, for a failure."""
         with self._lock:
             dropped, self._dropped = self._dropped, {}
         try:
-            rows: list[Row | Draft] = [dropped_row(lost, reason) for reason, lost in dropped.items()]
-            rows += make_rows()
+            losses = [dropped_row(lost, reason) for reason, lost in dropped.items()]
+            drafts = make_drafts()
             self._is_signed = False
-            self.chain.append(rows)
+            self.chain.append([*losses, *rows], drafts)
         except BaseException:
             for reason, lost in dropped.items():
                 self.drop(lost, reason)
@@ -125,13 +121,30 @@ class Drafts:
     def __init__(self) -> None:
         self._templates: dict[tuple[Any, ...], tuple[Template, str, tuple[Any, ...]]] = {}
 
-    def make(self, run: CallRecording, mode: str, record: list[Any] | None, record_id: str) -> Draft:
-        """Return the draft of a finished call; `record` is its stored record, None without one, and `record_id` the
-        id of the record as JSON.
+    def make_all(
+        self, runs: Sequence[CallRecording], mode: str, entry: int | None, records: Sequence[list[Any]]
+    ) -> list[Draft]:
+        """Return the drafts of finished calls. `entry` is the seq of the journal entry with their `records`, None
+        without one.
         """
+        drafts = list[Draft]()
+        for place, run in enumerate(runs):
+            template, own = self._find_template(run, mode, has_record=entry is not None)
+            record = records[place] if records else NO_RECORD
+            arguments, result = record[ARGUMENTS_DIGEST_PLACE], record[ANSWER_DIGEST_PLACE]
+            if arguments is None or result is None:  # the record of a usual call has both digests
+                arguments = _digest(arguments, run.arguments, run.arguments_digest, own)
+                result = _digest(result, run.answer, run.answer_digest, own)
+            record_id = f'"{entry}-{place}"' if entry else "null"
+            us = int((run.ended - run.begun) * 1e6)
+            drafts.append((template, arguments, int(run.at * 1000), record_id, result, us))
+        return drafts
+
+    def _find_template(self, run: CallRecording, mode: str, has_record: bool) -> tuple[Template, str]:
+        """Return the template of a call, and the mode of contents of its server."""
         server, descriptor, sender = run.server, run.descriptor, run.sender
         assert sender is not None
-        is_kept = mode == "keep" and record_id != "null" and run.arguments is not None
+        is_kept = mode == "keep" and has_record and run.arguments is not None
         key = (
             id(server),
             id(descriptor),
@@ -155,15 +168,7 @@ class Drafts:
             known = template, own, (server, descriptor, run.grants)
             if len(run.name) <= MAX_NAME_CHARACTERS and not run.approval:  # an approval is used once
                 self._templates[key] = known
-        template, own, _ = known
-        arguments, result = (record[-4], record[-2]) if record is not None else (None, None)
-        if arguments is None or result is None or own == "none":  # a record of a usual call has both digests
-            arguments = _contents(arguments, run.arguments, run.arguments_digest, own)
-            result = _contents(result, run.answer, run.answer_digest, own)
-        else:
-            arguments, result = f'"{CID_PREFIX}{arguments}"', f'"{CID_PREFIX}{result}"'
-        us = int((run.ended - run.begun) * 1e6)
-        return template, arguments, int(run.at * 1000), record_id, result, us
+        return known[0], known[1]
 
 
 def common_fields(run: CallRecording, is_kept: bool) -> Row:
@@ -215,18 +220,15 @@ def decision_about(run: CallRecording, rights: Rights, name: str) -> Decision:
     return next((decision for decision in decisions if decision.allowed), decisions[0])
 
 
-def _contents(digest: str | None, data: bytes | None, large: bytes | None, mode: str) -> str:
-    """Return the CID of a call's arguments or result as JSON; null where the settings record no contents at all.
+def _digest(digest: str | None, data: bytes | None, large: bytes | None, mode: str) -> str:
+    """Return the digest of a call's arguments or result in hexadecimal; empty where the settings record no contents.
 
     `digest` is known from the record of the call, `large` is the digest of contents that are too large for a record.
     """
     if mode == "none":
-        return "null"
-    if digest is None:
-        if data is not None:
-            digest = sha256(data).hexdigest()
-        elif large is not None:
-            digest = large.hex()
-        else:
-            return "null"
-    return f'"{CID_PREFIX}{digest}"'
+        return ""
+    if digest is not None:
+        return digest
+    if data is not None:
+        return sha256(data).hexdigest()
+    return large.hex() if large is not None else ""

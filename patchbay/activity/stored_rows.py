@@ -17,6 +17,7 @@ MIN_COMPRESSED_BYTES = 2048
 """Bytes of the smallest entry that is compressed."""
 
 SERVER_PLACE, NAME_PLACE, DIGEST_PLACE, OUTCOME_PLACE = 6, 9, 10, 11
+ARGUMENTS_DIGEST_PLACE, ANSWER_DIGEST_PLACE = -4, -2
 """Places of fields in a row."""
 
 _FORMER_OUTCOMES = {"is_error": "tool_error", "asked": "input_required"}

@@ -143,17 +143,10 @@ class ServerCache(Generic[Key, Value]):
 
     def get(self, server: Server, key: Key, compute: Callable[[], Value]) -> Value:
         """Return the value of a key, computed at the first request. Two threads get the same value."""
-        values = self._values(server)
+        values: dict[Key, Value] = server.cached.setdefault(self, {})
         if key not in values:
             values.setdefault(key, compute())
         return values[key]
-
-    def peek(self, server: Server, key: Key) -> Value | None:
-        """Return the value of a key if it is computed already."""
-        return self._values(server).get(key)
-
-    def _values(self, server: Server) -> dict[Key, Value]:
-        return server.cached.setdefault(self, {})
 
 
 def unknown_server(name: str, known: Iterable[str]) -> UnknownServer:

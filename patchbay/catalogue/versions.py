@@ -20,6 +20,7 @@ from patchbay.catalogue.rows import (
     parse_row,
 )
 from patchbay.catalogue.servers import Server
+from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, StaleUpdate, UnknownServer
 from patchbay.kind import kind_named
@@ -162,6 +163,11 @@ class Versions:
         seqs = self._store.journal.append_all(entries, {}) if entries else []
         for (name, kinds), seq in zip(ordered.items(), seqs[1::2], strict=True):
             self._store.bus.publish(f"{CHANGED}{name}", orjson.dumps({"kinds": kinds, "seq": seq}))
+
+
+def lists_cid(server: Server) -> str:
+    """Return the CID that the name `lists/<name>` has once these lists are announced."""
+    return cid_of(_digests(server))
 
 
 def _digests(server: Server) -> bytes:

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from patchbay.access.principals import Principal
 from patchbay.activity.call_recording import CallRecording
 from patchbay.catalogue.contents.results import without_key
+from patchbay.catalogue.operating.announced_lists import AnnouncedLists
 from patchbay.catalogue.servers import Server
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
@@ -58,6 +59,7 @@ class Dispatcher:
         self.places = ListenerSlots(max(1, services.settings.listeners), services.quotas)
         self.streams: WeakSet[Any] = WeakSet()
         alone = services.settings.workers == 1
+        self._announced = None if alone else AnnouncedLists(services.catalogue)
         self.cancellations = Cancellations(services.running, services.catalogue.store, alone)
 
     @property
@@ -74,6 +76,8 @@ class Dispatcher:
 
         Only the `operator` gets the versions of a removed name. Raises UnknownServer.
         """
+        if self._announced is not None and "@" not in endpoint:
+            self._announced.wait(endpoint)
         catalogue = self.services.access.catalogue_for(sender)
         if not endpoint:
             return catalogue.aggregate()

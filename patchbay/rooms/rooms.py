@@ -165,10 +165,6 @@ class Rooms:
         """Return every room, by name."""
         return [RoomSummary(name.removeprefix(ROOMS), id) for name, id in self.store.names.all(ROOMS).items()]
 
-    def count_open(self) -> int:
-        """Return how many rooms this process holds open."""
-        return len(self._open)
-
     def close(self) -> None:
         """End the sessions of this process, and what runs for its rooms."""
         self._ending.set()

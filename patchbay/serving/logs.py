@@ -61,6 +61,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
             "granian.access": {"level": "WARNING"},
             # It logs the URL of each request at INFO, also with a key in its query.
             "httpx2": {"level": "WARNING"},
+            # It logs each group of changed files.
+            "watchfiles": {"level": "WARNING"},
             # It tells of each WebSocket that closes.
             "websockets": {"level": "WARNING"},
         },

@@ -7,7 +7,6 @@ on SIGTERM every worker drains (`serving/drain.py`) and is killed some seconds a
 from __future__ import annotations
 
 import http.client
-import importlib
 import logging
 import math
 import multiprocessing
@@ -73,10 +72,10 @@ class OnceAcrossProcesses:
         return self._left.acquire(block=False)
 
 
-def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> int:
-    """Serve until told to end; answers the exit code. Raises AddressTaken, and FolderInUse beside another hub.
+def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
+    """Serve until a signal ends the hub; return the exit code. Raises AddressTaken, and FolderInUse beside another hub.
 
-    `extend` gets the Flask application of each worker before it serves, to add what is not part of the hub.
+    `create_app` makes the Flask application of the hub. Each worker calls it; the supervisor does not.
     """
     protect_hub(settings.protections)
     settings = replace(settings, port=free_port(settings.host, settings.port))
@@ -94,7 +93,7 @@ def serve(settings: Settings, extend: Callable[[Any], None] | None = None) -> in
     try:
         supervisor(settings, started).serve(
             spawn_target=serve_natively,
-            target_loader=partial(application, settings, announced, refused, started, extend),
+            target_loader=partial(application, settings, create_app, announced, refused, started),
             wrap_loader=False,
         )
     except SystemExit as end:
@@ -108,7 +107,7 @@ def supervisor(settings: Settings, started: Semaphore) -> MPServer:
     Each worker releases `started` once it serves.
     """
     return Supervisor(
-        "patchbay.app:create_app",
+        "patchbay",
         address=settings.host,
         port=settings.port,
         interface=Interfaces.RSGI,
@@ -133,10 +132,10 @@ def supervisor(settings: Settings, started: Semaphore) -> MPServer:
 
 def application(
     settings: Settings,
+    create_app: Callable[[Settings], Any],
     announced: OnceAcrossProcesses,
     refused: OnceAcrossProcesses,
     started: Semaphore,
-    extend: Callable[[Any], None] | None = None,
 ) -> Front:
     """The front of one worker, with its drain attached to the signals of this process. Runs in the worker.
 
@@ -147,14 +146,12 @@ def application(
     logs.begin(settings)
     forget_request_variables()
     try:
-        app = importlib.import_module("patchbay.app").create_app(settings)
+        app = create_app(settings)
     except PatchbayError as problem:
         if refused.is_first():
             print_line(f"patchbay: {problem.message}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exit_codes.USAGE)
-    if extend is not None:
-        extend(app)
     app.extensions["site"].prepare()
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)

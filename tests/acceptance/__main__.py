@@ -152,7 +152,7 @@ def prepared(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=repository, check=True, stdout=subprocess.DEVNULL)
 
 
-def told(trial: Trial) -> Trial:
+def run_and_report(trial: Trial) -> Trial:
     """Run a trial, and write its line of the table."""
     trial.run()
     width = max(len(one.name) for one in PACKAGES)
@@ -180,8 +180,8 @@ def main() -> int:
         claude = "ok"
         with running_hub(folder / "hub", environment=os.environ) as hub:
             trials = [Trial(package, folder, hub) for package in chosen]
-            with ThreadPoolExecutor(max(1, given.at_once)) as crew:
-                list(crew.map(told, trials))
+            with ThreadPoolExecutor(max(1, given.at_once)) as executor:
+                list(executor.map(run_and_report, trials))
             if given.claude:
                 claude = claude_uses_the_hub(hub, folder)
                 sys.stdout.write(f"claude: {claude}\n")

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import subprocess
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from mcp import Client
 from tests.checkout import ROOT
 from tests.content.anthropic_endpoint import KEY, MessagesEndpoint, messages_endpoint
 from tests.interaction.peers import NODE
-from tests.interaction.programs import Hub, status_of
-from tests.waiting import until
+from tests.interaction.programs import Hub
+from tests.waiting import BOUND, until
 
 REFERENCE = ROOT / "reference_templates"
 PACKAGE = "@anthropic-ai/claude-code"
@@ -39,6 +40,12 @@ def installed(folder: Path) -> Path:
     for words, where in commands:
         subprocess.run(words, cwd=where, env=environment, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     return place / "node_modules/.bin/claude"
+
+
+def is_on(hub: Hub, server: str) -> bool:
+    """Whether the hub serves it; the page of a server that is off answers too."""
+    with urllib.request.urlopen(f"{hub.url}/servers.json", timeout=BOUND) as answer:
+        return any(one["name"] == server and one["status"] == "on" for one in json.load(answer))
 
 
 async def _chatted(hub: Hub, folder: Path) -> list[Any]:
@@ -71,7 +78,7 @@ def claude_uses_the_hub(hub: Hub, folder: Path) -> str:
         (hub.servers / "claudecode.mcp.json").write_text(json.dumps(config), "utf-8")
         source = (REFERENCE / "servers/definitions/claudecode.py").read_text("utf-8")
         (hub.servers / "claudecode.py").write_text(source, "utf-8")
-        until(lambda: status_of(f"{hub.url}/servers/claudecode") == 200, "claudecode to be served")
+        until(lambda: is_on(hub, "claudecode"), "claudecode to be served")
         is_error, said = asyncio.run(_chatted(hub, folder))
         results = used_tools(endpoint)
     if is_error or not any("Hello, Ada" in one for one in results):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from patchbay.client.applications.applications import APPLICATIONS, Machine
 from tests.checkout import ROOT
-from tests.cli.desk import NPM_CACHE
+from tests.cli.workspace import NPM_CACHE
 from tests.interaction.peers import NODE
 from tests.interaction.programs import Hub
 

@@ -45,7 +45,7 @@ class MemberScheme:
         return self.who if credentials.token == TOKEN else None
 
 
-def let_members_in(hub: Hub) -> MemberScheme:
+def accept_member_tokens(hub: Hub) -> MemberScheme:
     """Let a hub accept the token of members."""
     scheme = MemberScheme()
     hub.app.extensions["authentication"].schemes.insert(0, scheme)

@@ -74,65 +74,68 @@ def allow(hub: Hub, *on: str, denied: tuple[str, ...] = ()) -> None:
     set_grants(hub, {"grants": grants, "denials": [{"to": ["*"], "on": list(denied)}] if denied else []})
 
 
-def ask(hub: Hub, headers: Headers, endpoint: str, method: str, **params: Any) -> Json:
+def send_request(hub: Hub, headers: Headers, endpoint: str, method: str, **params: Any) -> Json:
     found: Json = hub.modern(endpoint, method, params, headers=headers).last
     return found
 
 
 def test_a_part_of_a_mounted_server_is_visible(hub: Hub, ann: Headers) -> None:
     allow(hub, "far.search", "far.notes://plan", "far.ask")
-    listed = ask(hub, ann, "far", "tools/list")["result"]["tools"]
+    listed = send_request(hub, ann, "far", "tools/list")["result"]["tools"]
     assert [tool["name"] for tool in listed] == ["search"]
-    assert ask(hub, ann, "far", "tools/call", name="search", arguments={})["result"]["content"][0]["text"] == "found x"
-    assert ask(hub, ann, "far", "tools/call", name="delete_note", arguments={})["result"]["isError"] is True
-    uris = [one["uri"] for one in ask(hub, ann, "far", "resources/list")["result"]["resources"]]
+    assert (
+        send_request(hub, ann, "far", "tools/call", name="search", arguments={})["result"]["content"][0]["text"]
+        == "found x"
+    )
+    assert send_request(hub, ann, "far", "tools/call", name="delete_note", arguments={})["result"]["isError"] is True
+    uris = [one["uri"] for one in send_request(hub, ann, "far", "resources/list")["result"]["resources"]]
     assert uris == ["notes://plan"]
-    assert "the plan" in str(ask(hub, ann, "far", "resources/read", uri="notes://plan"))
+    assert "the plan" in str(send_request(hub, ann, "far", "resources/read", uri="notes://plan"))
     for uri in ("notes://diary", "note://7", "notes://absent"):
-        assert "error" in ask(hub, ann, "far", "resources/read", uri=uri)
+        assert "error" in send_request(hub, ann, "far", "resources/read", uri=uri)
     for prompt, works in (("ask", True), ("scold", False)):
-        assert ("result" in ask(hub, ann, "far", "prompts/get", name=prompt)) is works
+        assert ("result" in send_request(hub, ann, "far", "prompts/get", name=prompt)) is works
         reference, argument = {"type": "ref/prompt", "name": prompt}, {"name": "topic", "value": "w"}
         if not works:
-            assert "error" in ask(hub, ann, "far", "completion/complete", ref=reference, argument=argument)
+            assert "error" in send_request(hub, ann, "far", "completion/complete", ref=reference, argument=argument)
 
 
 def test_a_template_of_a_mounted_server_is_read_except_for_what_is_denied(hub: Hub, ann: Headers) -> None:
     allow(hub, "far.note://{id}", denied=("far.note://secret*",))
-    assert "note 7" in str(ask(hub, ann, "far", "resources/read", uri="note://7"))
-    assert "error" in ask(hub, ann, "far", "resources/read", uri="note://secret1")
-    assert "error" in ask(hub, ann, "far", "resources/read", uri="notes://plan")
+    assert "note 7" in str(send_request(hub, ann, "far", "resources/read", uri="note://7"))
+    assert "error" in send_request(hub, ann, "far", "resources/read", uri="note://secret1")
+    assert "error" in send_request(hub, ann, "far", "resources/read", uri="notes://plan")
 
 
 def test_a_template_of_the_hubs_own_server_is_read_except_for_what_is_denied(hub: Hub, ann: Headers) -> None:
     allow(hub, "notes.note://{id}", denied=("notes.note://secret*",))
-    assert "note 7" in str(ask(hub, ann, "notes", "resources/read", uri="note://7"))
-    assert "error" in ask(hub, ann, "notes", "resources/read", uri="note://secret1")
+    assert "note 7" in str(send_request(hub, ann, "notes", "resources/read", uri="note://7"))
+    assert "error" in send_request(hub, ann, "notes", "resources/read", uri="note://secret1")
 
 
 def test_the_skills_of_a_mounted_server_are_shown_to_callers_without_limits(hub: Hub, ann: Headers) -> None:
     allow(hub, "far")
     for method, params in (("skills/list", {}), ("skills/get", {"uri": "skill://x/SKILL.md"})):
-        error = ask(hub, ann, "far", method, **params)["error"]
+        error = send_request(hub, ann, "far", method, **params)["error"]
         assert error["code"] == -32601 and "has no skills" in error["message"]
 
 
 def test_a_skill_is_listed_and_read_by_the_uri_of_its_file(hub: Hub, ann: Headers) -> None:
     allow(hub, "crafts.skill://bake/*")
-    skills = ask(hub, ann, "crafts", "skills/list")["result"]["skills"]
+    skills = send_request(hub, ann, "crafts", "skills/list")["result"]["skills"]
     assert [one["uri"] for one in skills] == ["skill://bake/SKILL.md"]
     for name, works in (("bake", True), ("weave", False)):
         uri = f"skill://{name}/SKILL.md"
-        assert ("result" in ask(hub, ann, "crafts", "skills/get", uri=uri)) is works
-        assert ("result" in ask(hub, ann, "crafts", "resources/read", uri=uri)) is works
+        assert ("result" in send_request(hub, ann, "crafts", "skills/get", uri=uri)) is works
+        assert ("result" in send_request(hub, ann, "crafts", "resources/read", uri=uri)) is works
     allow(hub, "crafts.s://note")
-    assert "error" in ask(hub, ann, "crafts", "skills/list")
+    assert "error" in send_request(hub, ann, "crafts", "skills/list")
 
 
 def test_the_rights_of_a_caller_count_along_a_whole_chain_of_tools(hub: Hub, ann: Headers) -> None:
     for allowed, works in ((("chain", "lone"), True), (("chain",), False), (("chain.first", "lone"), False)):
         allow(hub, *allowed)
-        result = ask(hub, ann, "chain", "tools/call", name="first", arguments={})["result"]
+        result = send_request(hub, ann, "chain", "tools/call", name="first", arguments={})["result"]
         assert ("alone" in str(result)) is works, allowed
 
 
@@ -148,7 +151,7 @@ def test_clients_hear_that_the_grants_changed(hub: Hub, ann: Headers) -> None:
         if "notifications/tools/list_changed" in heard:
             break
     stream.close()
-    assert len(ask(hub, ann, "notes", "tools/list")["result"]["tools"]) > 1
+    assert len(send_request(hub, ann, "notes", "tools/list")["result"]["tools"]) > 1
 
 
 def test_what_a_sender_may_do_is_asked_anew_after_each_change(hub: Hub) -> None:

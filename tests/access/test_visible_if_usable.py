@@ -20,7 +20,7 @@ from patchbay.errors import PatchbayError
 from tests.access.members import Member
 from tests.access.random_access import documents, principals
 from tests.access.team import SERVERS
-from tests.access.ways import WAYS, Tally, Team
+from tests.access.ways import WAYS, Comparisons, Team
 from tests.hubs import Hub
 
 OVER_HTTP = ("plain HTTP", "pages", "SDK client")
@@ -43,7 +43,7 @@ def hub(team: Team) -> Hub:
 @given(documents, principals, st.sampled_from(SERVERS))
 def test_what_is_listed_is_what_can_be_used(team: Team, document: Any, who: Principal, server: str) -> None:
     for way in WAYS.keys() - OVER_HTTP:
-        team.check(way, document, who, server, Tally())
+        team.check(way, document, who, server, Comparisons())
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -52,7 +52,7 @@ def test_what_is_listed_is_what_can_be_used_over_http_and_on_pages(
     team: Team, document: Any, who: Principal, server: str, seed: int
 ) -> None:
     for way in OVER_HTTP:
-        team.check(way, document, who, server, Tally(seed))
+        team.check(way, document, who, server, Comparisons(seed))
 
 
 def test_an_error_names_no_hidden_server(hub: Hub) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from tests.access.random_access import PATTERNS
 from tests.access.team import CALLS, FILES, PROMPTS, READS, SERVERS, Json, may
 from tests.attacks.test_acts_as_the_operator import sent
 from tests.serving.running import Hub, running
-from tests.waiting import BOUND
+from tests.waiting import BOUND, until_every_worker
 
 pytestmark = pytest.mark.process
 
@@ -111,10 +113,35 @@ def check_with_sdk(hub: Hub, key: str, who: Principal, document: Json, server: s
         assert set(listed) == set(used) == names, (document, who.id, server, kind)
 
 
+def callable_tools(hub: Hub, key: str) -> Json:
+    """How many tools of each visible server the holder of a key can call."""
+    rows = orjson.loads(sent(hub.port, "GET", "/servers.json", b"", {"Authorization": f"Bearer {key}"})[2])
+    return {row["name"]: row["tools"] for row in rows}
+
+
+def expected_tools(document: Json, who: Principal) -> dict[str, int]:
+    return {server: sum(may(document, who, "call", server, name) for name in CALLS[server]) for server in SERVERS}
+
+
+def is_in_force(hub: Hub, keys: dict[str, str], document: Json) -> bool:
+    """Whether the worker that answers uses a document: the numbers of tools differ from those of the one before."""
+    for name, key in keys.items():
+        found, expected = callable_tools(hub, key), expected_tools(document, Principal(f"key:{name}"))
+        if {server: found.get(server, 0) for server in SERVERS} != expected:
+            return False
+    return True
+
+
+def test_each_document_is_seen_in_the_numbers_of_tools() -> None:
+    """Otherwise the wait for every worker proves nothing."""
+    people = [Principal(f"key:{name}") for name in NAMES]
+    numbers = [[expected_tools(random_document(seed), who) for who in people] for seed in range(DOCUMENTS)]
+    assert all(before != after for before, after in pairwise(numbers))
+
+
 def check_other_ways(hub: Hub, key: str, who: Principal, document: Json) -> None:
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json", "Content-Type": "application/json"}
-    rows = orjson.loads(sent(hub.port, "GET", "/servers.json", b"", headers)[2])
-    counts = {row["name"]: row["tools"] for row in rows}
+    counts = callable_tools(hub, key)
     schema = b'{"jsonrpc": "2.0", "id": 1, "method": "plexus_schema", "params": {}}'
     native = sent(hub.port, "POST", "/rpc", schema, headers)[2]
     for server in SERVERS:
@@ -134,10 +161,9 @@ def test_what_is_listed_is_what_can_be_used_over_http(hub: Hub, keys: dict[str, 
     document = random_document(seed)
     put = sent(hub.port, "PUT", "/variables/access", orjson.dumps(document), hub.as_operator())
     assert put[0] in (200, 201), put
+    until_every_worker(partial(is_in_force, hub, keys, document), "the document is in force")
     for name, key in keys.items():
         who = Principal(f"key:{name}")
         check_other_ways(hub, key, who, document)
-        rows = sent(hub.port, "GET", "/servers.json", b"", {"Authorization": f"Bearer {key}"})[2]
-        visible = [row["name"] for row in orjson.loads(rows) if row["name"] in SERVERS]
-        for server in visible:
+        for server in (name for name in callable_tools(hub, key) if name in SERVERS):
             check_with_sdk(hub, key, who, document, server)

@@ -48,7 +48,7 @@ def send(hub: Hub, method: str, path: str, body: bytes = b"", headers: Mapping[s
         connection.close()
 
 
-def ask(
+def send_request(
     hub: Hub,
     server: str,
     method: str,
@@ -64,7 +64,7 @@ def ask(
 
 def call(hub: Hub, server: str, tool: str, arguments: Mapping[str, Any] = NEVER_SENT, **more: Any) -> dict[str, Any]:
     """Call a tool and return its result."""
-    got = ask(hub, server, "tools/call", {"name": tool, "arguments": dict(arguments)}, **more)
+    got = send_request(hub, server, "tools/call", {"name": tool, "arguments": dict(arguments)}, **more)
     assert "result" in got.last_message, got.body
     return dict(got.last_message["result"])
 

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.serving.running import Hub, Worker, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, running
 from tests.waiting import BOUND, until
 
 FLOODING = Path(__file__).with_name("flooding_server.py")
@@ -49,7 +49,8 @@ def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
             "era": "legacy",
         }
         (tmp_path / "servers" / f"{name}.json").write_text(json.dumps(mount))
-    with running(tmp_path, "--timeout", str(BOUND)) as hub:
+    # One worker: each worker has its own connection to a mounted server, and pays for its own flood.
+    with running(tmp_path, "--timeout", str(BOUND), *ONE_WORKER) as hub:
         until(begun.exists, "the flood has begun")
         hub.line_with("the upstream quiet answers")
         worker, pause = Worker(hub).pid, threading.Event()

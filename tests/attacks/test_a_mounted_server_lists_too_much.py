@@ -33,12 +33,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     (folder / "servers" / "hostile.json").write_text(json.dumps(mount))
     with running(folder) as hub:
         hub.line_with("the upstream hostile answers")
-        until(lambda: "honest" in str(ask(hub, "/mcp/hostile", "tools/list", {})), "the mounted server is listed")
+        until(
+            lambda: "honest" in str(send_request(hub, "/mcp/hostile", "tools/list", {})), "the mounted server is listed"
+        )
         yield hub
         assert hub.end() == 0
 
 
-def ask(hub: Hub, path: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+def send_request(hub: Hub, path: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to one request."""
     answer: dict[str, Any] = post(hub, path, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).last
     return answer
@@ -63,7 +65,7 @@ def listed(hub: Hub, path: str, method: str = "tools/list", key: str = "name") -
     entries: list[Any] = []
     params: dict[str, Any] = {}
     while True:
-        answer = ask(hub, path, method, params)
+        answer = send_request(hub, path, method, params)
         if "result" not in answer:
             return [], []
         found = answer["result"]

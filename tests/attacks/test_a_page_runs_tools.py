@@ -14,9 +14,9 @@ import pytest
 
 from tests.attacks.leading import leading
 from tests.serving.running import Hub, running
-from tests.waiting import BOUND, until
+from tests.waiting import BOUND, until_every_worker
 
-SAID = '''"""Says."""
+DEFINITION = '''"""Says."""
 
 
 def said(text: str = "nothing") -> str:
@@ -35,7 +35,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("hub")
     servers = folder / "servers"
     servers.mkdir()
-    (servers / "said.py").write_text(SAID)
+    (servers / "said.py").write_text(DEFINITION)
     (servers / "said.mcp.json").write_text(json.dumps(CONFIG))
     with leading() as evil:
         evil.there = evil.origin
@@ -44,7 +44,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             yield started
 
 
-def got(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
+def fetch(hub: Hub, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
     """Return status and body of a request with these headers."""
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -83,21 +83,21 @@ def test_a_page_of_another_site_runs_no_tool_and_plants_no_output(
     hub: Hub, headers: dict[str, str], method: str
 ) -> None:
     """T14.4. The tool is marked as read-only; the resource still shows its earlier output."""
-    assert got(hub, "/said?text=mine", Sec_Fetch_Site="same-origin") == (200, b"mine")
-    assert got(hub, "/said?text=planted", method, **headers)[0] == 403
+    assert fetch(hub, "/said?text=mine", Sec_Fetch_Site="same-origin") == (200, b"mine")
+    assert fetch(hub, "/said?text=planted", method, **headers)[0] == 403
     assert b"mine" in last(hub) and b"planted" not in last(hub)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin"}])
 def test_the_address_bar_the_own_pages_and_curl_run_it(hub: Hub, headers: dict[str, str]) -> None:
     """VWR-24: the counterpart."""
-    assert got(hub, "/said?text=mine", **headers) == (200, b"mine")
+    assert fetch(hub, "/said?text=mine", **headers) == (200, b"mine")
 
 
 def test_a_read_only_hint_of_a_mounted_server_is_not_trusted(hub: Hub) -> None:
     """Its tool `look` has `readOnlyHint`. Neither GET nor reading it as a resource runs it."""
-    until(lambda: got(hub, "/evil/look")[0] != 404, "it is listed")
-    status, body = got(hub, "/evil/look")
+    until_every_worker(lambda: fetch(hub, "/evil/look")[0] != 404, "it is listed")
+    status, body = fetch(hub, "/evil/look")
     assert status == 405 and b"send its arguments by POST" in body
     connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
     asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "server://evil/look"}}

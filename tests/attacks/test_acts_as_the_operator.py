@@ -165,11 +165,12 @@ def test_a_used_link_signs_no_second_browser_in(hub: Hub) -> None:
 
 
 def test_wrong_tokens_do_not_lock_the_operator_out(hub: Hub) -> None:
+    # Each worker counts for itself: among so many tokens at least one exceeds the limit of its worker.
     statuses = [
         sent(hub.port, "PUT", "/variables/mine", b"3", {"Authorization": f"Bearer wrong{turn}"})[0]
-        for turn in range(MAX_WRONG_TOKENS + 1)
+        for turn in range(MAX_WRONG_TOKENS * len(hub.workers()) + 1)
     ]
-    assert set(statuses) <= {401, 429} and statuses[-1] == 429
+    assert set(statuses) <= {401, 429} and statuses.count(401) <= MAX_WRONG_TOKENS * len(hub.workers())
     assert sent(hub.port, "PUT", "/variables/mine", b"3", hub.as_operator())[0] in (200, 201)
     headers = {"Content-Type": FORM, "Sec-Fetch-Site": "same-origin"}
     token = urlencode({"token": hub.token()}).encode()

@@ -25,7 +25,7 @@ from patchbay.topics import APPROVALS
 LONG = "a" * 15_000
 
 
-def ask(approvals: Approvals, number: int, principal: str = "ann") -> str:
+def request_approval(approvals: Approvals, number: int, principal: str = "ann") -> str:
     given = canonical_arguments({"number": number, "text": LONG})
     call = CallDigest(principal, "safe", "v", "open", "d", cid_of(given))
     return approvals.request(call, given).id
@@ -35,22 +35,22 @@ def test_declined_calls_count_until_they_are_old() -> None:
     now = [1000.0]
     approvals = Approvals(MemoryStore(), lambda: now[0])
     for number in range(MAX_ASKED):
-        approvals.decide(ask(approvals, number), False, "ann")
+        approvals.decide(request_approval(approvals, number), False, "ann")
     with pytest.raises(ToolFailed, match=f"{MAX_ASKED} of your calls asked"):
-        ask(approvals, MAX_ASKED)
-    assert ask(approvals, 0, "ben")
+        request_approval(approvals, MAX_ASKED)
+    assert request_approval(approvals, 0, "ben")
     now[0] += APPROVAL_SECONDS
-    assert ask(approvals, MAX_ASKED)
+    assert request_approval(approvals, MAX_ASKED)
 
 
 def test_decided_calls_keep_no_arguments_and_are_forgotten_beyond_a_limit() -> None:
     now = [1000.0]
     store = MemoryStore()
     approvals = Approvals(store, lambda: now[0])
-    undecided = ask(approvals, -1)
+    undecided = request_approval(approvals, -1)
     for number in range(MAX_PAST + 100):
         now[0] += APPROVAL_SECONDS / MAX_ASKED
-        approvals.decide(ask(approvals, number), False, "ann")
+        approvals.decide(request_approval(approvals, number), False, "ann")
     shown = approvals.all()
     assert len(shown) == MAX_PAST and all(one.arguments is None for one in shown)
     assert approvals.find(undecided) is None, f"a call without a decision stays for {UNDECIDED_SECONDS} seconds"
@@ -67,7 +67,7 @@ def test_a_new_process_reads_all_entries_before_it_decides() -> None:
     call = CallDigest("ben", "safe", "v", "open", "d", cid_of(given))
     id = approvals.request(call, given).id
     approvals.decide(id, True, "operator")
-    approvals.decide(ask(approvals, 0), False, "ann")
+    approvals.decide(request_approval(approvals, 0), False, "ann")
     entry = store.journal.tail(APPROVALS, 1)[0].data
     store.journal.append_all([(APPROVALS, entry, KEPT_SECONDS)] * 100_000, {})
     approvals.use(id, call)

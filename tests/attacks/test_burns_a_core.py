@@ -14,7 +14,7 @@ import pytest
 
 from patchbay.documents.search import MAX_SEARCH_SECONDS
 from tests.checkout import ROOT
-from tests.serving.running import Hub, Worker, running
+from tests.serving.running import Hub, running
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
@@ -105,12 +105,12 @@ QUERIES = {
 def test_it_searches_the_library_for_expensive_words(hub: Hub, query: str) -> None:
     """JANE-8: the search ends with an answer or a sentence, and costs less processor time than its limit."""
     fill_library(hub)
-    worker = Worker(hub).pid
-    before = processor_seconds(worker)
+    workers = hub.workers()
+    before = sum(map(processor_seconds, workers))
     answered = call(hub, "jane", "search", query=query[:4_000], includeContent=True, limit=1000)
     text = answered["result"]["content"][0]["text"]
     assert " found, " in text or "No document was found." in text or "was ended: use fewer words" in text, text[:500]
-    assert processor_seconds(worker) - before < 2 * MAX_SEARCH_SECONDS
+    assert sum(map(processor_seconds, workers)) - before < 2 * MAX_SEARCH_SECONDS
     assert hub.get("/healthz")[0] == 200
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from tests.attacks.requests import ask, call, fill_in, send
+from tests.attacks.requests import call, fill_in, send, send_request
 from tests.checkout import ROOT
 from tests.serving.running import Hub, running
 from tests.waiting import BOUND, until
@@ -53,7 +53,7 @@ def version(hub: Hub, name: str) -> str:
 
 
 def status(hub: Hub, address: str, **headers: str) -> int:
-    return ask(hub, address, "tools/call", {"name": "leak", "arguments": {}}, headers=headers).status
+    return send_request(hub, address, "tools/call", {"name": "leak", "arguments": {}}, headers=headers).status
 
 
 def refused_everywhere(hub: Hub, address: str) -> bool:
@@ -77,9 +77,9 @@ def test_the_pins_of_a_removed_name_are_for_the_operator_alone(hub: Hub) -> None
     assert "the secret" in str(call(hub, pin, "leak"))
     (hub.folder / "servers" / "gone.py").unlink()
     until(lambda: refused_everywhere(hub, "gone") and refused_everywhere(hub, pin), "the name and its pin are refused")
-    never = ask(hub, pin[:-1] + "a", "tools/list", {})
+    never = send_request(hub, pin[:-1] + "a", "tools/list", {})
     for headers in ({}, {"Authorization": "Bearer patchbay_" + "A" * 43}):
-        got = ask(hub, pin, "tools/list", {}, headers=headers)
+        got = send_request(hub, pin, "tools/list", {}, headers=headers)
         assert got.status == never.status == 404 and b"has never had the version" in got.body
     for path in (f"/servers/{pin}", f"/mcp/meta/{pin}.json"):
         assert send(hub, "GET", path).status == 404
@@ -94,7 +94,7 @@ def test_a_mended_definition_is_revoked_by_command_while_the_hub_runs(hub: Hub) 
     done = revoke(hub, old, "--why", "it leaks its secret")
     assert (done.returncode, "it leaks its secret" in done.stdout) == (0, True), done.stderr
     until(lambda: refused_everywhere(hub, f"tool@{old}"), "both workers refuse the version")
-    got = ask(hub, f"tool@{old}", "tools/list", {})
+    got = send_request(hub, f"tool@{old}", "tools/list", {})
     assert b"was revoked on" in got.body and b"it leaks its secret" in got.body
     page = send(hub, "GET", f"/servers/tool@{old}", headers={"Accept": "text/html"})
     assert page.status == 404 and b"it leaks its secret" in page.body
@@ -104,7 +104,7 @@ def test_a_mended_definition_is_revoked_by_command_while_the_hub_runs(hub: Hub) 
         ("command line", "it leaks its secret")
     ]
     assert "nothing" in str(call(hub, "tool", "leak")) and "nothing" in str(call(hub, f"tool@{new}", "leak"))
-    assert ask(hub, f"tool@{old}", "tools/list", {}, headers=hub.as_operator()).status == 404
+    assert send_request(hub, f"tool@{old}", "tools/list", {}, headers=hub.as_operator()).status == 404
     assert revoke(hub, old, "--lift").returncode == 0
     until(lambda: served_everywhere(hub, f"tool@{old}"), "the version is served again")
 
@@ -125,7 +125,7 @@ def test_a_definition_that_is_served_now_is_revoked_on_the_page(hub: Hub) -> Non
     assert fill_in(hub, "/history/revoke", target=definition, why="it leaks").status == 303
     for address in ("one", "two", f"one@{first}", f"two@{second}", f"one@{definition}"):
         until(partial(refused_everywhere, hub, address), f"{address} is refused")
-    assert "one__leak" not in str(ask(hub, "", "tools/list", {}).last_message)
+    assert "one__leak" not in str(send_request(hub, "", "tools/list", {}).last_message)
     assert send(hub, "GET", "/one/leak").status == 404
     assert b"it leaks" in send(hub, "GET", "/servers/one", headers={"Accept": "text/html"}).body
     assert fill_in(hub, "/history/revoke", target=definition, do="lift").status == 303

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import orjson
@@ -50,13 +50,12 @@ def call(hub: Hub, tool: str, headers: dict[str, str] | None = None, **params: A
 
 @contextmanager
 def full_disk(hub: Hub) -> Iterator[None]:
-    """Make every write of the only worker to a file fail."""
-    [worker] = hub.workers()
-    before = resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    try:
+    """Make every write of the workers to a file fail."""
+    with ExitStack() as limits:
+        for worker in hub.workers():
+            before = resource.prlimit(worker, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            limits.callback(resource.prlimit, worker, resource.RLIMIT_FSIZE, before)
         yield
-    finally:
-        resource.prlimit(worker, resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def served(hub: Hub, name: str) -> bool:
     return hub.get(f"/servers/{name}")[0] == 200
 
 
-def seen_later(hub: Hub, folder: Path, name: str) -> None:
+def wait_for_scans(hub: Hub, folder: Path, name: str) -> None:
     """Wait until a file that was saved last is served: by then the folder was scanned several times."""
     (folder / f"{name}.py").write_text("def later() -> str:\n    return 'later'\n")
     until(lambda: served(hub, name), f"{name} is served")
@@ -61,7 +61,7 @@ def test_a_file_is_not_served_while_a_program_has_it_open_for_writing(hub: Hub, 
         file.write(HALF)
         file.flush()
         for name in ("one", "two", "three"):
-            seen_later(hub, folder, name)
+            wait_for_scans(hub, folder, name)
             assert not served(hub, "upload")
         file.write(REST)
     until(lambda: served(hub, "upload"), "the whole file is served")
@@ -83,7 +83,7 @@ def test_a_file_that_grows_is_not_served_before_it_rests(hub: Hub, place: Path) 
     try:
         until((folder / "growing.py").exists, "the file is there")
         for name in ("four", "five"):
-            seen_later(hub, folder, name)
+            wait_for_scans(hub, folder, name)
             assert not served(hub, "growing")
     finally:
         stop.set()
@@ -104,7 +104,7 @@ def test_the_files_of_editors_are_never_served(hub: Hub, place: Path) -> None:
     ]
     for name in names:
         (folder / name).write_text(HALF)
-    seen_later(hub, folder, "six")
+    wait_for_scans(hub, folder, "six")
     listed = orjson.loads(hub.get("/servers.json")[1])
     assert [one["name"] for one in listed if "secret" in one["name"]] == []
     assert not [line for line in hub.lines if "secret" in line]

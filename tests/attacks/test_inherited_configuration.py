@@ -26,7 +26,7 @@ def health(path: str) -> str:
 '''
 
 
-def shown(body: bytes, name: str) -> dict[str, Any]:
+def find_server(body: bytes, name: str) -> dict[str, Any]:
     """Return one server of `/servers.json`."""
     [found] = [one for one in orjson.loads(body) if one["name"] == name]
     return dict(found)
@@ -34,11 +34,11 @@ def shown(body: bytes, name: str) -> dict[str, Any]:
 
 def test_a_file_with_the_name_of_a_shipped_server_gets_no_right_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as hub:
-        shipped = shown(hub.get("/servers.json")[1], "health")
+        shipped = find_server(hub.get("/servers.json")[1], "health")
         assert hub.end() == 0
     (tmp_path / "servers" / "health.py").write_text(WRITER)
     with running(tmp_path) as hub:
-        dropped = shown(hub.get("/servers.json")[1], "health")
+        dropped = find_server(hub.get("/servers.json")[1], "health")
         page = hub.get("/servers/health/source")[1].decode()
         listed = post(hub, "/mcp/health", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert hub.end() == 0
@@ -53,7 +53,7 @@ def test_a_file_with_the_name_of_a_shipped_server_gets_no_right_of_it(tmp_path: 
 
 def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
     with running(tmp_path) as hub:
-        assert shown(hub.get("/servers.json")[1], "echo")["status"] == "on"
+        assert find_server(hub.get("/servers.json")[1], "echo")["status"] == "on"
         assert hub.end() == 0
     store = SqliteStore(tmp_path / "data")
     mcps = orjson.loads(read_variable(store, "mcps") or b"")
@@ -62,7 +62,7 @@ def test_a_broken_mcps_variable_switches_nothing_on(tmp_path: Path) -> None:
     store.names.move({"variables/mcps": store.blobs.put(b'{"echo": {')}, "an older hub", "a slip")
     store.close()
     with running(tmp_path) as hub:
-        assert shown(hub.get("/servers.json")[1], "echo")["status"] == "off"
+        assert find_server(hub.get("/servers.json")[1], "echo")["status"] == "off"
         home = hub.get("/")[1].decode()
         assert hub.end() == 0
     assert "Until it is corrected" in home

@@ -13,7 +13,7 @@ import pytest
 
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import Json, mounted, operation, parameter
-from tests.kinds.openapi.recording_api import RecordingApi, Told
+from tests.kinds.openapi.recording_api import RecordingApi, Reply
 
 LIST = {"type": "array", "items": {"type": "integer"}}
 FILTER = parameter("filter", kind="object")
@@ -42,7 +42,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Record
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("OUR_KEY", "our-key-123456")
         patched.setenv("OUR_SESSION", "our-session-123456")
-        with mounted(folder, PATHS, lambda seen: Told([1]), more, **CONFIGURED) as found:
+        with mounted(folder, PATHS, lambda seen: Reply([1]), more, **CONFIGURED) as found:
             yield found
 
 
@@ -77,7 +77,7 @@ def test_no_argument_replaces_what_the_operator_configured(
 
 def test_no_cookie_replaces_a_configured_header_with_cookies(tmp_path: Path) -> None:
     headers = {"Cookie": "session=ours"}
-    with mounted(tmp_path, PATHS, lambda seen: Told([1]), headers=headers) as shop:
+    with mounted(tmp_path, PATHS, lambda seen: Reply([1]), headers=headers) as shop:
         assert "prefs" not in str(shop[0].modern("shop", "tools/list").result)
         call(shop, "pages", {"prefs": {"session": "theirs"}})
         call(shop, "pages", {})

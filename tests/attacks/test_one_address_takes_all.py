@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.running import Hub, Worker, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, running
 from tests.waiting import BOUND, until
 
 THREADS, CONNECTIONS = 64, 96
@@ -55,7 +55,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     (folder / "servers" / "slow.py").write_text(SOURCE)
     limits = ["--threads", str(THREADS), "--connections", str(CONNECTIONS), "--write-timeout", "1"]
     limits += ["--isolation", "inline", "--inline-limit", str(8 * MIB), "--timeout", str(BOUND)]
-    with running(folder, *limits) as started:
+    # One worker: each worker has its own threads, connections and memory for bodies.
+    with running(folder, *limits, *ONE_WORKER) as started:
         called(started, "much", {"kilobytes": 1})
         yield started
 
@@ -71,7 +72,7 @@ def connected(hub: Hub, address: str = ATTACKER, small: bool = False) -> socket.
     return made
 
 
-def ask(connection: socket.socket, tool: str, arguments: object) -> None:
+def send_call(connection: socket.socket, tool: str, arguments: object) -> None:
     """Send a call; ignore a connection that is closed meanwhile."""
     params = {"name": tool, "arguments": arguments}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -101,7 +102,7 @@ def status(answer: bytes) -> int:
 def called(hub: Hub, tool: str, arguments: object, address: str = OTHER) -> bytes:
     """The answer to a call."""
     with connected(hub, address) as connection:
-        ask(connection, tool, arguments)
+        send_call(connection, tool, arguments)
         return answer(connection)
 
 
@@ -157,7 +158,7 @@ def test_calls(hub: Hub, tmp_path: Path) -> None:
     ended = tmp_path / "go"
     with many(hub, CONNECTIONS - 8) as callers:
         for caller in callers:
-            ask(caller, "wait", {"path": str(ended)})
+            send_call(caller, "wait", {"path": str(ended)})
         refused = [caller for caller in callers if _comes(caller)]
         assert refused, "some are refused while the others wait"
         served(hub)
@@ -177,7 +178,7 @@ def test_every_thread(hub: Hub, tmp_path: Path) -> None:
     with ExitStack() as stack:
         callers = [stack.enter_context(connected(hub, address)) for address in addresses for _ in range(8)]
         for caller in callers:
-            ask(caller, "wait", {"path": str(ended)})
+            send_call(caller, "wait", {"path": str(ended)})
         until(lambda: _is_refused(hub), "no thread is left for a call")
         check_health(hub, lambda: _is_refused(hub))
         ended.touch()
@@ -255,7 +256,7 @@ def test_answers_that_are_not_read(hub: Hub) -> None:
     before = worker.memory()
     with many(hub, 40, small=True) as readers:
         for reader in readers:
-            ask(reader, "much", {"kilobytes": 4096})
+            send_call(reader, "much", {"kilobytes": 4096})
         served(hub)
         until(lambda: sum("its client has not read for 1 s" in line for line in hub.lines) >= 40, "all are cut off")
     until(lambda: worker.memory() < before + 40 * 1024, lambda: f"{before} KiB became {worker.memory()} KiB")

@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from patchbay.cid import cid_of
-from tests.attacks.requests import ask, call, send
+from tests.attacks.requests import call, send, send_request
 from tests.serving.running import Hub
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -71,10 +72,10 @@ def test_a_stored_value_is_no_side_of_a_comparison(hub: Hub, stored: list[str]) 
 
 
 def test_a_stored_value_is_no_resource(hub: Hub, stored: list[str]) -> None:
-    absent = ask(hub, "notes", "resources/read", {"uri": f"cid://{NOWHERE}"})
+    absent = send_request(hub, "notes", "resources/read", {"uri": f"cid://{NOWHERE}"})
     for server in ("notes", "echo", ""):
         for cid in stored:
-            got = ask(hub, server, "resources/read", {"uri": f"cid://{cid}"})
+            got = send_request(hub, server, "resources/read", {"uri": f"cid://{cid}"})
             assert (got.status, got.last_message["error"]["code"]) == (absent.status, -32602)
             assert SECRET.encode() not in got.body
     result = call(hub, "notes", "peek", {"uri": f"cid://{stored[0]}"})
@@ -91,11 +92,11 @@ def test_a_large_result_opens_for_its_key_alone(hub: Hub, link: str) -> None:
         f"{bare}?key={'A' * 43}",
     ):
         assert send(hub, "GET", at(tried)).status == 404, tried
-        assert "error" in ask(hub, "notes", "resources/read", {"uri": tried}).last_message, tried
+        assert "error" in send_request(hub, "notes", "resources/read", {"uri": tried}).last_message, tried
     got = send(hub, "GET", at(link))
     assert (got.status, got.body) == (200, b"secret " * 60_000)
     assert got.headers["cache-control"] == "private, no-cache"
-    read = ask(hub, "notes", "resources/read", {"uri": link}).last_message["result"]
+    read = send_request(hub, "notes", "resources/read", {"uri": link}).last_message["result"]
     assert read["contents"][0]["text"] == "secret " * 60_000 and read["cacheScope"] == "private"
 
 
@@ -103,14 +104,17 @@ def test_a_key_opens_no_other_content(hub: Hub, link: str, stored: list[str]) ->
     key = link.partition("?")[2]
     for cid in (*stored, NOWHERE):
         assert send(hub, "GET", f"/cid/{cid}?{key}").status == 404
-        assert "error" in ask(hub, "notes", "resources/read", {"uri": f"cid://{cid}?{key}"}).last_message
+        assert "error" in send_request(hub, "notes", "resources/read", {"uri": f"cid://{cid}?{key}"}).last_message
 
 
 def test_records_of_calls_do_not_contain_arguments_and_results(hub: Hub, link: str) -> None:
+    shown = "/activity.json?server=notes&limit=1000"
+    before = len(send(hub, "GET", shown).json["records"])
     call(hub, "notes", "keep", {"key": "said-in-confidence", "value": "x"})
-    ask(hub, "notes", "resources/read", {"uri": link})
-    ask(hub, "notes", "resources/read", {"uri": "notes://typed-by-a-caller"})
-    records: list[dict[str, Any]] = send(hub, "GET", "/activity.json?server=notes&limit=1000").json["records"]
+    send_request(hub, "notes", "resources/read", {"uri": link})
+    send_request(hub, "notes", "resources/read", {"uri": "notes://typed-by-a-caller"})
+    until(lambda: len(send(hub, "GET", shown).json["records"]) >= before + 3, "the workers have written the records")
+    records: list[dict[str, Any]] = send(hub, "GET", shown).json["records"]
     pages = [send(hub, "GET", f"/activity/{each['id']}.json").body for each in records]
     pages += [send(hub, "GET", path).body for path in ("/activity", "/", "/servers", "/activity?tool=notes")]
     key = link.partition("?key=")[2]

@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.activity.call_recording import digest_of
 from patchbay.protocol.tasks.tasks import TASKS
-from tests.attacks.requests import ask, call, send
+from tests.attacks.requests import call, send, send_request
 from tests.serving.running import Hub
 from tests.waiting import until
 
@@ -26,7 +26,7 @@ WORD = re.compile(rb"[A-Za-z0-9_-]{12,}")
 
 
 def of_task(hub: Hub, method: str, id: str, **more: Any) -> dict[str, Any]:
-    return ask(hub, "notes", method, {"taskId": id, **more}, KNOWS).last_message
+    return send_request(hub, "notes", method, {"taskId": id, **more}, KNOWS).last_message
 
 
 def test_a_task_answers_to_its_id_alone_and_the_id_is_shown_nowhere(hub: Hub) -> None:
@@ -48,7 +48,7 @@ def test_a_task_answers_to_its_id_alone_and_the_id_is_shown_nowhere(hub: Hub) ->
             assert of_task(hub, method, word, **more)["error"]["code"] == -32602, word
     answers = {"ask-1": {"action": "accept", "content": {"name": "Mallory"}}}
     for server in ("echo", ""):
-        tried = ask(hub, server, "tasks/update", {"taskId": id, "inputResponses": answers}, KNOWS).last_message
+        tried = send_request(hub, server, "tasks/update", {"taskId": id, "inputResponses": answers}, KNOWS).last_message
         assert tried["error"]["code"] == -32602
     assert of_task(hub, "tasks/get", id)["result"]["status"] == "input_required"
     [key] = of_task(hub, "tasks/get", id)["result"]["inputRequests"]

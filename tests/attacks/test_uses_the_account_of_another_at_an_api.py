@@ -20,7 +20,7 @@ from patchbay.client.auth.token_clients import IssuedTokens, TokenClient
 from tests.access.upstreams.guarded import Caller, begin, caller_of, is_connected, name_of, page_of, tools_of
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import Json, document, operation, parameter
-from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Told, recording_api
+from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Reply, recording_api
 from tests.signing_in import HTML, Browser, hidden_fields, shared_hub, signed_in
 from tests.waiting import until
 
@@ -41,20 +41,20 @@ class OwnIssuer:
         self.refused: set[str] = set()
         self.forms: list[dict[str, str]] = []
 
-    def __call__(self, seen: Recorded) -> Told:
+    def __call__(self, seen: Recorded) -> Reply:
         if seen.path == "/.well-known/openid-configuration":
-            return Told(metadata(self.url))
+            return Reply(metadata(self.url))
         if seen.path == "/register":
-            return Told(json.loads(seen.body) | {"client_id": "hub"}, 201)
+            return Reply(json.loads(seen.body) | {"client_id": "hub"}, 201)
         if seen.path == "/token":
             form = dict(parse_qsl(seen.body.decode()))
             self.forms.append(form)
             token = f"{form.get('code') or form['refresh_token']}+"
-            return Told({"access_token": token, "token_type": "Bearer", "expires_in": 600, "refresh_token": token})
+            return Reply({"access_token": token, "token_type": "Bearer", "expires_in": 600, "refresh_token": token})
         token = str(seen.headers["Authorization"]).removeprefix("Bearer ")
         if seen.path == "/refused" or token in self.refused:
-            return Told({"detail": f"refused {token}"}, 401)
-        return Told(None, 302, {"Location": self.moved_to}) if seen.path == "/moved" else Told({"token": token})
+            return Reply({"detail": f"refused {token}"}, 401)
+        return Reply(None, 302, {"Location": self.moved_to}) if seen.path == "/moved" else Reply({"token": token})
 
 
 def metadata(url: str, **changes: Any) -> Json:
@@ -93,7 +93,7 @@ def api(issuer: OwnIssuer) -> Iterator[RecordingApi]:
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[RecordingApi]:
     """Another server at a private address, which must not be contacted."""
-    with recording_api({}, lambda seen: Told(metadata("http://elsewhere.example"))) as elsewhere:
+    with recording_api({}, lambda seen: Reply(metadata("http://elsewhere.example"))) as elsewhere:
         yield elsewhere
 
 
@@ -201,7 +201,7 @@ def test_a_next_page_at_the_origin_of_the_document_gets_no_token(tmp_path: Path)
     """The document may be at another origin than the API, and that origin is a named one too."""
     listed = {"/list": {"get": operation(operationId="list", answer={"type": "array", "items": {}})}}
     with recording_api(document(listed)) as other, recording_api({}) as api:
-        api.answer = lambda seen: Told([1], 200, {"Link": f'<{other.url}/list>; rel="next"'})
+        api.answer = lambda seen: Reply([1], 200, {"Link": f'<{other.url}/list>; rel="next"'})
         assert call_all(tmp_path, api, f"{other.url}/openapi.json") == {"list"}
         assert [one.headers["Authorization"] for one in api.requests] == ["Bearer of-ann"]
         assert other.requests == []
@@ -212,7 +212,7 @@ def test_a_request_to_another_origin_that_the_operator_named_gets_no_token(
 ) -> None:
     """The last check before a request is sent, for whatever leads it there."""
     listed = {"/list": {"get": operation(operationId="list", answer={"type": "array", "items": {}})}}
-    with recording_api(document(listed)) as other, recording_api({}, lambda seen: Told([1])) as api:
+    with recording_api(document(listed)) as other, recording_api({}, lambda seen: Reply([1])) as api:
         monkeypatch.setattr("patchbay.kinds.openapi.handler.find_next_url", lambda *_: f"{other.url}/list")
         assert call_all(tmp_path, api, f"{other.url}/openapi.json") == set()
         assert len(api.requests) == 1

@@ -51,7 +51,7 @@ def legacy(hub: Hub, endpoint: str, tool: str, headers: Headers, version: str) -
     return hub.send(endpoint, message, headers | {"Mcp-Session-Id": session, "MCP-Protocol-Version": version})
 
 
-def shown(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """The whole answer as text."""
     return f"{answer.status} {answer.body.decode('utf-8', 'replace')}"
 
@@ -59,28 +59,28 @@ def shown(answer: Answer) -> str:
 def modern(endpoint: str, prefix: str = "") -> Callable[[Hub, str, Headers], str]:
     def call(hub: Hub, tool: str, headers: Headers) -> str:
         params = {"name": prefix + tool, "arguments": {}}
-        return shown(hub.modern(endpoint, "tools/call", params, headers=headers))
+        return answer_text(hub.modern(endpoint, "tools/call", params, headers=headers))
 
     return call
 
 
 def in_session(endpoint: str, version: str, prefix: str = "") -> Callable[[Hub, str, Headers], str]:
-    return lambda hub, tool, headers: shown(legacy(hub, endpoint, prefix + tool, headers, version))
+    return lambda hub, tool, headers: answer_text(legacy(hub, endpoint, prefix + tool, headers, version))
 
 
 def pinned(hub: Hub, tool: str, headers: Headers) -> str:
     endpoint = f"notes@{hub.catalogue.find('notes').version}"
-    return shown(hub.modern(endpoint, "tools/call", {"name": tool, "arguments": {}}, headers=headers))
+    return answer_text(hub.modern(endpoint, "tools/call", {"name": tool, "arguments": {}}, headers=headers))
 
 
 def as_task(hub: Hub, tool: str, headers: Headers) -> str:
     knows: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-    return shown(hub.modern("notes", "tools/call", {"name": tool, "arguments": {}}, knows, headers=headers))
+    return answer_text(hub.modern("notes", "tools/call", {"name": tool, "arguments": {}}, knows, headers=headers))
 
 
 def in_batch(hub: Hub, tool: str, headers: Headers) -> str:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
-    return shown(hub.send("notes", [message], headers | {"MCP-Protocol-Version": "2025-03-26"}))
+    return answer_text(hub.send("notes", [message], headers | {"MCP-Protocol-Version": "2025-03-26"}))
 
 
 def by_native(separator: str) -> Callable[[Hub, str, Headers], str]:
@@ -112,7 +112,7 @@ def from_a_tool(hub: Hub, tool: str, headers: Headers) -> str:
 
 def by_uri(hub: Hub, tool: str, headers: Headers) -> str:
     uri = {"uri": f"server://notes/{tool}"}
-    return shown(hub.modern("notes", "resources/read", uri, headers=headers))
+    return answer_text(hub.modern("notes", "resources/read", uri, headers=headers))
 
 
 def by_a_reading_tool(hub: Hub, tool: str, headers: Headers) -> str:
@@ -218,7 +218,7 @@ READS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 def test_what_may_not_be_read_answers_as_what_does_not_exist(hub: Hub, ann: Headers, what: str, endpoint: str) -> None:
     method, denied, missing = READS[what]
     names = [str(next(iter(params.values()))) for params in (denied, missing)]
-    answers = [shown(hub.modern(endpoint, method, params, headers=ann)) for params in (denied, missing)]
+    answers = [answer_text(hub.modern(endpoint, method, params, headers=ann)) for params in (denied, missing)]
     found = []
     for answer, name in zip(answers, names, strict=True):
         for word in (name, name.rpartition("/")[2], "scold", "absent"):
@@ -282,7 +282,7 @@ def test_no_list_and_no_schema_names_what_is_hidden(hub: Hub, ann: Headers) -> N
     methods = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "server/discover")
     for endpoint in ("notes", ""):
         for method in methods:
-            text = shown(hub.modern(endpoint, method, headers=ann))
+            text = answer_text(hub.modern(endpoint, method, headers=ann))
             assert not [secret for secret in SECRETS if secret in text], (endpoint, method)
     for method in ("plexus_schema", "plexus_full_schema"):
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
@@ -295,9 +295,9 @@ def test_a_search_of_tools_finds_only_what_may_be_called(hub: Hub, ann: Headers,
     change_names(store, {"variables/listing": store.blobs.put(b'{"search": true}')}, "test", "search")
     hub.catalogue.refresh()
     params = {"name": "search_tools", "arguments": {"query": "delete note search", "limit": 50}}
-    found = shown(hub.modern("", "tools/call", params, headers=ann))
+    found = answer_text(hub.modern("", "tools/call", params, headers=ann))
     assert "notes__search" in found and not [secret for secret in SECRETS if secret in found]
-    assert "notes__delete_note" in shown(hub.modern("", "tools/call", params, headers=operator))
+    assert "notes__delete_note" in answer_text(hub.modern("", "tools/call", params, headers=operator))
     for tool, works in (("notes__delete_note", False), ("notes__search", True)):
         params = {"name": "call_tool", "arguments": {"name": tool, "arguments": {}}}
         result = hub.modern("", "tools/call", params, headers=ann).result

@@ -27,7 +27,7 @@ APPEND: Json = {
 }
 
 
-class Guest:
+class RoomMember:
     """One member of a room, over HTTP."""
 
     def __init__(self, client: httpx2.Client, room: str, name: str, *caps: str) -> None:
@@ -60,12 +60,12 @@ class Guest:
                 self.says("tool.result", callId=call["call"], ok=True, result={"content": content})
 
 
-def enliven(client: httpx2.Client, room: str, pause: float = 0.0) -> tuple[Guest, Guest]:
+def enliven(client: httpx2.Client, room: str, pause: float = 0.0) -> tuple[RoomMember, RoomMember]:
     """Create a room; a laptop announces `notes` there and a planner calls it. `pause` is in seconds."""
     client.put(f"/rooms/{room}", json={"policy": {"history": "all"}}).raise_for_status()
-    laptop = Guest(client, room, "Ada's laptop", "tool.host", "mcp.server:notes", "can.speak")
+    laptop = RoomMember(client, room, "Ada's laptop", "tool.host", "mcp.server:notes", "can.speak")
     laptop.says("mcp.announce", serverId="notes", tools=[SEARCH, APPEND], resources=[])
-    planner = Guest(client, room, "planner", "tool.call", "can.speak", "mcp.client")
+    planner = RoomMember(client, room, "planner", "tool.call", "can.speak", "mcp.client")
     planner.says("chat.msg", text="I look for what we know about the harbour.")
     for number, words in enumerate(("harbour", "tides", "ferry", "tides in May")):
         id = planner.calls("notes", "search", words=words)

@@ -49,11 +49,11 @@ class Tab:
         self.context.set_default_timeout(BOUND)
         self.context.add_init_script(REPORT)
         self.page: Page = self.context.new_page()
-        self.page.on("console", self._heard)
+        self.page.on("console", self._record_console)
         self.page.on("pageerror", lambda problem: self.faults.append(f"error: {problem}"))
         self.page.on("dialog", self._dismiss)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _record_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.faults.append(f"console: {message.text} at {message.location.get('url')}")
 

@@ -15,7 +15,7 @@ from tests.browser.keyboard import press, step_to, write
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.team import Team, Words, team
 from tests.browser.test_accessible import SIZES, violations
-from tests.browser.test_hostile_hub import ALL, DESK, PHONE, looked_at
+from tests.browser.test_hostile_hub import ALL, DESK, PHONE, check_page
 from tests.person_at_browser import invite
 from tests.signing_in import PASSWORD
 
@@ -72,7 +72,7 @@ def test_what_strangers_write_is_only_shown(browser: Browser, shared: Team, size
     operator.log_in(shared.hub)
     for tab, paths in ((shared.sign_in(person), own_pages(shared)), (operator, OPERATORS)):
         for path in paths:
-            looked_at(tab, path)
+            check_page(tab, path)
             assert find_hidden_character(tab.page.locator("body").inner_text()) is None, path
         tab.close()
 

@@ -47,11 +47,11 @@ def test_a_call_is_cancelled_by_its_button(tab: Tab, revision: str, base: str) -
     expect(trial.item.get_by_role("button", name="Call")).to_be_enabled()
     address = f"{base}/activity.json?server=atelier&tool=steps&outcome=cancelled"
 
-    def known() -> bool:
+    def is_recorded() -> bool:
         records = tab.context.request.get(address).json()["records"]
         return any(record["revision"] == revision for record in records)
 
-    until(known, "the record of the cancelled call")
+    until(is_recorded, "the record of the cancelled call")
 
 
 def test_work_in_the_background_is_cancelled_too(tab: Tab) -> None:

@@ -52,7 +52,7 @@ ALL = "\n\n".join(HOSTILE)
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 
 
-class Known(NamedTuple):
+class HostilePages(NamedTuple):
     """A hub, its address, and addresses of pages that have a CID or an ID in them."""
 
     hub: Hub
@@ -61,7 +61,7 @@ class Known(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostilePages]:
     """A hub of this file's own, full of them."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "servers").mkdir()
@@ -77,15 +77,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
         records = httpx2.get(f"{base}/activity.json?limit=200").json()["records"]
         stories = {f"/activity/{record['id']}": "" for record in records if record["server"] == "h00"}
         kept = {
-            f"/cid/{kept_at(found, data)}": ""
+            f"/cid/{store_text(found, data)}": ""
             for data in (ALL, f"# Title\n\n* {ALL}\n", json.dumps(dict.fromkeys(HOSTILE, HOSTILE)), f"#!/bin/sh\n{ALL}")
         }
         pages = [*list(stories)[:3], *kept, f"/history/compare?old={first}&new={root}", f"/cid/{root}"]
-        yield Known(found, base, (*pages, f"/history/rollback?root={first}"))
+        yield HostilePages(found, base, (*pages, f"/history/rollback?root={first}"))
         assert found.end() == 0
 
 
-def kept_at(hub: Hub, text: str) -> str:
+def store_text(hub: Hub, text: str) -> str:
     """Let a hub keep a text; its CID."""
     address = f"http://127.0.0.1:{hub.port}/cid"
     return str(httpx2.post(address, content=text.encode(), headers=hub.as_operator()).json()["cid"])
@@ -118,11 +118,11 @@ def called(base: str) -> None:
 
 
 @pytest.fixture
-def base(hub: Known) -> str:
+def base(hub: HostilePages) -> str:
     return hub.base
 
 
-def looked_at(tab: Tab, path: str, status: int = 0) -> None:
+def check_page(tab: Tab, path: str, status: int = 0) -> None:
     """Open a page and look at all of it. A page with a status from 500 is expected only as `status`."""
     answer = tab.page.goto(tab.base + path)
     assert answer is not None and (answer.status == status if status else answer.status < 500), path
@@ -146,29 +146,29 @@ def test_a_server_whose_words_are_hostile_is_only_shown(browser: Browser, base: 
     for index in range(group, len(HOSTILE), GROUPS):
         text = quote(HOSTILE[index], safe="")
         for path in (f"/servers/h{index:02}", f"/servers/broken{index:02}", f"/servers/{text}"):
-            looked_at(tab, path)
+            check_page(tab, path)
         # Nearly all searches find the same hundred things, which take long to draw: one of four looks for all kinds,
         # one or two in each group.
         whole = (index + index // GROUPS) % 4 == 0
-        looked_at(tab, f"/search?q={text}" + ("" if whole else "&kind=prompt"))
+        check_page(tab, f"/search?q={text}" + ("" if whole else "&kind=prompt"))
     tab.close()
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_pages_full_of_hostile_words_only_show_them(browser: Browser, hub: Known, size: Any) -> None:
+def test_pages_full_of_hostile_words_only_show_them(browser: Browser, hub: HostilePages, size: Any) -> None:
     """T14.2, S24: lists, records, history, contents, comparisons, and the page on which a server is edited."""
     tab = Tab(browser, hub.base, viewport=size).log_in(hub.hub)
     lists = ("/", "/mcp", "/servers", "/variables", "/variables/v00", "/history", "/history/names", "/activity")
     more = ("/search?q=alert", "/search?q=script&kind=server", "/servers/tools/edit", "/servers/broken01/edit")
     for path in (*lists, *more, *hub.pages):
-        looked_at(tab, path)
+        check_page(tab, path)
     tab.close()
 
 
 def test_every_hostile_tool_gets_a_form_that_only_shows(browser: Browser, base: str) -> None:
     """T14.2, S24: names of arguments, titles, defaults, choices; the call is made and its error is text as well."""
     tab = Tab(browser, base, viewport=PHONE)
-    looked_at(tab, "/servers/tools")
+    check_page(tab, "/servers/tools")
     forms = tab.page.locator("details.item .try form")
     expect(forms).to_have_count(len(HOSTILE))
     assert tab.page.evaluate(STRANGE, sorted(MADE)) == []

@@ -60,7 +60,7 @@ def answered(base: str, path: str) -> Any:
     return httpx2.get(base + path, headers={"Accept": "application/json"}).json()
 
 
-def kept(hub: Hub, data: bytes) -> str:
+def store_bytes(hub: Hub, data: bytes) -> str:
     address = f"http://127.0.0.1:{hub.port}/cid"
     return str(httpx2.post(address, content=data, headers=hub.as_operator()).json()["cid"])
 
@@ -170,7 +170,7 @@ def test_two_roots_are_chosen_and_compared(tab: Tab) -> None:
 
 
 def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab, hub: Hub) -> None:
-    page = tab.open(f"/cid/{kept(hub, MARKDOWN.encode())}")
+    page = tab.open(f"/cid/{store_bytes(hub, MARKDOWN.encode())}")
     expect(page.locator(".markdown").get_by_role("listitem")).to_have_count(2)
     page = tab.open(f"/cid/{cid_of(GREET.encode())}")
     expect(page.locator(".t-keyword").first).to_have_text("def")
@@ -180,13 +180,13 @@ def test_contents_are_shown_by_their_kind_with_links_in_and_out(tab: Tab, hub: H
     page.locator("#out ~ .scroll").get_by_role("link").first.click()
     expect(page.get_by_role("row").filter(has_text="definition_cid").first).to_be_visible()
     with page.expect_download() as download:
-        page = tab.open(f"/cid/{kept(hub, bytes(range(256)))}")
+        page = tab.open(f"/cid/{store_bytes(hub, bytes(range(256)))}")
         page.get_by_role("link", name="Download").click()
     assert Path(download.value.path()).read_bytes() == bytes(range(256))
 
 
 def test_an_image_is_drawn(tab: Tab, hub: Hub) -> None:
-    page = tab.open(f"/cid/{kept(hub, b64decode(PIXEL))}")
+    page = tab.open(f"/cid/{store_bytes(hub, b64decode(PIXEL))}")
     assert page.locator("main img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
 
 
@@ -235,7 +235,11 @@ def test_no_page_of_the_past_has_a_violation(browser: Browser, hub: Hub, base: s
         ),
         *("/variables", "/variables/mcps", "/history", "/history/names", f"/history/compare?{root}"),
         *(f"/servers/filed/compare?old={version}&new={version}", f"/history/rollback?root={roots[-1]}"),
-        *(f"/cid/{roots[0]}", f"/cid/{kept(hub, MARKDOWN.encode())}", f"/cid/{kept(hub, bytes(range(256)))}"),
+        *(
+            f"/cid/{roots[0]}",
+            f"/cid/{store_bytes(hub, MARKDOWN.encode())}",
+            f"/cid/{store_bytes(hub, bytes(range(256)))}",
+        ),
     ):
         tab.open(path)
         assert violations(tab) == [], path

@@ -33,7 +33,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     (folder / "servers/far.json").write_text(mount("hold", [tool(0), tool(1)]))
     with running(folder) as hub:
         until(lambda: tools_of(hub) == {"control", "t0", "t1"}, "the tools at first sight")
-        ask(hub, "tools/call", {"name": "control", "arguments": {"tools": [CHANGED, tool(1, 1)]}})
+        send_request(hub, "tools/call", {"name": "control", "arguments": {"tools": [CHANGED, tool(1, 1)]}})
         until(lambda: tools_of(hub) == {"control"}, "the changed tools to go")
         yield hub
         assert hub.end() == 0
@@ -44,7 +44,7 @@ def base(hub: Hub) -> str:
     return f"http://127.0.0.1:{hub.port}"
 
 
-def ask(hub: Hub, method: str, params: dict[str, Any]) -> Any:
+def send_request(hub: Hub, method: str, params: dict[str, Any]) -> Any:
     """The answer to one MCP request to the mounted server."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -52,7 +52,7 @@ def ask(hub: Hub, method: str, params: dict[str, Any]) -> Any:
 
 
 def tools_of(hub: Hub) -> set[str]:
-    return {one["name"] for one in ask(hub, "tools/list", {}).get("result", {}).get("tools", ())}
+    return {one["name"] for one in send_request(hub, "tools/list", {}).get("result", {}).get("tools", ())}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

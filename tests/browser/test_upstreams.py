@@ -20,7 +20,7 @@ from tests.access.upstreams.guarded import Guarded, running_guarded
 from tests.browser.keyboard import focus, press, step_to
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
-from tests.browser.test_hostile_hub import ALL, DESK, PHONE, looked_at
+from tests.browser.test_hostile_hub import ALL, DESK, PHONE, check_page
 from tests.person_at_browser import PersonAtBrowser
 from tests.serving.running import Hub, running
 from tests.signing_in import PASSWORD
@@ -143,14 +143,14 @@ def test_what_a_mounted_server_and_its_issuer_write_is_only_shown(browser: Brows
     """Issue 16, item 6: the address of a mount, the reason of a refusal."""
     tab = office.open_as(f"hostile.{size['width']}", browser, viewport=size)
     for path in ("/upstreams", "/upstreams/strange", f"/upstreams/{quote(ALL[:200], safe='')}"):
-        looked_at(tab, path)
+        check_page(tab, path)
     page = tab.open("/upstreams/far")
     page.get_by_role("button", name="Connect an account").click()
     link = page.get_by_role("link", name="Continue to").get_attribute("href") or ""
     query = parse_qs(urlsplit(link).query)
     path = urlsplit(query["redirect_uri"][0]).path
     reason = quote(f"\u202e<script>alert(1)</script> {ALL}"[:300], safe="")
-    looked_at(tab, f"{path}?error=access_denied&state={query['state'][0]}&error_description={reason}", status=502)
+    check_page(tab, f"{path}?error=access_denied&state={query['state'][0]}&error_description={reason}", status=502)
     expect(page.get_by_role("alert")).to_contain_text("<script>alert(1)</script>")
     assert find_hidden_character(page.locator("body").inner_text()) is None
     tab.close()

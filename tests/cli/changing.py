@@ -23,13 +23,13 @@ def noted(words: str) -> None:
         log.write(words + "\n")
 
 
-def said() -> dict[str, Any]:
+def read_plan() -> dict[str, Any]:
     with open(FILE) as file:  # noqa: PTH123
         found: dict[str, Any] = json.load(file)
     return found
 
 
-def say(message: dict[str, Any]) -> None:
+def send_message(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
     sys.stdout.flush()
 
@@ -45,13 +45,13 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
         token = params.get("_meta", {}).get("progressToken")
         for step in (1, 2, 3):
             given = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
-            say({"method": "notifications/progress", "params": given})
+            send_message({"method": "notifications/progress", "params": given})
             time.sleep(600 if name == "stuck" else 0.2)
     if name == "ask":
-        say({"id": "q", "method": arguments["method"], "params": arguments["params"]})
+        send_message({"id": "q", "method": arguments["method"], "params": arguments["params"]})
         heard = json.loads(sys.stdin.readline())
         return {"content": [{"type": "text", "text": json.dumps(heard.get("result") or heard.get("error"))}]}
-    text = said().get("text") or json.dumps(arguments, sort_keys=True)
+    text = read_plan().get("text") or json.dumps(arguments, sort_keys=True)
     return {"content": [{"type": "text", "text": text}], "isError": name == "fail"}
 
 
@@ -66,7 +66,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         text = f"Sum up, {params.get('arguments', {}).get('style', 'somehow')}"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
     lists: dict[str, dict[str, Any]] = {
-        "tools/list": {"tools": said()["tools"]},
+        "tools/list": {"tools": read_plan()["tools"]},
         "resources/list": {"resources": [RESOURCE]},
         "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "resource://trials/{id}", "name": "trial"}]},
         "prompts/list": {"prompts": [PROMPT]},
@@ -82,7 +82,7 @@ def main() -> None:
             continue
         result = answer(message["method"], message.get("params", {}))
         failure = {"code": -32601, "message": f"no method {message['method']}"}
-        say({"id": message["id"]} | ({"result": result} if result is not None else {"error": failure}))
+        send_message({"id": message["id"]} | ({"result": result} if result is not None else {"error": failure}))
 
 
 main()

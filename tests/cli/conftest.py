@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def workspace(tmp_path: Path) -> Workspace:
     """A folder to run commands in."""
-    return Desk(tmp_path)
+    return Workspace(tmp_path)

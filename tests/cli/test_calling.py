@@ -9,7 +9,7 @@ from patchbay.client.addresses import address
 from patchbay.client.addresses.query import check_text
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import Profiles
-from tests.cli.desk import SEARCH, Desk, launch
+from tests.cli.workspace import SEARCH, Workspace, launch
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.cli.desk import SEARCH, Desk, launch
     ],
 )
 def test_a_command_parses_its_address_once_and_loads_its_profile_once(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, line: str, stdin: str, parsed: str
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, line: str, stdin: str, parsed: str
 ) -> None:
     """Issue 13 part 3: the parsed address travels with its profile; contract, timeout and output format read that."""
     texts: list[str] = []
@@ -39,9 +39,9 @@ def test_a_command_parses_its_address_once_and_loads_its_profile_once(
         return load(profiles, name)
 
     search = {"output_format": "text/plain", "inputSchema": SEARCH["inputSchema"]}
-    desk.profile("bio", {**launch(desk.serve(SEARCH)), "timeout": 60}, search=search)
+    workspace.profile("bio", {**launch(workspace.serve(SEARCH)), "timeout": 60}, search=search)
     monkeypatch.setattr(address, "check_text", count_parse)
     monkeypatch.setattr(Profiles, "load", count_load)
-    ended = desk.quick(line, stdin)
+    ended = workspace.quick(line, stdin)
     assert ended.code == exit_codes.OK, ended.err
     assert (texts, names) == ([parsed], ["bio"])

@@ -16,7 +16,7 @@ from patchbay.cli import jn, main
 from patchbay.cli.messages import LateCommandGroup
 from patchbay.client.connection.environment import make_launch_environment
 from tests.checkout import ROOT
-from tests.cli.desk import SEARCH, Desk, launch
+from tests.cli.workspace import SEARCH, Workspace, launch
 from tests.client.peers import fetched
 
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
@@ -34,14 +34,14 @@ def every(group: click.Command, name: str) -> Iterator[tuple[str, click.Command]
 
 
 @pytest.mark.process
-def test_the_examples_of_the_page_run_and_write_what_it_says(desk: Desk) -> None:
+def test_the_examples_of_the_page_run_and_write_what_it_says(workspace: Workspace) -> None:
     """JN-6, JN-32, JN-38, JN-56, JN-60, JN-72: in order, in one folder; lines shown there stand in the output."""
-    desk.environment |= fetched("mcp-server-time")
+    workspace.environment |= fetched("mcp-server-time")
     commands = 0
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         for example in re.split(r"(?m)^\$ ", block)[1:]:
             line, *shown = example.splitlines()
-            ended = desk.run(line)
+            ended = workspace.run(line)
             assert ended.code == exit_codes.OK, (line, ended)
             missing = [one for one in shown if one not in ended.out]
             assert not missing, (line, missing, ended.out)
@@ -107,10 +107,10 @@ def test_launchers_are_found_where_nobody_installed_them() -> None:
 
 
 @pytest.mark.process
-def test_a_shell_is_offered_profiles_and_their_tools(desk: Desk) -> None:
+def test_a_shell_is_offered_profiles_and_their_tools(workspace: Workspace) -> None:
     """Shell completion, as bash asks for it."""
-    desk.profile("biomcp", launch(desk.serve(SEARCH)), search={})
-    assert "_JN_COMPLETE=bash_complete" in desk.quick("jn completion bash").out
+    workspace.profile("biomcp", launch(workspace.serve(SEARCH)), search={})
+    assert "_JN_COMPLETE=bash_complete" in workspace.quick("jn completion bash").out
     for words, offered in [
         ("jn cat @b", "@biomcp"),
         ("jn cat @biomcp/", "@biomcp/search"),
@@ -118,7 +118,7 @@ def test_a_shell_is_offered_profiles_and_their_tools(desk: Desk) -> None:
     ]:
         count = len(words.split()) - 1
         line = f"COMP_WORDS='{words}' COMP_CWORD={count} _JN_COMPLETE=bash_complete jn"
-        assert f"plain,{offered}" in desk.run(line).out.split(), words
+        assert f"plain,{offered}" in workspace.run(line).out.split(), words
 
 
 def test_the_page_names_no_place_of_one_machine() -> None:

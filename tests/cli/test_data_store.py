@@ -9,7 +9,7 @@ import pytest
 from patchbay import exit_codes
 from patchbay.cli.data_store import errors_as_sentence
 from patchbay.errors import ConfigError
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 
 @pytest.mark.parametrize("problem", [OSError(13, "Permission denied"), ConfigError("--data", "", "expected a folder")])
@@ -20,10 +20,10 @@ def test_a_problem_of_the_data_folder_is_wrong_usage(problem: Exception) -> None
 
 
 @pytest.mark.process
-def test_a_reader_that_is_gone_ends_the_command_without_a_sentence(desk: Desk) -> None:
+def test_a_reader_that_is_gone_ends_the_command_without_a_sentence(workspace: Workspace) -> None:
     """`patchbay key list | true` is no problem of the data folder."""
     for number in range(3):
-        assert desk.run(f"patchbay key new robot{number}").code == 0
-    ended = desk.run("(while true; do patchbay key list || { echo $? >&2; break; }; done) | true")
+        assert workspace.run(f"patchbay key new robot{number}").code == 0
+    ended = workspace.run("(while true; do patchbay key list || { echo $? >&2; break; }; done) | true")
     assert ended.err.strip() == str(exit_codes.UNREAD)
-    assert Path(desk.folder / "data").is_dir()
+    assert Path(workspace.folder / "data").is_dir()

@@ -15,8 +15,8 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.client.connection import http
-from tests.cli.abroad import HOST, Abroad, abroad
-from tests.cli.desk import Desk, Json
+from tests.cli.https_host import HOST, HttpsHost, run_https_host
+from tests.cli.workspace import Json, Workspace
 from tests.client.peers import served
 
 pytestmark = pytest.mark.process
@@ -50,24 +50,24 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGI
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Abroad]:
-    with abroad(tmp_path_factory.mktemp("abroad")) as found:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpsHost]:
+    with run_https_host(tmp_path_factory.mktemp("abroad")) as found:
         yield found
 
 
 @pytest.fixture
-def far(desk: Desk, host: Abroad) -> Iterator[Desk]:
+def far(workspace: Workspace, host: HttpsHost) -> Iterator[Workspace]:
     """A desk from which the document's host is reached, with the document's profile of it."""
     http._load_certificates.cache_clear()  # a program reads them once; this process runs several
-    desk.environment.update(host.environment)
-    folder = desk.home / ".local" / "jn" / "profiles" / "http" / "genomoncology"
+    workspace.environment.update(host.environment)
+    folder = workspace.home / ".local" / "jn" / "profiles" / "http" / "genomoncology"
     folder.mkdir(parents=True)
     (folder / "_meta.json").write_text(json.dumps(GENOMONCOLOGY))
-    yield desk
+    yield workspace
     http._load_certificates.cache_clear()
 
 
-def test_the_documents_commands_for_an_http_api_run_as_written(far: Desk, host: Abroad) -> None:
+def test_the_documents_commands_for_an_http_api_run_as_written(far: Workspace, host: HttpsHost) -> None:
     """JN-54 to JN-57, JN-66: a description explored, URLs read, a profile explored, validated, versioned."""
     explored = json.loads(far.quick('jn profile explore "https://api.genomoncology.com/openapi.json"').out)
     assert [row["path"] for row in explored["discoverable"]["endpoints"]] == ["/alterations", "/trials"]
@@ -95,13 +95,13 @@ def test_the_documents_commands_for_an_http_api_run_as_written(far: Desk, host: 
     assert far.quick("jn profile version @genomoncology").out.strip() == said["version_hash"]
 
 
-def test_a_profile_of_that_api_is_called_with_its_key(far: Desk) -> None:
+def test_a_profile_of_that_api_is_called_with_its_key(far: Workspace) -> None:
     """JN-15, JN-64: the document's `tested_with`, with its header out of the environment; pages become records."""
     rows = far.quick('jn cat "@genomoncology/alterations?gene=BRAF&limit=5"').records
     assert [(row["gene"], row["signed"]) for row in rows] == [("BRAF", True)] * 5
 
 
-def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_told(far: Desk) -> None:
+def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_told(far: Workspace) -> None:
     """JN-36: CSV rows; a status that no MCP server would answer is the failure, another one names both."""
     table = far.quick("jn head -n 1 https://api.genomoncology.com/genes.csv")
     assert table.records == [{"gene": "BRAF", "n": "1"}]
@@ -110,7 +110,7 @@ def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_told(f
     assert "/busy: HTTP 503: later" in busy.records[0]["message"]
 
 
-def test_an_mcp_server_over_https_is_reached_by_the_same_means(far: Desk, host: Abroad) -> None:
+def test_an_mcp_server_over_https_is_reached_by_the_same_means(far: Workspace, host: HttpsHost) -> None:
     """JN-11, JN-70: a plain URL that refuses to be read is an MCP server's; where none is, both are told."""
     before = len(host.connects)
     called = far.quick("jn cat 'mcp+https://api.genomoncology.com/mcp/echo?tool=echo&message=hi'")
@@ -140,20 +140,20 @@ def s3() -> Iterator[str]:
         yield url
 
 
-def test_the_documents_commands_for_s3_run_as_written(desk: Desk, s3: str) -> None:
+def test_the_documents_commands_for_s3_run_as_written(workspace: Workspace, s3: str) -> None:
     """JN-36, JN-54, JN-67: with credentials in the environment, as the document supposes."""
-    desk.environment.update({**KEYS, "AWS_ENDPOINT_URL": s3})
-    explored = json.loads(desk.quick('jn profile explore "s3://my-bucket/data/"').out)
+    workspace.environment.update({**KEYS, "AWS_ENDPOINT_URL": s3})
+    explored = json.loads(workspace.quick('jn profile explore "s3://my-bucket/data/"').out)
     assert explored["discoverable"]["keys"] == ["my-bucket/data/one.json"]
-    raw = desk.quick('jn cat "s3://my-data-bucket/raw-data/2024/*.csv"').records
+    raw = workspace.quick('jn cat "s3://my-data-bucket/raw-data/2024/*.csv"').records
     assert [(row["gene"], row["day"]) for row in raw] == [("BRAF", "01"), ("BRAF", "02")]
-    (summary,) = desk.quick('jn cat "s3://my-data-bucket/processed/summaries/*.json"').records
+    (summary,) = workspace.quick('jn cat "s3://my-data-bucket/processed/summaries/*.json"').records
     assert (summary["gene"], summary["n"]) == ("BRAF", 2)
 
 
-def test_the_profile_of_a_bucket_is_the_documents(desk: Desk, s3: str, tmp_path: Path) -> None:
+def test_the_profile_of_a_bucket_is_the_documents(workspace: Workspace, s3: str, tmp_path: Path) -> None:
     """JN-64: `structure`, region and credentials; these references read its `tested_with` data."""
-    desk.environment.update({**KEYS, "AWS_ENDPOINT_URL": s3})
+    workspace.environment.update({**KEYS, "AWS_ENDPOINT_URL": s3})
     profile = {
         "plugin": "s3",
         "bucket": "my-data-bucket",
@@ -164,7 +164,7 @@ def test_the_profile_of_a_bucket_is_the_documents(desk: Desk, s3: str, tmp_path:
         "notes": "Raw data is large (100MB+). Use processed/ for quick access.",
         "tested_with": ["processed/summaries/*.json"],
     }
-    assert desk.quick("jn profile create warehouse", json.dumps(profile)).code == exit_codes.OK
-    tested = desk.quick("jn profile test @warehouse")
+    assert workspace.quick("jn profile create warehouse", json.dumps(profile)).code == exit_codes.OK
+    tested = workspace.quick("jn profile test @warehouse")
     assert (tested.code, "✓ Success" in tested.out) == (exit_codes.OK, True), tested
-    assert desk.quick("jn profile validate @warehouse").out == "@warehouse: valid: Every pattern has objects\n"
+    assert workspace.quick("jn profile validate @warehouse").out == "@warehouse: valid: Every pattern has objects\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import SEARCH, Desk, Json, launch
+from tests.cli.workspace import SEARCH, Json, Workspace, launch
 
 pytestmark = pytest.mark.process
 
@@ -55,10 +55,10 @@ FETCHED = [
 
 
 @pytest.fixture
-def registry(desk: Desk) -> Path:
+def registry(workspace: Workspace) -> Path:
     """The document's presets and its minimal profile."""
-    desk.profile("biomcp", LAUNCH)
-    place = desk.work / ".jn"
+    workspace.profile("biomcp", LAUNCH)
+    place = workspace.work / ".jn"
     place.mkdir()
     row = {"launcher": "uvx", "package": "biomcp-python", "command": "biomcp", "args": ["run"]}
     (place / "mcp-launchers.json").write_text(json.dumps({"biomcp": row}))
@@ -67,28 +67,28 @@ def registry(desk: Desk) -> Path:
 
 @pytest.mark.parametrize(("line", "codes", "shown"), FETCHED, ids=[row[0] for row in FETCHED])
 def test_a_command_for_a_fetched_server_runs_as_written(
-    desk: Desk, registry: Path, line: str, codes: tuple[int, ...], shown: str
+    workspace: Workspace, registry: Path, line: str, codes: tuple[int, ...], shown: str
 ) -> None:
     """JN-22 to JN-24, JN-32, JN-36, JN-55, JN-63, JN-69."""
-    ended = desk.quick(line)
+    ended = workspace.quick(line)
     assert ended.code in codes, ended
     assert shown in ended.out, ended
     assert "Traceback" not in ended.err
 
 
-def test_what_a_fetched_server_says_goes_into_files_as_written(desk: Desk) -> None:
+def test_what_a_fetched_server_says_goes_into_files_as_written(workspace: Workspace) -> None:
     """JN-38, JN-63: the same exploration as `jn mcp explore "..."`, and the whole pipeline of the usage examples.
 
     JN-C16: `filter` is plain jq, so this expression gives a boolean per record, and those are what the file holds.
     """
-    ended = desk.run(f'jn mcp explore "{BIOMCP}" > schema.json')
+    ended = workspace.run(f'jn mcp explore "{BIOMCP}" > schema.json')
     assert ended.code == exit_codes.OK, ended
-    explored = json.loads((desk.work / "schema.json").read_text())
+    explored = json.loads((workspace.work / "schema.json").read_text())
     assert "search" in {tool["name"] for tool in explored["discoverable"]["tools"]}
     called = f'jn cat "{BIOMCP}&tool=search&gene=BRAF"'
-    ended = desk.run(f"{called} | jn filter '.text | contains(\"Phase 3\")' | jn put results.json")
+    ended = workspace.run(f"{called} | jn filter '.text | contains(\"Phase 3\")' | jn put results.json")
     assert ended.code in ANSWERED, ended
-    found = json.loads((desk.work / "results.json").read_text())
+    found = json.loads((workspace.work / "results.json").read_text())
     assert found
     assert all(isinstance(value, bool) for value in found)
 
@@ -132,9 +132,9 @@ PIPED = [
 
 
 @pytest.fixture
-def profiled(desk: Desk) -> Desk:
+def profiled(workspace: Workspace) -> Workspace:
     """The document's BioMCP as it was then, and its profile as it is about to be saved."""
-    address = desk.serve(SEARCH, VARIANT, text=TEXT)
+    address = workspace.serve(SEARCH, VARIANT, text=TEXT)
     parameters = {"gene": {"required": True}, "disease": {}}
     notes = "Returns prose, not JSON. Good for LLM consumption."
     document = {
@@ -142,17 +142,17 @@ def profiled(desk: Desk) -> Desk:
         "server": "biomcp",
         "description": "BioMCP: Biomedical data",
         "connection": launch(address),
-        "schema_hash": desk.quick(f"jn mcp hash '{address}'").out.strip(),
+        "schema_hash": workspace.quick(f"jn mcp hash '{address}'").out.strip(),
         "schema_updated": "2025-11-12",
         "tools": {"search": {"parameters": parameters, "output_format": "text/plain", "notes": notes}},
         "tested_with": ["search?gene=BRAF"],
     }
-    (desk.work / "profile.json").write_text(json.dumps(document))
-    assert desk.run("jn profile create biomcp < profile.json").code == exit_codes.OK
-    return desk
+    (workspace.work / "profile.json").write_text(json.dumps(document))
+    assert workspace.run("jn profile create biomcp < profile.json").code == exit_codes.OK
+    return workspace
 
 
-def test_the_commands_for_a_profile_run_as_written(profiled: Desk) -> None:
+def test_the_commands_for_a_profile_run_as_written(profiled: Workspace) -> None:
     """JN-7 to JN-9, JN-12, JN-38, JN-55 to JN-58, JN-60 to JN-63: with a server of the shape of the document's."""
     for line, shown in PROFILED:
         ended = profiled.quick(line)
@@ -167,7 +167,7 @@ def test_the_commands_for_a_profile_run_as_written(profiled: Desk) -> None:
     assert (row["tool"], row["text"]) == ("search", TEXT)
 
 
-def test_the_commands_for_a_server_that_has_changed_run_as_written(profiled: Desk) -> None:
+def test_the_commands_for_a_server_that_has_changed_run_as_written(profiled: Workspace) -> None:
     """JN-46, JN-47, JN-59: the warning, the ways out of it, and the update with its questions on a terminal."""
     questions = [("Update examples in profile?", "y\n"), ("Test updated profile?", "y\n")]
     ended = profiled.on_terminal("jn profile update @biomcp", questions)
@@ -220,11 +220,11 @@ server.run()
 """
 
 
-def test_scripts_are_run_as_written(desk: Desk) -> None:
+def test_scripts_are_run_as_written(workspace: Workspace) -> None:
     """JN-25, JN-26: relative paths; the number is a number for the tool that wants one."""
-    (desk.work / "my_server.py").write_text(OWN)
-    (desk.work / "server.js").write_text(MODERN)
-    ended = desk.quick('jn cat "mcp+python://./my_server.py?tool=fetch_data&id=123"')
+    (workspace.work / "my_server.py").write_text(OWN)
+    (workspace.work / "server.js").write_text(MODERN)
+    ended = workspace.quick('jn cat "mcp+python://./my_server.py?tool=fetch_data&id=123"')
     assert ended.records[0]["text"] == "data 123", ended
-    ended = desk.quick('jn cat "mcp+node://./server.js?tool=analyze&file=data.csv"')
+    ended = workspace.quick('jn cat "mcp+node://./server.js?tool=analyze&file=data.csv"')
     assert json.loads(ended.records[0]["text"]) == {"file": "data.csv"}, ended

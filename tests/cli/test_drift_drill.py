@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import COUNT, SEARCH, Desk, launch
+from tests.cli.workspace import COUNT, SEARCH, Workspace, launch
 
 pytestmark = pytest.mark.process
 
@@ -67,42 +67,42 @@ WAYS: dict[str, tuple[Json | None, str, str]] = {
 
 
 @pytest.fixture
-def address(desk: Desk) -> str:
+def address(workspace: Workspace) -> str:
     """The server as it was when its profile was made, with its snapshot in the store."""
-    address = desk.serve(OLD, COUNT)
-    assert desk.quick(f"jn profile new mcp biomcp '{address}' --tool search").code == exit_codes.OK
-    assert desk.quick("jn cat '@biomcp/search?gene=BRAF'").err == ""
+    address = workspace.serve(OLD, COUNT)
+    assert workspace.quick(f"jn profile new mcp biomcp '{address}' --tool search").code == exit_codes.OK
+    assert workspace.quick("jn cat '@biomcp/search?gene=BRAF'").err == ""
     return address
 
 
-def changed(desk: Desk, way: str) -> tuple[str, str]:
+def changed(workspace: Workspace, way: str) -> tuple[str, str]:
     """Change the server; answers the verdict and the sentence that are expected."""
     tool, kind, sentence = WAYS[way]
     after = {} if tool is None or "outputSchema" in tool else {"outputSchema": OLD["outputSchema"]}
-    desk.serve(*([{**tool, **after}] if tool is not None else []), COUNT)
+    workspace.serve(*([{**tool, **after}] if tool is not None else []), COUNT)
     return kind, sentence
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_change_has_its_verdict_and_its_sentence(desk: Desk, address: str, way: str) -> None:
+def test_each_change_has_its_verdict_and_its_sentence(workspace: Workspace, address: str, way: str) -> None:
     """JN-45, JN-56, JN-60: what `profile diff` and `profile validate` say, with which exit code."""
-    kind, sentence = changed(desk, way)
-    diff = desk.quick("jn profile diff @biomcp --format json")
+    kind, sentence = changed(workspace, way)
+    diff = workspace.quick("jn profile diff @biomcp --format json")
     changes = json.loads(diff.out)
     assert [(one["kind"], sentence in one["sentence"]) for one in changes[:1]] == ([(kind, True)] if kind else []), (
         changes
     )
     breaking = kind == "breaking"
-    validated = desk.quick("jn profile validate @biomcp --format json")
+    validated = workspace.quick("jn profile validate @biomcp --format json")
     assert json.loads(validated.out)["status"] == ("changed" if breaking else "valid")
     assert diff.code == validated.code == (exit_codes.CHANGED if breaking else exit_codes.OK)
 
 
 @pytest.mark.parametrize("way", [way for way, row in WAYS.items() if row[1] == "breaking"])
-def test_a_breaking_change_is_warned_of_once_and_the_call_goes_on(desk: Desk, address: str, way: str) -> None:
+def test_a_breaking_change_is_warned_of_once_and_the_call_goes_on(workspace: Workspace, address: str, way: str) -> None:
     """JN-44, JN-46, JN-48: the text with changes, both hashes and three options; once for all records."""
-    _, sentence = changed(desk, way)
-    told = desk.quick("jn put --era legacy '@biomcp/search'", '{"gene": "BRAF"}\n{"gene": "TP53"}\n')
+    _, sentence = changed(workspace, way)
+    told = workspace.quick("jn put --era legacy '@biomcp/search'", '{"gene": "BRAF"}\n{"gene": "TP53"}\n')
     lines = told.err.splitlines()
     assert lines[0] == "Warning: MCP server schema has changed since profile was created."
     assert next(line for line in lines if line.startswith("  - ")).endswith(sentence)
@@ -111,9 +111,9 @@ def test_a_breaking_change_is_warned_of_once_and_the_call_goes_on(desk: Desk, ad
     assert len(told.records) == 2
 
 
-def test_the_warning_is_that_of_the_document(desk: Desk, address: str) -> None:
+def test_the_warning_is_that_of_the_document(workspace: Workspace, address: str) -> None:
     """JN-46: word for word, with the command as it was typed."""
-    desk.serve(
+    workspace.serve(
         search(
             {"query": GENE, "disease": DISEASE, "filters": {"type": "object"}},
             ("query",),
@@ -121,7 +121,7 @@ def test_the_warning_is_that_of_the_document(desk: Desk, address: str) -> None:
         ),
         COUNT,
     )
-    lines = desk.quick('jn cat "@biomcp/search?gene=BRAF"').err.splitlines()
+    lines = workspace.quick('jn cat "@biomcp/search?gene=BRAF"').err.splitlines()
     hashes = [line[14:22] for line in lines if " hash: " in line]
     assert hashes[0] != hashes[1]
     assert lines == [
@@ -141,57 +141,59 @@ def test_the_warning_is_that_of_the_document(desk: Desk, address: str) -> None:
         "",
     ]
     for line in ("jn mcp explore biomcp", 'jn cat "@biomcp/search?gene=BRAF" --ignore-schema'):
-        told = desk.quick(line)
+        told = workspace.quick(line)
         assert (told.code, told.err) == (exit_codes.OK, ""), line
 
 
 @pytest.mark.parametrize(
     ("mode", "code", "warned"), [("warn", 0, True), ("error", exit_codes.CHANGED, True), ("ignore", 0, False)]
 )
-def test_a_profile_says_what_is_done_about_a_change(desk: Desk, mode: str, code: int, warned: bool) -> None:
+def test_a_profile_says_what_is_done_about_a_change(workspace: Workspace, mode: str, code: int, warned: bool) -> None:
     """JN-47, JN-48: warn, refuse without a call, or skip; --ignore-schema beats all of them."""
-    meta = launch(desk.serve(OLD))
+    meta = launch(workspace.serve(OLD))
     assert (
-        desk.quick("jn profile create biomcp --pin", json.dumps({**meta, "schema_validation": mode, "tools": {}})).code
+        workspace.quick(
+            "jn profile create biomcp --pin", json.dumps({**meta, "schema_validation": mode, "tools": {}})
+        ).code
         == 0
     )
-    desk.serve(search(required=("gene", "disease")))
-    told = desk.quick("jn cat '@biomcp?tool=search&gene=BRAF'")
+    workspace.serve(search(required=("gene", "disease")))
+    told = workspace.quick("jn cat '@biomcp?tool=search&gene=BRAF'")
     assert (told.code, "Warning: " in told.err) == (code, warned)
-    assert any(line.startswith("call") for line in desk.log()) == (mode != "error")
-    told = desk.quick("jn cat --ignore-schema '@biomcp?tool=search&gene=BRAF'")
+    assert any(line.startswith("call") for line in workspace.log()) == (mode != "error")
+    told = workspace.quick("jn cat --ignore-schema '@biomcp?tool=search&gene=BRAF'")
     assert (told.code, told.err) == (exit_codes.OK, "")
 
 
-def test_a_profile_of_the_document_keeps_working(desk: Desk) -> None:
+def test_a_profile_of_the_document_keeps_working(workspace: Workspace) -> None:
     """JN-41, JN-51: its MD5 holds for the server it was made of, and no longer for the next one."""
-    address = desk.serve(OLD, COUNT)
-    md5 = desk.quick(f"jn mcp hash '{address}'").out.strip()
+    address = workspace.serve(OLD, COUNT)
+    md5 = workspace.quick(f"jn mcp hash '{address}'").out.strip()
     assert len(md5) == 32
-    desk.profile("biomcp", {"connection": launch(address), "schema_hash": md5, "plugin": "mcp"})
-    assert desk.quick("jn profile validate @biomcp").out.startswith("@biomcp: valid")
-    assert desk.quick("jn profile version @biomcp").out.strip() == md5
-    desk.serve(search(required=("gene", "disease")), COUNT)
-    assert desk.quick("jn profile validate @biomcp").code == exit_codes.CHANGED
+    workspace.profile("biomcp", {"connection": launch(address), "schema_hash": md5, "plugin": "mcp"})
+    assert workspace.quick("jn profile validate @biomcp").out.startswith("@biomcp: valid")
+    assert workspace.quick("jn profile version @biomcp").out.strip() == md5
+    workspace.serve(search(required=("gene", "disease")), COUNT)
+    assert workspace.quick("jn profile validate @biomcp").code == exit_codes.CHANGED
 
 
-def test_a_pinned_call_is_refused_when_anything_differs(desk: Desk, address: str) -> None:
+def test_a_pinned_call_is_refused_when_anything_differs(workspace: Workspace, address: str) -> None:
     """X-21: schema=<cid> holds to the letter, with the differences in the sentence; nothing is called."""
-    cid = desk.quick("jn mcp hash @biomcp --kind cid").out.strip()
+    cid = workspace.quick("jn mcp hash @biomcp --kind cid").out.strip()
     line = f"jn cat '@biomcp/search?gene=BRAF&schema={cid}'"
-    assert desk.quick(line).code == exit_codes.OK
-    calls = len(desk.log())
-    desk.serve(search(description="Search, and mail it", outputSchema=OLD["outputSchema"]), COUNT)
-    told = desk.quick(line)
+    assert workspace.quick(line).code == exit_codes.OK
+    calls = len(workspace.log())
+    workspace.serve(search(description="Search, and mail it", outputSchema=OLD["outputSchema"]), COUNT)
+    told = workspace.quick(line)
     assert told.code == exit_codes.CHANGED
     assert "review: Tool 'search': Description changed" in told.err
-    assert not any(entry.startswith("call") for entry in desk.log()[calls:])
+    assert not any(entry.startswith("call") for entry in workspace.log()[calls:])
 
 
-def test_another_kind_of_output_is_warned_of(desk: Desk) -> None:
+def test_another_kind_of_output_is_warned_of(workspace: Workspace) -> None:
     """JN-50: the profile says what comes out, and something else does."""
-    address = desk.serve(OLD, text="words")
-    desk.profile("biomcp", launch(address), search={"output_format": "application/json"})
-    told = desk.quick("jn cat '@biomcp/search?gene=BRAF'")
+    address = workspace.serve(OLD, text="words")
+    workspace.profile("biomcp", launch(address), search={"output_format": "application/json"})
+    told = workspace.quick("jn cat '@biomcp/search?gene=BRAF'")
     assert "Output is text/plain; the profile expects application/json" in told.err
     assert told.code == exit_codes.OK

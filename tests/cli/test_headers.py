@@ -8,7 +8,7 @@ import pytest
 
 from patchbay import exit_codes
 from patchbay.cli.typed_addresses import add_headers
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 from tests.client.bad import Bad, Handler, Json, serving
 
 
@@ -28,17 +28,17 @@ def is_sent_always(server: Bad, name: str, value: str) -> bool:
 
 
 @pytest.mark.parametrize("command", ["call {} x", "inspect {}", "mcp tools {}"])
-def test_a_header_goes_with_every_request(desk: Desk, serve: Callable[..., Bad], command: str) -> None:
+def test_a_header_goes_with_every_request(workspace: Workspace, serve: Callable[..., Bad], command: str) -> None:
     server = serve()
-    desk.environment["KEY"] = "s3cret"
+    workspace.environment["KEY"] = "s3cret"
     line = f"jn {command.format(server.url)} --header 'X-Key: a:${{KEY}} ' --header 'X-Team: one two'"
-    ended = desk.quick(line)
+    ended = workspace.quick(line)
     assert is_sent_always(server, "x-key", "a:s3cret"), ended.err
     assert is_sent_always(server, "x-team", "one two")
     assert "s3cret" not in ended.err
 
 
-def test_a_header_does_not_follow_a_redirect_to_another_origin(desk: Desk, serve: Callable[..., Bad]) -> None:
+def test_a_header_does_not_follow_a_redirect_to_another_origin(workspace: Workspace, serve: Callable[..., Bad]) -> None:
     other = serve()
 
     def redirect(handler: Handler, body: Json) -> bool:
@@ -46,7 +46,7 @@ def test_a_header_does_not_follow_a_redirect_to_another_origin(desk: Desk, serve
         return True
 
     server = serve(first=redirect)
-    assert desk.quick(f"jn call {server.url} x --header 'X-Key: secret'").code != exit_codes.OK
+    assert workspace.quick(f"jn call {server.url} x --header 'X-Key: secret'").code != exit_codes.OK
     assert is_sent_always(server, "x-key", "secret")
     assert other.got == []
 
@@ -65,17 +65,17 @@ def test_a_header_does_not_follow_a_redirect_to_another_origin(desk: Desk, serve
     ],
 )
 def test_a_header_that_cannot_be_sent_is_a_wrong_option_and_its_value_is_not_shown(
-    desk: Desk, header: str, words: str
+    workspace: Workspace, header: str, words: str
 ) -> None:
-    ended = desk.quick(f"jn inspect http://127.0.0.1:9/mcp --header '{header}'")
+    ended = workspace.quick(f"jn inspect http://127.0.0.1:9/mcp --header '{header}'")
     assert ended.code == exit_codes.USAGE
     assert words in ended.err
     assert "secret" not in ended.err
 
 
 @pytest.mark.parametrize("address", ["@notes", "notes", "/mcp/echo", "mcp+uvx://tool", "mcp://preset"])
-def test_a_header_needs_the_address_of_a_url(desk: Desk, address: str) -> None:
-    ended = desk.quick(f"jn inspect {address} --header 'X-Key: secret'")
+def test_a_header_needs_the_address_of_a_url(workspace: Workspace, address: str) -> None:
+    ended = workspace.quick(f"jn inspect {address} --header 'X-Key: secret'")
     assert ended.code == exit_codes.USAGE
     assert "is not a URL; expected http(s)://" in ended.err
 

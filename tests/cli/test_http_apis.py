@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 KEY = {"name": "X-Key", "in": "header", "required": True, "schema": {"type": "string"}}
 GENE = {"name": "gene", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -36,16 +36,16 @@ class Trials(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/openapi.json":
-            return self._say(200, DOCUMENT)
+            return self._send_json(200, DOCUMENT)
         if self.path.startswith("/trials/"):
-            return self._say(200, {"path": self.path, "keys": self.headers.get_all("X-Key")})
-        return self._say(404, {"detail": "no such page"})
+            return self._send_json(200, {"path": self.path, "keys": self.headers.get_all("X-Key")})
+        return self._send_json(404, {"detail": "no such page"})
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._say(404, {"detail": "no such page"})
+        self._send_json(404, {"detail": "no such page"})
 
-    def _say(self, status: int, value: Any) -> None:
+    def _send_json(self, status: int, value: Any) -> None:
         data = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -54,7 +54,7 @@ class Trials(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is to be said."""
+        """Write no log line."""
 
 
 @pytest.fixture(scope="module")
@@ -66,61 +66,61 @@ def api() -> Iterator[str]:
     server.server_close()
 
 
-def test_an_operation_is_called_with_words_beside_the_address(desk: Desk, api: str) -> None:
+def test_an_operation_is_called_with_words_beside_the_address(workspace: Workspace, api: str) -> None:
     """A required header parameter comes from `header.*`, once, and a number stays a number."""
-    desk.environment["KEY"] = "secret7"
-    ended = desk.quick(f"jn call 'openapi+{api}?header.x-key=${{KEY}}' listTrials gene=BRAF limit=3")
+    workspace.environment["KEY"] = "secret7"
+    ended = workspace.quick(f"jn call 'openapi+{api}?header.x-key=${{KEY}}' listTrials gene=BRAF limit=3")
     assert ended.code == exit_codes.OK, ended.err
     assert ended.records == [{"path": "/trials/BRAF?limit=3", "keys": ["secret7"]}]
-    by_argument = desk.quick(f"jn call openapi+{api} listTrials gene=TP53 X-Key=mine")
+    by_argument = workspace.quick(f"jn call openapi+{api} listTrials gene=TP53 X-Key=mine")
     assert by_argument.records == [{"path": "/trials/TP53", "keys": ["mine"]}]
-    asked_for = desk.quick(f"jn call 'openapi+{api}?operation=listTrials&header.X-Key=k' gene=TP53")
+    asked_for = workspace.quick(f"jn call 'openapi+{api}?operation=listTrials&header.X-Key=k' gene=TP53")
     assert asked_for.records[0]["keys"] == ["k"]
 
 
-def test_what_is_missing_or_does_not_exist_is_said(desk: Desk, api: str) -> None:
-    missing = desk.quick(f"jn call openapi+{api} listTrials gene=BRAF")
+def test_what_is_missing_or_does_not_exist_is_said(workspace: Workspace, api: str) -> None:
+    missing = workspace.quick(f"jn call openapi+{api} listTrials gene=BRAF")
     assert (missing.code, "expected the argument 'X-Key' (header)" in missing.err) == (exit_codes.USAGE, True)
-    unknown = desk.quick(f"jn call openapi+{api} list_trials gene=BRAF")
+    unknown = workspace.quick(f"jn call openapi+{api} list_trials gene=BRAF")
     assert "there is no operation 'list_trials'; did you mean 'listTrials'?" in unknown.err
-    assert "expected an operation (OPERATION or operation=)" in desk.quick(f"jn call openapi+{api}").err
-    assert "expected call, for an HTTP API" in desk.quick(f"jn prompt openapi+{api} listTrials").err
+    assert "expected an operation (OPERATION or operation=)" in workspace.quick(f"jn call openapi+{api}").err
+    assert "expected call, for an HTTP API" in workspace.quick(f"jn prompt openapi+{api} listTrials").err
 
 
-def test_the_operations_are_listed_as_tools_are(desk: Desk, api: str) -> None:
-    tools = desk.quick(f"jn mcp tools openapi+{api}").records
+def test_the_operations_are_listed_as_tools_are(workspace: Workspace, api: str) -> None:
+    tools = workspace.quick(f"jn mcp tools openapi+{api}").records
     assert [one["name"] for one in tools] == ["listTrials", "health"]
-    schema = json.loads(desk.quick(f"jn mcp schema openapi+{api} listTrials").out)["inputSchema"]
+    schema = json.loads(workspace.quick(f"jn mcp schema openapi+{api} listTrials").out)["inputSchema"]
     assert sorted(schema["required"]) == ["X-Key", "gene"]
-    assert json.loads(desk.quick(f"jn mcp explore openapi+{api}").out)["plugin"] == "http"
-    shown = desk.quick(f"jn inspect openapi+{api}").out
+    assert json.loads(workspace.quick(f"jn mcp explore openapi+{api}").out)["plugin"] == "http"
+    shown = workspace.quick(f"jn inspect openapi+{api}").out
     assert "listTrials(X-Key: string, gene: string, limit?: integer = 5)" in shown
-    cid = desk.quick(f"jn mcp hash openapi+{api} --kind cid").out.strip()
+    cid = workspace.quick(f"jn mcp hash openapi+{api} --kind cid").out.strip()
     assert f"\nContract: {cid}\n" in shown
     pinned = f"jn call 'openapi+{api}?schema={cid}&header.X-Key=k' listTrials gene=A"
-    assert desk.quick(pinned).code == exit_codes.OK
-    assert desk.quick(pinned.replace(cid, cid[:-4] + "aaaa")).code == exit_codes.CHANGED
+    assert workspace.quick(pinned).code == exit_codes.OK
+    assert workspace.quick(pinned.replace(cid, cid[:-4] + "aaaa")).code == exit_codes.CHANGED
 
 
-def test_a_profile_is_made_of_an_api_and_used_by_its_name(desk: Desk, api: str) -> None:
+def test_a_profile_is_made_of_an_api_and_used_by_its_name(workspace: Workspace, api: str) -> None:
     """JN-58: `${VAR}` is kept as it is written, and looked up at each use."""
-    made = desk.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
+    made = workspace.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
     assert made.code == exit_codes.USAGE  # the variable is needed to ask the API
-    desk.environment["KEY"] = "k1"
-    made = desk.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
+    workspace.environment["KEY"] = "k1"
+    made = workspace.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --tool listTrials")
     assert made.code == exit_codes.OK, made.err
-    folder = desk.home / ".local/jn/profiles/http/trials"
+    folder = workspace.home / ".local/jn/profiles/http/trials"
     assert sorted(path.name for path in folder.iterdir()) == ["_meta.json", "listTrials.json"]
     assert "${KEY}" in (folder / "_meta.json").read_text()
-    assert desk.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
-    desk.environment["KEY"] = "k2"
-    assert desk.quick("jn call @trials listTrials gene=BRAF").records[0]["keys"] == ["k2"]
-    wrong = desk.quick(f"jn profile new mcp trials2 openapi+{api}")
+    assert workspace.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
+    workspace.environment["KEY"] = "k2"
+    assert workspace.quick("jn call @trials listTrials gene=BRAF").records[0]["keys"] == ["k2"]
+    wrong = workspace.quick(f"jn profile new mcp trials2 openapi+{api}")
     assert (wrong.code, "profile new http trials2" in wrong.err) == (exit_codes.USAGE, True)
 
 
 @pytest.mark.parametrize("command", ["inspect {}/", "call {} listTrials gene=A", "mcp tools {}"])
-def test_the_root_of_an_api_suggests_its_address(desk: Desk, api: str, command: str) -> None:
-    ended = desk.quick(f"jn {command.format(api)}")
+def test_the_root_of_an_api_suggests_its_address(workspace: Workspace, api: str, command: str) -> None:
+    ended = workspace.quick(f"jn {command.format(api)}")
     assert ended.code == exit_codes.UNREACHABLE
     assert f"an HTTP API describes itself there, whose address is openapi+{api}" in ended.err

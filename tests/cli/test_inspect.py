@@ -7,7 +7,7 @@ import json
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import COUNT, SEARCH, Desk, launch
+from tests.cli.workspace import COUNT, SEARCH, Workspace, launch
 
 pytestmark = pytest.mark.process
 
@@ -45,48 +45,48 @@ Prompts (1):
 """
 
 
-def test_the_text_is_that_of_the_document_and_what_the_protocol_has_beside_it(desk: Desk) -> None:
+def test_the_text_is_that_of_the_document_and_what_the_protocol_has_beside_it(workspace: Workspace) -> None:
     """JN-32, JN-34: text is the default, no profile is needed; the same for a profile and for `patchbay`."""
-    address = desk.serve(SEARCH, COUNT)
-    desk.profile("changing", launch(address))
+    address = workspace.serve(SEARCH, COUNT)
+    workspace.profile("changing", launch(address))
     for line in (f"jn inspect '{address}'", "jn inspect @changing --format text", f"patchbay inspect '{address}'"):
-        ended = desk.quick(line)
+        ended = workspace.quick(line)
         assert (ended.code, ended.out, ended.err) == (exit_codes.OK, TEXT, "")
 
 
-def test_json_has_the_fields_of_the_document(desk: Desk) -> None:
+def test_json_has_the_fields_of_the_document(workspace: Workspace) -> None:
     """JN-33: server, transport, tools, resources; descriptors as the server sent them."""
-    found = json.loads(desk.quick(f"jn inspect '{desk.serve(SEARCH)}' --format json").out)
+    found = json.loads(workspace.quick(f"jn inspect '{workspace.serve(SEARCH)}' --format json").out)
     assert (found["server"], found["transport"], found["tools"]) == ("changing", "stdio", [SEARCH])
     assert set(found["resources"][0]) == {"uri", "name", "description", "mimeType"}
     assert found["protocolVersion"] == "2025-11-25"
     assert found["capabilities"]["prompts"] == {}
 
 
-def test_a_terminal_sees_colours_and_nothing_that_steers_it(desk: Desk) -> None:
+def test_a_terminal_sees_colours_and_nothing_that_steers_it(workspace: Workspace) -> None:
     """JN-34; THREATS: what a server says cannot move the cursor or hide text, on either stream."""
     bad = {**SEARCH, "description": "Search\x1b[2J\x07 \u202eerom"}
-    address = desk.serve(bad)
-    shown = desk.on_terminal(f"jn inspect '{address}'").out
+    address = workspace.serve(bad)
+    shown = workspace.on_terminal(f"jn inspect '{address}'").out
     assert "\x1b[36msearch\x1b[0m" in shown
     assert "\x1b[33m(required)\x1b[0m" in shown
-    for text in (shown, desk.quick(f"jn inspect '{address}'").out):
+    for text in (shown, workspace.quick(f"jn inspect '{address}'").out):
         assert "Search\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER} " in text
         assert "\u202e" not in text
-    assert "\u202e" not in desk.quick(f"jn cat '{address}?list=tools'").out
+    assert "\u202e" not in workspace.quick(f"jn cat '{address}?list=tools'").out
 
 
-def test_a_server_of_this_hub_is_inspected_in_this_process(desk: Desk) -> None:
+def test_a_server_of_this_hub_is_inspected_in_this_process(workspace: Workspace) -> None:
     """Local names: the hub that the settings describe, without a port."""
-    found = json.loads(desk.quick("patchbay inspect /mcp/echo --format json").out)
+    found = json.loads(workspace.quick("patchbay inspect /mcp/echo --format json").out)
     assert (found["transport"], [tool["name"] for tool in found["tools"]]) == ("in-process", ["echo"])
-    assert desk.quick("jn call /mcp/echo echo message=hi").code == exit_codes.OK
-    assert desk.quick("jn inspect /mcp/no-such").code == exit_codes.USAGE
+    assert workspace.quick("jn call /mcp/echo echo message=hi").code == exit_codes.OK
+    assert workspace.quick("jn inspect /mcp/no-such").code == exit_codes.USAGE
 
 
 @pytest.mark.parametrize("place", ["results.json", "gopher://example.org", "mcp+docker://image", "@no/such/thing"])
-def test_what_cannot_be_inspected_is_an_error(desk: Desk, place: str) -> None:
+def test_what_cannot_be_inspected_is_an_error(workspace: Workspace, place: str) -> None:
     """JN-35, JN-27: one sentence on standard error, exit code 2."""
-    ended = desk.quick(f"jn inspect {place}")
+    ended = workspace.quick(f"jn inspect {place}")
     assert (ended.code, ended.out) == (exit_codes.USAGE, "")
     assert ended.err.startswith("jn: ")

@@ -16,7 +16,7 @@ DEEP = {"a": [{"b": 'x{["\\'}, [], {}], "c": None}
 
 
 def read(text: str | bytes, objects: bool = False) -> tuple[list[Any], list[str]]:
-    """The values, and what was told of the rest: the lines' numbers and beginnings."""
+    """Return the values, and the number and beginning of each line that is no value."""
     told: list[str] = []
     data = text.encode() if isinstance(text, str) else text
     values = list(read_values(io.BytesIO(data), lambda bad: told.append(f"{bad['message']} | {bad['line']}"), objects))

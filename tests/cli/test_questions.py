@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 pytestmark = pytest.mark.process
 
@@ -25,20 +25,22 @@ SCHEMA = {
 }
 
 
-def line(desk: Desk, method: str, params: Any, flags: str = "") -> str:
+def line(workspace: Workspace, method: str, params: Any, flags: str = "") -> str:
     """The command that has the server ask this."""
-    (desk.work / "ask.json").write_text(json.dumps({"method": method, "params": params}))
-    return f"jn call --era legacy {flags} '{desk.serve({'name': 'ask'})}' ask --args \"$(cat ask.json)\""
+    (workspace.work / "ask.json").write_text(json.dumps({"method": method, "params": params}))
+    return f"jn call --era legacy {flags} '{workspace.serve({'name': 'ask'})}' ask --args \"$(cat ask.json)\""
 
 
-def asked(desk: Desk, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
+def asked(workspace: Workspace, flags: str = "", schema: Any = SCHEMA, **params: Any) -> tuple[Any, str]:
     """The answer to the server and the text on standard error, without a terminal."""
-    ended = desk.run(line(desk, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags))
+    ended = workspace.run(
+        line(workspace, "elicitation/create", {"message": "Who?", "requestedSchema": schema, **params}, flags)
+    )
     assert ended.code == exit_codes.OK, ended.err
     return json.loads(ended.records[0]["text"]), ended.err
 
 
-def test_a_person_answers_on_the_terminal(desk: Desk) -> None:
+def test_a_person_answers_on_the_terminal(workspace: Workspace) -> None:
     """JN-71: field by field, with what is expected; a wrong value is asked for again, an empty line is the default."""
     answers = [
         ("name (required) [Your name]:", "x\n"),
@@ -49,22 +51,22 @@ def test_a_person_answers_on_the_terminal(desk: Desk) -> None:
         ("note:", "\n"),
     ]
     params = {"message": "Who are you?", "requestedSchema": SCHEMA}
-    ended = desk.on_terminal(line(desk, "elicitation/create", params), answers)
+    ended = workspace.on_terminal(line(workspace, "elicitation/create", params), answers)
     assert "The server asks: Who are you?" in ended.out
     assert json.dumps({"action": "accept", "content": {"name": "Ada", "age": 36, "color": "red"}})[
         1:-1
     ] in ended.out.replace("\\", "")
 
 
-def test_the_end_of_input_cancels(desk: Desk) -> None:
+def test_the_end_of_input_cancels(workspace: Workspace) -> None:
     params = {"message": "Who?", "requestedSchema": SCHEMA}
-    ended = desk.on_terminal(line(desk, "elicitation/create", params), [("name (required)", "\x04")])
+    ended = workspace.on_terminal(line(workspace, "elicitation/create", params), [("name (required)", "\x04")])
     assert '"action": "cancel"' in ended.out.replace("\\", "")
 
 
-def test_flags_answer_where_there_is_no_terminal(desk: Desk) -> None:
+def test_flags_answer_where_there_is_no_terminal(workspace: Workspace) -> None:
     """Values get the types of the schema, defaults are filled in."""
-    answer, err = asked(desk, "--answer name=Ada --answer age=36")
+    answer, err = asked(workspace, "--answer name=Ada --answer age=36")
     assert (answer, err) == ({"action": "accept", "content": {"color": "red", "name": "Ada", "age": 36}}, "")
 
 
@@ -78,27 +80,27 @@ def test_flags_answer_where_there_is_no_terminal(desk: Desk) -> None:
     ],
 )
 def test_without_an_answer_the_sentence_says_how_to_give_one(
-    desk: Desk, flags: str, action: str, sentence: str
+    workspace: Workspace, flags: str, action: str, sentence: str
 ) -> None:
-    answer, err = asked(desk, flags)
+    answer, err = asked(workspace, flags)
     assert answer == {"action": action}
     assert sentence in err
 
 
-def test_a_place_to_visit_is_never_opened_by_itself(desk: Desk) -> None:
+def test_a_place_to_visit_is_never_opened_by_itself(workspace: Workspace) -> None:
     """The URL mode: the URL is shown, and the question is cancelled without a terminal."""
-    answer, err = asked(desk, mode="url", url="https://example.org/sign", elicitationId="1", schema={})
+    answer, err = asked(workspace, mode="url", url="https://example.org/sign", elicitationId="1", schema={})
     assert answer == {"action": "cancel"}
     assert "https://example.org/sign" in err
 
 
-def test_a_question_that_refers_elsewhere_fetches_nothing(desk: Desk) -> None:
+def test_a_question_that_refers_elsewhere_fetches_nothing(workspace: Workspace) -> None:
     """THREATS 1.7: a server's schema may not send its client anywhere."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/secret"
         schema = {"type": "object", "properties": {"name": {"$ref": url}}}
-        assert asked(desk, "--answer name=Ada", schema)[0]["content"] == {"name": "Ada"}
+        assert asked(workspace, "--answer name=Ada", schema)[0]["content"] == {"name": "Ada"}
         with pytest.raises(BlockingIOError):
             listening.accept()
 
@@ -106,24 +108,24 @@ def test_a_question_that_refers_elsewhere_fetches_nothing(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "schema", [1, [1], {"properties": [1]}, {"properties": {"a": True}}, {"properties": {"a": {"enum": 5}}}]
 )
-def test_a_question_in_no_form_that_can_be_read_is_refused(desk: Desk, schema: Any) -> None:
-    answer, said = asked(desk, "--answer a=1", schema)
+def test_a_question_in_no_form_that_can_be_read_is_refused(workspace: Workspace, schema: Any) -> None:
+    answer, said = asked(workspace, "--answer a=1", schema)
     assert answer["code"] == -32602
     assert "requestedSchema" in answer["message"] and "Who?" in said
 
 
-def test_sampling_is_refused_unless_a_flag_answers(desk: Desk) -> None:
+def test_sampling_is_refused_unless_a_flag_answers(workspace: Workspace) -> None:
     """JN-71: the refusal is an error for the server and a sentence for the person."""
     content = {"type": "text", "text": "The capital of France?"}
     params = {"messages": [{"role": "user", "content": content}], "maxTokens": 9}
-    refused = desk.run(line(desk, "sampling/createMessage", params))
+    refused = workspace.run(line(workspace, "sampling/createMessage", params))
     assert json.loads(refused.records[0]["text"])["code"] == -1
     assert 'The server asks for the answer of a model (sampling): "The capital of France?"' in refused.err
     assert "--sample TEXT" in refused.err
-    answered = desk.run(line(desk, "sampling/createMessage", params, "--sample Paris"))
+    answered = workspace.run(line(workspace, "sampling/createMessage", params, "--sample Paris"))
     assert json.loads(answered.records[0]["text"])["content"] == {"type": "text", "text": "Paris"}
 
 
-def test_directories_are_named_to_the_server_when_some_are_given(desk: Desk) -> None:
-    answered = desk.run(line(desk, "roots/list", {}, "--root ."))
-    assert json.loads(answered.records[0]["text"])["roots"][0]["uri"] == desk.work.as_uri()
+def test_directories_are_named_to_the_server_when_some_are_given(workspace: Workspace) -> None:
+    answered = workspace.run(line(workspace, "roots/list", {}, "--root ."))
+    assert json.loads(answered.records[0]["text"])["roots"][0]["uri"] == workspace.work.as_uri()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 pytestmark = pytest.mark.process
 
@@ -22,15 +22,15 @@ CRAFTS = {
 
 
 @pytest.fixture(scope="module")
-def crafts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def crafts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("skills")
     servers = folder / "servers"
     servers.mkdir()
     (servers / "crafts.json").write_text(json.dumps(CRAFTS))
-    yield Desk(folder, {"PATCHBAY_SERVERS": str(servers)})
+    yield Workspace(folder, {"PATCHBAY_SERVERS": str(servers)})
 
 
-def test_skills_are_listed_without_their_files(crafts: Desk) -> None:
+def test_skills_are_listed_without_their_files(crafts: Workspace) -> None:
     """SEP-2640: the entry of a skill has its frontmatter, and the size and digest of each file."""
     listed = crafts.quick("patchbay mcp skills /mcp/crafts")
     assert (listed.code, [record["type"] for record in listed.records]) == (exit_codes.OK, ["skill"]), listed.err
@@ -42,12 +42,12 @@ def test_skills_are_listed_without_their_files(crafts: Desk) -> None:
     assert crafts.quick("jn cat '/mcp/crafts?list=skills'").records == listed.records
 
 
-def test_inspect_describes_the_skills_of_a_server(crafts: Desk) -> None:
+def test_inspect_describes_the_skills_of_a_server(crafts: Workspace) -> None:
     shown = crafts.quick("patchbay inspect /mcp/crafts").out
     assert "Skills (1):\n  weave: How to weave\n    URI: skill://weave/SKILL.md\n    Files: 2\n" in shown
 
 
-def test_a_skill_is_printed_and_saved(crafts: Desk) -> None:
+def test_a_skill_is_printed_and_saved(crafts: Workspace) -> None:
     printed = crafts.quick("patchbay mcp skill /mcp/crafts weave")
     assert (printed.code, printed.out) == (exit_codes.OK, SKILL_TEXT)
     saved = crafts.quick("patchbay mcp skill /mcp/crafts weave --save skills")
@@ -58,7 +58,7 @@ def test_a_skill_is_printed_and_saved(crafts: Desk) -> None:
     assert again.code == exit_codes.USAGE and "exists: remove it" in again.err
 
 
-def test_an_unknown_skill_and_a_server_without_skills_get_a_clear_error(crafts: Desk) -> None:
+def test_an_unknown_skill_and_a_server_without_skills_get_a_clear_error(crafts: Workspace) -> None:
     assert "did you mean 'weave'?" in crafts.quick("patchbay mcp skill /mcp/crafts weav").err
     (Path(crafts.environment["PATCHBAY_SERVERS"]) / "plain.py").write_text("def f() -> int:\n    return 1\n")
     assert crafts.quick("patchbay mcp skills /mcp/plain").records == []

@@ -17,8 +17,8 @@ import pytest
 
 from patchbay.stores.folder_lock import claim_folder
 from tests.checkout import ROOT
-from tests.cli.desk import Ended
 from tests.cli.servers.commands import run_command
+from tests.cli.workspace import Ended
 from tests.waiting import BOUND
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -185,10 +185,10 @@ def test_no_message_is_in_the_table_twice() -> None:
 
 def table() -> list[str]:
     """The rows of the page."""
-    return [f"| {one.what} | `{shown(one)}` | {one.message} | {one.step} |" for one in MISTAKES]
+    return [f"| {one.what} | `{command_line(one)}` | {one.message} | {one.step} |" for one in MISTAKES]
 
 
-def shown(one: Mistake) -> str:
+def command_line(one: Mistake) -> str:
     """The command line of a mistake, with quotes where a shell needs them."""
     words = [f'"{word}"' if " " in word else word for word in one.words]
     return " ".join(["patchbay", *words]).replace("{folder}/none", "/srv/empty").replace("{port}", "8000")

@@ -70,7 +70,7 @@ def open_context(folder: Path, environ: Mapping[str, str] | None = None, **optio
     """Means whose project and home are a folder."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "JN_"))}
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    surroundings = {
+    environment = {
         **mine,
         "PATH": path,
         "HOME": str(folder),
@@ -78,8 +78,8 @@ def open_context(folder: Path, environ: Mapping[str, str] | None = None, **optio
         "UV_NO_PROJECT": "1",
         **(environ or {}),
     }
-    with ConnectionPool(environ=surroundings, start_timeout=60) as connections:
-        yield SourceContext(connections, find_homes(folder, surroundings), surroundings, **options)
+    with ConnectionPool(environ=environment, start_timeout=60) as connections:
+        yield SourceContext(connections, find_homes(folder, environment), environment, **options)
 
 
 @contextmanager

@@ -18,12 +18,12 @@ TOOLS = ["echo", "ask", "flood", "progress", "hang", "vanish", "error", "broken"
 FOREVER = 600.0
 
 
-def say(message: dict[str, Any]) -> None:
+def send_message(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
     sys.stdout.flush()
 
 
-def hear() -> dict[str, Any]:
+def read_message() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line:
         end()
@@ -44,39 +44,39 @@ def initialize(id: Any, params: dict[str, Any]) -> None:
     info = {"name": "scripted", "version": "1", "title": json.dumps(params["capabilities"], sort_keys=True)}
     capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "logging": {}}
     result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
-    say({"id": id, "result": result})
+    send_message({"id": id, "result": result})
 
 
 def call(id: Any, params: dict[str, Any]) -> None:
     name, arguments = params["name"], params.get("arguments", {})
     token = params.get("_meta", {}).get("progressToken")
     if "roots" in BEHAVIOUR:
-        say({"id": "r1", "method": "roots/list"})
-        arguments = {"roots": hear().get("error", {}).get("code")}
+        send_message({"id": "r1", "method": "roots/list"})
+        arguments = {"roots": read_message().get("error", {}).get("code")}
     if name in ("hang", "deaf-hang"):
         if name == "deaf-hang":
             BEHAVIOUR.add("deaf")
-        say(log(f"{name} began"))
-        heard = hear()
-        say(log({"heard": heard["method"], "same": heard.get("params", {}).get("requestId") == id}))
+        send_message(log(f"{name} began"))
+        heard = read_message()
+        send_message(log({"heard": heard["method"], "same": heard.get("params", {}).get("requestId") == id}))
         return
     if name == "vanish":
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "error":
-        say({"id": id, "error": {"code": -32007, "message": "no", "data": {"why": "because"}}})
+        send_message({"id": id, "error": {"code": -32007, "message": "no", "data": {"why": "because"}}})
         return
     if name == "ask":
-        say({"id": "q1", "method": "elicitation/create", "params": {"message": "who?"}})
-        arguments = hear()
+        send_message({"id": "q1", "method": "elicitation/create", "params": {"message": "who?"}})
+        arguments = read_message()
     for number in range(arguments.get("times", 0)):
         if name == "flood":
-            say(log(number))
+            send_message(log(number))
         else:
             params = {"progressToken": token, "progress": number, "total": arguments["times"]}
-            say({"method": "notifications/progress", "params": params})
+            send_message({"method": "notifications/progress", "params": params})
     text = "x" * arguments["bytes"] if name == "huge" else json.dumps(arguments, sort_keys=True)
     result = {"content": [{"type": "text", "text": text}], "unknown": {"kept": None}}
-    say({"id": id, "result": {"strange": True} if name == "broken" else result})
+    send_message({"id": id, "result": {"strange": True} if name == "broken" else result})
 
 
 def log(data: Any) -> dict[str, Any]:
@@ -135,18 +135,18 @@ def start_family() -> None:
 def main() -> None:
     start()
     while True:
-        message = hear()
+        message = read_message()
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})
         if "crash-on-discover" in BEHAVIOUR and method == "server/discover":
             sys.exit(4)
         if method == "initialize":
             initialize(id, params)
         elif method == "tools/list":
-            say({"id": id, "result": listed(params)})
+            send_message({"id": id, "result": listed(params)})
         elif method == "tools/call":
             call(id, params)
         elif id is not None and method is not None:
-            say({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
+            send_message({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
 
 
 main()

@@ -48,6 +48,12 @@ LEGS: Mapping[str, Leg] = {
 }
 """Every run of the suite. An extension that is not declared passes by skipping, so the counts are asserted."""
 
+TIMED_LEGS = ("2026-07-28", BARE)
+"""The legs with `subscriptions/listen`: its scenarios wait 1.5 seconds for a message."""
+
+HANDSHAKE_LEGS = tuple(revision for revision in LEGS if revision not in TIMED_LEGS)
+"""The legs of the revisions with a handshake, which have no such limits."""
+
 NOTHING_MAY_FAIL = "server: []\nclient: []\n"
 """The list of expected failures: an empty one makes the suite strict about warnings too."""
 

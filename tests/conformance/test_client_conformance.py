@@ -10,6 +10,8 @@ import pytest
 from tests.conformance.client_suite import LEGS, client, outcomes_in, run
 from tests.conformance.suite import faults
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

@@ -1,59 +1,36 @@
-"""The official conformance suite: every scenario of every revision, with nothing that may fail."""
+"""The official conformance suite: every scenario of the revisions with a handshake, with nothing that may fail."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.conformance.suite import LEGS, Leg, Outcomes, faults, outcomes_in, run
-from tests.interaction.programs import Hub, running_hub
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """A hub that was started as users start it, for all runs: it is not restarted between them."""
-    with running_hub(tmp_path_factory.mktemp("conformance") / "hub") as hub:
-        yield hub
+from tests.conformance.mounting import run_through, scenarios_lost
+from tests.conformance.suite import HANDSHAKE_LEGS, LEGS, Leg, Outcomes, faults, outcomes_in, run
+from tests.interaction.programs import Hub
 
 
 @pytest.mark.process
 @pytest.mark.node
-@pytest.mark.parametrize("revision", LEGS)
-def test_the_whole_suite_passes(hub: Hub, tmp_path: Path, revision: str) -> None:
-    outcomes = run(hub.endpoint("everything"), revision, tmp_path / "suite", tmp_path)
-    assert faults(outcomes, revision, LEGS[revision]) == []
-
-
-@pytest.fixture(scope="module")
-def isolated(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """A hub whose `everything` runs in processes of its own: the same definition and configuration, dropped in."""
-    folder = tmp_path_factory.mktemp("isolated")
-    boot = ROOT / "reference_templates"
-    cid = json.loads((boot / "mcps.json").read_text("utf-8"))["everything"]["config_cid"]
-    config = json.loads((boot / "cids" / cid).read_text("utf-8")) | {"isolation": "process"}
-    (folder / "everything.mcp.json").write_text(json.dumps(config), "utf-8")
-    parts = (boot / "servers" / "definitions" / "everything.py", folder / "everything.mcp.json")
-    with running_hub(folder / "hub", parts) as hub:
-        yield hub
+@pytest.mark.parametrize("revision", HANDSHAKE_LEGS)
+def test_the_whole_suite_passes_directly_and_what_passes_passes_through_the_mount(
+    direct: Callable[[str], Outcomes], mounted: Hub, tmp_path: Path, request: pytest.FixtureRequest, revision: str
+) -> None:
+    era = request.node.callspec.params["mounted"]
+    assert faults(direct(revision), revision, LEGS[revision]) == []
+    through = run_through(mounted, era, revision, tmp_path)
+    assert scenarios_lost(direct(revision), through, era) == {}
 
 
 @pytest.mark.process
 @pytest.mark.node
-@pytest.mark.parametrize("revision", LEGS)
+@pytest.mark.parametrize("revision", HANDSHAKE_LEGS)
 def test_the_whole_suite_passes_in_processes_of_their_own(isolated: Hub, tmp_path: Path, revision: str) -> None:
     outcomes = run(isolated.endpoint("everything"), revision, tmp_path / "suite", tmp_path)
     assert faults(outcomes, revision, LEGS[revision]) == []
-
-
-@pytest.mark.process
-@pytest.mark.node
-def test_what_needs_no_session_passes_with_two_workers(tmp_path: Path) -> None:
-    with running_hub(tmp_path / "hub", options=("--workers", "2")) as hub:
-        outcomes = run(hub.endpoint("everything"), "2026-07-28", tmp_path / "suite", tmp_path)
-    assert faults(outcomes, "2026-07-28", LEGS["2026-07-28"]) == []
 
 
 def checks(folder: Path, name: str, *statuses: str) -> None:

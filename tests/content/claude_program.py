@@ -23,7 +23,7 @@ def write(line: str) -> None:
     sys.stdout.flush()
 
 
-def say(**event: object) -> None:
+def write_event(**event: object) -> None:
     """One line of stream-json."""
     write(json.dumps(event))
 
@@ -31,15 +31,15 @@ def say(**event: object) -> None:
 def piece(message: str, text: str) -> None:
     """A part of an answer that is still being made."""
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-    say(type="stream_event", event={"type": "message_start", "message": {"id": message}}, session_id=session)
-    say(type="stream_event", event=delta, session_id=session)
+    write_event(type="stream_event", event={"type": "message_start", "message": {"id": message}}, session_id=session)
+    write_event(type="stream_event", event=delta, session_id=session)
 
 
 def answer(text: str, message: str = "m1") -> None:
     """A whole answer, after its parts."""
     for word in text.split(" "):
         piece(message, word + " ")
-    say(
+    write_event(
         type="assistant", message={"id": message, "content": [{"type": "text", "text": text + " "}]}, session_id=session
     )
 
@@ -48,7 +48,9 @@ def finish(text: str, subtype: str = "success") -> None:
     """The last word."""
     usage = {"input_tokens": 3, "output_tokens": 5}
     wrong = subtype != "success"
-    say(type="result", subtype=subtype, is_error=wrong, result=text, session_id=session, usage=usage, num_turns=1)
+    write_event(
+        type="result", subtype=subtype, is_error=wrong, result=text, session_id=session, usage=usage, num_turns=1
+    )
 
 
 def hang() -> None:
@@ -67,7 +69,7 @@ told = sys.stdin.read()
 before = OPTIONS.get("--resume")
 history = json.loads((HOME / f"{before}.json").read_text()) if before else []
 session = before if before and "--fork-session" not in OPTIONS else str(uuid4())
-say(type="system", subtype="init", session_id=session, model=OPTIONS.get("--model"), tools=["Bash"])
+write_event(type="system", subtype="init", session_id=session, model=OPTIONS.get("--model"), tools=["Bash"])
 
 match told.partition(" ")[0]:
     case "crash":
@@ -81,11 +83,11 @@ match told.partition(" ")[0]:
         write("this is {not} json")
         answer("fine all the same")
     case "think":
-        say(type="assistant", message={"id": "m0", "content": [{"type": "thinking", "thinking": "hm"}]})
+        write_event(type="assistant", message={"id": "m0", "content": [{"type": "thinking", "thinking": "hm"}]})
         use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
-        say(type="assistant", message={"id": "m0", "content": [use]})
+        write_event(type="assistant", message={"id": "m0", "content": [use]})
         result = {"type": "tool_result", "tool_use_id": "t1", "content": "a b", "is_error": False}
-        say(type="user", message={"content": [result]})
+        write_event(type="user", message={"content": [result]})
         answer("two files")
     case "stay":
         answer("said")
@@ -94,7 +96,9 @@ match told.partition(" ")[0]:
     case "login":
         answer("Please log in")
         usage = {"input_tokens": 0, "output_tokens": 0}
-        say(type="result", subtype="success", is_error=True, result="Please log in", session_id=session, usage=usage)
+        write_event(
+            type="result", subtype="success", is_error=True, result="Please log in", session_id=session, usage=usage
+        )
         sys.exit(1)
     case "limit":
         answer("not done")

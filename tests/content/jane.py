@@ -66,7 +66,7 @@ class Pipe:
         return dict(answer["result"])
 
     def end(self) -> tuple[int, bytes]:
-        """Disconnect; the exit code, and what was still said."""
+        """Disconnect; return the exit code and the remaining output."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         rest = self._process.stdout.read()

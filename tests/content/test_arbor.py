@@ -47,7 +47,7 @@ def refused(hub: Hub, tool: str, **arguments: Any) -> str:
     return answer.text
 
 
-def said(hub: Hub, tree: str, text: str, parent: str | None = None, **metadata: Any) -> str:
+def add_text(hub: Hub, tree: str, text: str, parent: str | None = None, **metadata: Any) -> str:
     """Add a text; answers its node."""
     more: dict[str, Any] = {"parent": parent} if parent else {}
     more |= {"metadata": metadata} if metadata else {}
@@ -63,8 +63,8 @@ def tree(hub: Hub) -> str:
 def talk(hub: Hub, tree: str) -> dict[str, str]:
     """Root, a question, two answers to it, and an external node after the second."""
     root = done(hub, "tree_get_skeleton", tree_id=tree)["skeleton"]["root"]
-    question = said(hub, tree, "Why?", role="user")
-    one, two = said(hub, tree, "Because.", question, role="assistant"), said(hub, tree, "Why not?", question)
+    question = add_text(hub, tree, "Why?", role="user")
+    one, two = add_text(hub, tree, "Because.", question, role="assistant"), add_text(hub, tree, "Why not?", question)
     handle = {"source": "cone", "source_version": "1.0.0", "identifier": "42"}
     found = done(hub, "node_create_external", tree_id=tree, parent=two, handle=handle)
     return {"root": root, "question": question, "one": one, "two": two, "external": found["node_id"]}
@@ -174,7 +174,7 @@ def test_calls_at_once_lose_nothing(hub: Hub, tree: str) -> None:
     """Two calls that change one tree at the same moment: both changes are there afterwards."""
     with ThreadPoolExecutor(8) as pool:
         claims = [pool.submit(done, hub, "tree_claim", tree_id=tree, owner_id=f"o{n % 3}") for n in range(24)]
-        nodes = [pool.submit(said, hub, tree, str(n)) for n in range(24)]
+        nodes = [pool.submit(add_text, hub, tree, str(n)) for n in range(24)]
         counts = sorted(claim.result()["new_count"] for claim in claims)
         made = {node.result() for node in nodes}
     assert counts == list(range(2, 26))
@@ -194,7 +194,7 @@ def test_a_tree_of_ten_thousand_nodes_is_read_and_drawn(hub: Hub) -> None:
         names[f"child/{tree}/{parent}/{number:020d}.text.{node}"] = True
         nodes.append(node)
     assert state.swap(names, {})
-    last = said(hub, tree, "the end", nodes[-1])
+    last = add_text(hub, tree, "the end", nodes[-1])
     # A call that takes longer than 250 ms is answered by a stream, which holds no result of this size; JSON does.
     message = {"name": "tree_get", "arguments": {"tree_id": tree}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": message}
@@ -209,10 +209,10 @@ def test_a_tree_of_ten_thousand_nodes_is_read_and_drawn(hub: Hub) -> None:
 
 
 def test_a_talk_that_branches_at_every_turn_is_drawn_in_bounded_width(hub: Hub, tree: str) -> None:
-    node = said(hub, tree, "start")
+    node = add_text(hub, tree, "start")
     for number in range(60):
-        said(hub, tree, f"side {number}", node)
-        node = said(hub, tree, f"main {number}", node)
+        add_text(hub, tree, f"side {number}", node)
+        node = add_text(hub, tree, f"main {number}", node)
     lines = hub.call("arbor", "tree_render", {"tree_id": tree}).text.split("\n")
     assert len(lines) == 122 and max(map(len, lines)) < 200
 
@@ -308,7 +308,7 @@ def test_a_subscriber_of_a_session_hears_of_new_nodes(hub: Hub, tree: str) -> No
     response = hub.client.get("/mcp/arbor", headers=headers, buffered=False)
     frames = iter(response.response)
     next(frames)
-    said(hub, tree, "news")
+    add_text(hub, tree, "news")
     told = next(one for one in messages(frames) if one["method"] == "notifications/resources/updated")
     assert told["params"] == {"uri": uri}
     response.close()
@@ -321,7 +321,7 @@ def test_a_modern_listener_hears_of_nodes_claims_and_new_trees(hub: Hub, tree: s
     stream = hub.stream("arbor", *modern_request("subscriptions/listen", {"notifications": wanted}))
     told = messages(stream)
     assert next(told)["method"] == "notifications/subscriptions/acknowledged"
-    said(hub, tree, "news", talk["two"])
+    add_text(hub, tree, "news", talk["two"])
     updated = (one["params"]["uri"] for one in told if one["method"] == "notifications/resources/updated")
     assert [next(updated), next(updated)] == [node, uri]
     done(hub, "tree_claim", tree_id=tree, owner_id="me")
@@ -337,7 +337,7 @@ def test_trees_outlive_the_hub(tmp_path: Path) -> None:
     """SUB-43: they are kept in the store; the read-only image shows them and changes nothing."""
     first = Hub(tmp_path, store="sqlite")
     tree = str(done(first, "tree_create", metadata={"name": "Kept"})["tree_id"])
-    node = said(first, tree, "still here")
+    node = add_text(first, tree, "still here")
     first.close()
     second = Hub(tmp_path, store="sqlite", boot="readonly")
     try:

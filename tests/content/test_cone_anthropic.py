@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.content.anthropic_endpoint import KEY, MessagesEndpoint, messages_endpoint
-from tests.content.test_cone import Desk, failed
+from tests.content.test_cone import ConeHub, failed
 
 
 @pytest.fixture
@@ -18,24 +18,24 @@ def endpoint() -> Iterator[MessagesEndpoint]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, endpoint: MessagesEndpoint) -> Iterator[Desk]:
-    desk = Desk(tmp_path, CONE_URL=f"{endpoint.url}/v1", CONE_API="anthropic", CONE_KEY=KEY)
-    yield desk
-    desk.hub.close()
+def cone_hub(tmp_path: Path, endpoint: MessagesEndpoint) -> Iterator[ConeHub]:
+    cone_hub = ConeHub(tmp_path, CONE_URL=f"{endpoint.url}/v1", CONE_API="anthropic", CONE_KEY=KEY)
+    yield cone_hub
+    cone_hub.hub.close()
 
 
-def create(desk: Desk, **more: str) -> None:
-    desk.value("create", name="ada", model_id="claude-small", **more)
+def create(cone_hub: ConeHub, **more: str) -> None:
+    cone_hub.value("create", name="ada", model_id="claude-small", **more)
 
 
-def test_a_chat_streams_the_answer_and_keeps_it(desk: Desk, endpoint: MessagesEndpoint) -> None:
-    create(desk, system_prompt="Be brief.")
-    answer = desk.chat("hi")
+def test_a_chat_streams_the_answer_and_keeps_it(cone_hub: ConeHub, endpoint: MessagesEndpoint) -> None:
+    create(cone_hub, system_prompt="Be brief.")
+    answer = cone_hub.chat("hi")
     assert answer.text == "Hello, world"
     end = answer.result["structuredContent"]
     assert (end["finish_reason"], end["usage"]) == ("end_turn", {"input_tokens": 5, "output_tokens": 3})
-    assert desk.tree() == [("", ""), ("user", "hi"), ("assistant", "Hello, world")]
-    desk.chat("again")
+    assert cone_hub.tree() == [("", ""), ("user", "hi"), ("assistant", "Hello, world")]
+    cone_hub.chat("again")
     body, headers = endpoint.asked[-1]
     assert (body["model"], body["system"], body["stream"], body["max_tokens"] > 0) == (
         "claude-small",
@@ -56,26 +56,26 @@ def test_a_chat_streams_the_answer_and_keeps_it(desk: Desk, endpoint: MessagesEn
     ("prompt", "said"),
     [("limit", "answered 429 "), ("fault", "failed: Overloaded"), ("cut", "broke off in the middle of its answer")],
 )
-def test_a_chat_that_fails_keeps_nothing_and_says_why(desk: Desk, prompt: str, said: str) -> None:
-    create(desk)
-    words = failed(desk.chat(prompt))
+def test_a_chat_that_fails_keeps_nothing_and_says_why(cone_hub: ConeHub, prompt: str, said: str) -> None:
+    create(cone_hub)
+    words = failed(cone_hub.chat(prompt))
     assert said in words
     assert "arbor" not in words
     assert KEY not in words
-    assert desk.nodes() == 1
+    assert cone_hub.nodes() == 1
 
 
-def test_the_models_are_those_that_the_endpoint_lists(desk: Desk) -> None:
-    found = desk.value("registry")
+def test_the_models_are_those_that_the_endpoint_lists(cone_hub: ConeHub) -> None:
+    found = cone_hub.value("registry")
     assert (found["executor"], [one["id"] for one in found["models"]]) == ("endpoint", ["claude-large", "claude-small"])
-    refused = failed(desk.call("create", name="bob", model_id="gpt"))
+    refused = failed(cone_hub.call("create", name="bob", model_id="gpt"))
     assert "model_id: expected one of claude-large, claude-small; got 'gpt'" in refused
 
 
 def test_an_unknown_api_is_an_error(tmp_path: Path, endpoint: MessagesEndpoint) -> None:
-    desk = Desk(tmp_path, CONE_URL=endpoint.url, CONE_API="other", CONE_KEY=KEY)
+    cone_hub = ConeHub(tmp_path, CONE_URL=endpoint.url, CONE_API="other", CONE_KEY=KEY)
     try:
-        create(desk)
-        assert "CONE_API: expected openai or anthropic, got 'other'" in failed(desk.chat("hi"))
+        create(cone_hub)
+        assert "CONE_API: expected openai or anthropic, got 'other'" in failed(cone_hub.chat("hi"))
     finally:
-        desk.hub.close()
+        cone_hub.hub.close()

@@ -160,7 +160,7 @@ def test_changes_by_tools_and_on_disk_reach_who_listens(hub: Hub, tmp_path: Path
     until(lambda: hub.legacy("jane", "resources/list").result["resources"], "the list of documents")
     with hub.catalogue.store.bus.subscribe(["updated/jane", "changed/jane"]) as mailbox:
 
-        def heard(*wanted: str) -> None:
+        def wait_for(*wanted: str) -> None:
             missing = set(wanted)
 
             def took() -> bool:
@@ -171,12 +171,12 @@ def test_changes_by_tools_and_on_disk_reach_who_listens(hub: Hub, tmp_path: Path
             until(took, f"{wanted}")
 
         done(hub, "update_document", {**AT, "content": "two"})
-        heard("updated/jane")
+        wait_for("updated/jane")
         file = tmp_path / "library/specs/hub/a/rooms.md"
         file.write_text(file.read_text().replace("two", "three"))
-        heard("updated/jane")
+        wait_for("updated/jane")
         file.unlink()
-        heard("updated/jane", "changed/jane")
+        wait_for("updated/jane", "changed/jane")
     until(lambda: not hub.legacy("jane", "resources/list").result["resources"], "the list without it")
 
 
@@ -207,9 +207,9 @@ def test_indexing_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
         params = {"name": "search", "arguments": {"query": "pumpkin299"}, "_meta": {"progressToken": "t"}}
         answer = hub.legacy("jane", "tools/call", params)
         assert [one["path"] for one in answer.result["structuredContent"]["results"]] == ["299.md"]
-        told = [one["params"] for one in answer.messages if one.get("method") == "notifications/progress"]
-        assert told and all(one["total"] == 300 for one in told)
-        assert [one["progress"] for one in told] == sorted({one["progress"] for one in told})
+        notices = [one["params"] for one in answer.messages if one.get("method") == "notifications/progress"]
+        assert notices and all(one["total"] == 300 for one in notices)
+        assert [one["progress"] for one in notices] == sorted({one["progress"] for one in notices})
     finally:
         hub.close()
 
@@ -301,25 +301,25 @@ def test_an_edit_of_content_tells_of_the_document_and_not_of_the_list(hub: Hub) 
     """JANE-24: a new title changes the list, and so does a new document."""
     with hub.catalogue.store.bus.subscribe(["updated/jane", "changed/jane"]) as mailbox:
 
-        def told_until(last: str) -> list[str]:
-            told: list[str] = []
+        def notices_until(last: str) -> list[str]:
+            notices: list[str] = []
 
             def came() -> bool:
                 got = mailbox.get(0.2)
-                told.extend([got[0]] if got else [])
-                return last in told
+                notices.extend([got[0]] if got else [])
+                return last in notices
 
             until(came, last)
-            return told
+            return notices
 
         done(hub, "create_document", {**AT, "title": "Rooms", "content": "one"})
-        told_until("changed/jane")
+        notices_until("changed/jane")
         done(hub, "update_document", {**AT, "content": "two"})
-        assert told_until("updated/jane") == ["updated/jane"]
+        assert notices_until("updated/jane") == ["updated/jane"]
         done(hub, "update_document", {**AT, "title": "Places"})
-        assert told_until("changed/jane") == ["updated/jane", "changed/jane"]
+        assert notices_until("changed/jane") == ["updated/jane", "changed/jane"]
         done(hub, "create_document", {**AT, "path": "b.md", "title": "B", "content": "one"})
-        assert told_until("changed/jane") == ["changed/jane"]
+        assert notices_until("changed/jane") == ["changed/jane"]
 
 
 def test_documents_have_times_matches_scores_and_relative_paths(hub: Hub, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ __all__ = ["hub"]
 AT = {"type": "spec", "project": "hub", "path": "a/rooms.md"}
 
 
-def kept_files(library: Path) -> dict[str, bytes]:
+def read_files(library: Path) -> dict[str, bytes]:
     """Every file of both shelves with its bytes; a file that a write left half done is one of them."""
     files = [path for shelf in ("specs", "stdlib") for path in (library / shelf).rglob("*") if path.is_file()]
     return {path.relative_to(library).as_posix(): path.read_bytes() for path in files}
@@ -60,7 +60,7 @@ def test_a_document_is_created_with_front_matter_and_found(hub: Hub, tmp_path: P
         bare = {key: value for key, value in place.items() if key not in ("language", "project")}
         refused = hub.call("jane", "create_document", {**bare, "title": "x", "content": "x"})
         assert refused.result["isError"] is True and "parameter is required" in refused.text
-    assert set(kept_files(tmp_path / "library")) == {"specs/hub/a/rooms.md", "stdlib/python/a.md"}
+    assert set(read_files(tmp_path / "library")) == {"specs/hub/a/rooms.md", "stdlib/python/a.md"}
 
 
 def test_an_update_keeps_what_it_does_not_name_and_is_whole_or_not_there(hub: Hub, tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_an_update_keeps_what_it_does_not_name_and_is_whole_or_not_there(hub: Hu
         assert read_back(hub) == wanted, name
     done(hub, "update_document", {**AT, "title": "No", "content": "last\n", "updateMeta": False})
     assert read_back(hub) == {**wanted, "content": "last\n"}
-    before, file = kept_files(tmp_path / "library"), tmp_path / "library/specs/hub/a/rooms.md"
+    before, file = read_files(tmp_path / "library"), tmp_path / "library/specs/hub/a/rooms.md"
     late = hub.call("jane", "update_document", {**AT, "content": "lost", "expected_cid": made["cid"]})
-    assert late.result["isError"] is True and kept_files(tmp_path / "library") == before
+    assert late.result["isError"] is True and read_files(tmp_path / "library") == before
     with file.open("rb") as reader:
         done(hub, "update_document", {**AT, "content": "after\n"})
         assert reader.read() == before["specs/hub/a/rooms.md"], "a reader sees one version whole"
-    assert set(kept_files(tmp_path / "library")) == set(before)
+    assert set(read_files(tmp_path / "library")) == set(before)
 
 
 def read_back(hub: Hub) -> dict[str, Any]:

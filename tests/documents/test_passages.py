@@ -11,7 +11,7 @@ from patchbay.documents.passages import MAX_LINES, Passages, passages
 from patchbay.fulltext.index import Document, Index
 
 
-def shown(query: str, body: str, before: int = 0) -> Passages:
+def find_passages(query: str, body: str, before: int = 0) -> Passages:
     with Index({"text": 1.0}) as index:
         index.put(Document("a", {"text": body}))
         return passages(index.read(query), body, before)
@@ -35,12 +35,12 @@ def shown(query: str, body: str, before: int = 0) -> Passages:
 )
 def test_whole_words_are_marked(query: str, body: str, line: str) -> None:
     """JANE-17 (JANE-C10)."""
-    assert [match.text for match in shown(query, body).lines] == [line]
+    assert [match.text for match in find_passages(query, body).lines] == [line]
 
 
 def test_the_best_lines_are_shown_in_their_order() -> None:
     body = "\n".join(["red"] * 10 + ["red apple"] + ["apple"] * 10)
-    found = shown("red apple", body, 3).lines
+    found = find_passages("red apple", body, 3).lines
     assert len(found) == MAX_LINES and [match.line for match in found] == [4, 5, 6, 7, 14]
     assert found[-1].text == "**red** **apple**"
 
@@ -49,7 +49,7 @@ def test_a_common_word_of_a_large_text_is_marked_in_linear_work() -> None:
     """Twelve million characters, for which SQLite's own marking needs hours."""
     body = "the common word is common here\n" * 400_000
     done: list[Passages] = []
-    thread = threading.Thread(target=lambda: done.append(shown("common word ", body)), daemon=True)
+    thread = threading.Thread(target=lambda: done.append(find_passages("common word ", body)), daemon=True)
     thread.start()
     thread.join(60)
     assert done and len(done[0].lines) == MAX_LINES
@@ -58,10 +58,10 @@ def test_a_common_word_of_a_large_text_is_marked_in_linear_work() -> None:
 def test_the_section_that_matches_best_is_named_with_its_anchor() -> None:
     body = "# Fruit\n\napple\n\n## Red ones\n\napple, pear\n\n"
     body += "## Kept cold {#cold}\n\npear and apple and plum\n\n## Red ones\n"
-    section = shown("apple plum", body).section
+    section = find_passages("apple plum", body).section
     assert section is not None and (section.title, section.anchor) == ("Kept cold", "cold")
     assert [heading.anchor for heading in headings(body)] == ["fruit", "red-ones", "cold", "red-ones-1"]
-    assert shown("apple", "no heading, an apple").section is None
+    assert find_passages("apple", "no heading, an apple").section is None
 
 
 @pytest.mark.parametrize(

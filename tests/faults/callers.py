@@ -52,7 +52,7 @@ class Fate:
 
     @property
     def turned_away(self) -> bool:
-        """Whether the hub said that it takes nothing just now, and when to try again."""
+        """Whether the hub answered that it is busy, with the time of the next try."""
         return self.kind == ANSWERED and self.status == 503 and "retry-after" in self.headers
 
 
@@ -65,7 +65,7 @@ class Line:
         self._writer: asyncio.StreamWriter | None = None
 
     async def ask(self, request: bytes, begun: Callable[[bytes], None] | None = None) -> Fate:
-        """Send one request and read the whole answer. `begun` is told what has come of its body so far."""
+        """Send one request and read the whole answer. `begun` gets the bytes of the body that arrived so far."""
         at = time.monotonic()
         try:
             if self._writer is None:
@@ -147,7 +147,7 @@ async def session(port: int, server: str) -> dict[str, str]:
 
 
 class Load:
-    """Callers who call again and again, `rate` times a second together, until they are told to `stop`.
+    """Callers who call again and again, `rate` times a second together, until `stop` is set.
 
     A part of them keeps its connection from one call to the next, the others have a new one for each. `asked` makes
     the request of a number. What became of each request stands in `fates`, under its number.

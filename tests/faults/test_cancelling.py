@@ -110,7 +110,7 @@ class Waiting:
         return int((self.folder / "began").read_text())
 
 
-def told(folder: Path) -> str:
+def exception_seen(folder: Path) -> str:
     """The name of the exception that the tool saw."""
     until((folder / "told").exists, "the tool is told")
     return (folder / "told").read_text()
@@ -135,7 +135,7 @@ def test_a_cancelled_call_stops_and_gets_no_answer(
     """SUB-32, SUB-33, X-19: by a notification, and by the end of its session; as JSON, and on a stream."""
     call = Waiting(hub, server, tmp_path, accept)
     side(hub, server, call.session)
-    assert told(tmp_path) == "Stopped"
+    assert exception_seen(tmp_path) == "Stopped"
     assert call.answer.messages == []
 
 
@@ -147,7 +147,7 @@ def test_a_stream_that_is_closed_tells_the_tool(hub: Hub, tmp_path: Path, server
     next(frames)
     until((tmp_path / "began").exists, "the call runs")
     frames.close()
-    assert told(tmp_path) == "Stopped"
+    assert exception_seen(tmp_path) == "Stopped"
 
 
 @PLACES
@@ -155,7 +155,7 @@ def test_a_timed_out_call_stops_and_is_answered_with_a_timeout(hasty: Hub, tmp_p
     """T12.5, X2."""
     answer = hasty.call(server, "wait", {"folder": str(tmp_path)}, MODERN)
     assert (answer.result["isError"], answer.text.partition(" after ")[0]) == (True, "timed out")
-    assert told(tmp_path) == "Stopped"
+    assert exception_seen(tmp_path) == "Stopped"
 
 
 @PLACES
@@ -165,7 +165,7 @@ def test_an_expired_task_stops(hasty: Hub, tmp_path: Path, server: str) -> None:
     knows: dict[str, Any] = {"extensions": {TASKS: {}}}
     made = hasty.modern(server, "tools/call", params, knows).result
     assert (made["resultType"], made["ttlMs"]) == ("task", SHORT * 2000)
-    assert told(tmp_path) == "Stopped"
+    assert exception_seen(tmp_path) == "Stopped"
     done = until(
         lambda: (
             found
@@ -182,7 +182,7 @@ def test_a_function_that_takes_no_notice_is_killed(hub: Hub, tmp_path: Path) -> 
     """X-19, X2: after the time in which it may clean up."""
     call = Waiting(hub, "hosted", tmp_path, BOTH, stubborn=True)
     cancel(hub, "hosted", call.session)
-    assert told(tmp_path) == "Stopped"
+    assert exception_seen(tmp_path) == "Stopped"
     assert call.answer.messages == []
     until(lambda: not alive(call.pid), "the process of the tool is gone")
 
@@ -200,7 +200,7 @@ def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, iso
         child.process.send_signal(signal.SIGINT)
         code, rest, _ = child.ends()
     assert (code, rest) == (exit_codes.OK, b"")
-    assert told(marks(tmp_path)) == "Stopped"
+    assert exception_seen(marks(tmp_path)) == "Stopped"
 
 
 @pytest.mark.process
@@ -224,4 +224,4 @@ def test_a_call_that_outlasts_the_drain_stops_and_is_answered(tmp_path: Path, is
         connection.close()
         assert program.finished() == 0
     assert "the hub is stopping; the call was given up after" in said
-    assert told(marks(tmp_path)) == "Stopped"
+    assert exception_seen(marks(tmp_path)) == "Stopped"

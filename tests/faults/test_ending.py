@@ -1,4 +1,4 @@
-"""A hub that is told to end under load: every request that it took is answered whole, every stream gets its ending.
+"""A hub that gets a stop signal under load: every request that it took is answered whole, every stream gets its ending.
 
 What is not served any more is refused: with 503 and a time to try again, or with no connection. A request that met
 a closing connection gets no byte, and has not been carried out: its client may send it again elsewhere.
@@ -71,7 +71,7 @@ class Stream:
         line.close()
 
     @property
-    def ending(self) -> Fate:
+    def complete_fate(self) -> Fate:
         assert self.fate is not None
         assert (self.fate.kind, self.fate.status) == (ANSWERED, 200), self.fate
         return self.fate
@@ -155,7 +155,7 @@ def test_a_hub_that_stops_under_load_cuts_no_answer(tmp_path: Path, workers: str
     assert min(load.moments[number] for number in load.kinds(UNHEARD) | {max(load.moments)}) > at - 1
 
     said = "".join(f"{number} " for number in range(PIECES))
-    assert {stream.ending.text for stream in streams.calls} == {said}
-    assert {stream.ending.messages[-1]["result"]["resultType"] for stream in streams.modern} == {"complete"}
+    assert {stream.complete_fate.text for stream in streams.calls} == {said}
+    assert {stream.complete_fate.messages[-1]["result"]["resultType"] for stream in streams.modern} == {"complete"}
     for stream in streams.older:
-        assert stream.ending.body.endswith(b"\n\n")
+        assert stream.complete_fate.body.endswith(b"\n\n")

@@ -18,7 +18,7 @@ import pytest
 from tests.hubs import BOTH, sse_messages
 from tests.kinds.python.workers.conversing import family
 from tests.serving.holding import back_to, settled
-from tests.serving.running import Hub, Worker, alive, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, alive, running
 from tests.waiting import BOUND, until
 
 CALLS = 1000
@@ -178,7 +178,8 @@ def test_a_thousand_failing_calls_affect_no_other_call(tmp_path: Path) -> None:
     (tmp_path / "servers").mkdir()
     for name, text in (("wicked.py", WICKED), ("wicked.mcp.json", orjson.dumps(CONFIG).decode()), ("kind.py", KIND)):
         (tmp_path / "servers" / name).write_text(text)
-    with running(tmp_path, "--hosts-idle", "1") as hub:
+    # One worker: what it holds is compared with what it held before the failures.
+    with running(tmp_path, "--hosts-idle", "1", *ONE_WORKER) as hub:
         worker = Worker(hub)
         many(hub, 20 * len(EXPECTED))  # resources that are created once exist before the count
         rest = settled(worker, 3)

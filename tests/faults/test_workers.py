@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
-from tests.serving.running import Hub, marks, running
+from tests.serving.running import ONE_WORKER, Hub, marks, running
 from tests.waiting import BOUND, until, until_async
 
 pytestmark = pytest.mark.process
@@ -61,11 +61,11 @@ def marking(hub: Hub, folder: Path) -> Load:
     )
 
 
-async def under(load: Load, happenings: Callable[[], Awaitable[None]]) -> None:
+async def under(load: Load, events: Callable[[], Awaitable[None]]) -> None:
     """Let something happen while calls are made, and wait until all of them are over."""
     load.begin()
     await until_async(lambda: len(load.kinds(ANSWERED)) > RATE / 2, "calls are answered")
-    await happenings()
+    await events()
     now = len(load.kinds(ANSWERED))
     await until_async(lambda: len(load.kinds(ANSWERED)) > now + RATE / 2, "calls are answered afterwards")
     await together(load.stop())
@@ -177,7 +177,8 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
         assert fate.kind == ANSWERED, fate
         return str(fate.text)
 
-    with running(tmp_path) as hub, ExitStack() as crowd:
+    # One worker: the test limits its descriptors.
+    with running(tmp_path, *ONE_WORKER) as hub, ExitStack() as crowd:
         assert asyncio.run(once(hub, 1)) == "1"
         [worker] = hub.workers()
         held = Path(f"/proc/{worker}/fd")

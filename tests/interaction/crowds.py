@@ -1,4 +1,4 @@
-"""Many listeners in one thread: raw sockets in a selector loop, each counting what it is told.
+"""Many listeners in one thread: raw sockets in a selector loop, each counts its notifications.
 
 A listener is one POST of `subscriptions/listen` or one GET of a session's stream; it reads for as long as it is open.
 """
@@ -127,18 +127,8 @@ class Crowd:
 
 
 def everyone(listeners: Iterable[Listener], told: int) -> bool:
-    """Whether each of them was told at least so often."""
+    """Whether each stream got at least so many notifications."""
     return all(listener.told >= told for listener in listeners)
-
-
-def worker_of(pid: int) -> int:
-    """The process that serves: the child of the supervisor that has the most threads."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return max(map(int, children), key=threads_of)
-
-
-def threads_of(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
 def descriptors_of(pid: int) -> int:

@@ -169,10 +169,10 @@ class Inspector:
 
     def call(self, server: str, tool: str, arguments: Json) -> str:
         options = ["--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
-        return _said(self._run(server, "tools/call", *options)["content"])
+        return text_of(self._run(server, "tools/call", *options)["content"])
 
     def read(self, server: str, uri: str) -> str:
-        return _said(self._run(server, "resources/read", "--uri", uri)["contents"])
+        return text_of(self._run(server, "resources/read", "--uri", uri)["contents"])
 
     def prompts(self, server: str) -> list[str]:
         return [prompt["name"] for prompt in self._run(server, "prompts/list")["prompts"]]
@@ -198,7 +198,7 @@ def texts(parts: Iterable[Any]) -> str:
     return "".join(getattr(part, "text", "") for part in parts)
 
 
-def _said(parts: Iterable[Json]) -> str:
+def text_of(parts: Iterable[Json]) -> str:
     return "".join(part.get("text", "") for part in parts)
 
 

@@ -23,6 +23,9 @@ from tests.waiting import BOUND
 
 POLL = 0.05
 
+WORKERS = "PATCHBAY_WORKERS"
+"""The variable that the option `--workers` of the tests sets: the web workers of each hub without a stated number."""
+
 
 @dataclass(frozen=True)
 class Hub:
@@ -46,8 +49,9 @@ def free_port() -> int:
 
 
 def plain_environment(folder: Path) -> dict[str, str]:
-    """The environment of a program that is to see nothing of ours: PATH, and a home of its own."""
-    return {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    """The environment of a program: PATH, a home of its own, and the number of workers of the hubs of this run."""
+    workers = {name: value for name, value in os.environ.items() if name == WORKERS}
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8", **workers}
 
 
 @contextmanager

@@ -38,7 +38,7 @@ CONFIG = '{"auto_discover": true, "isolation": "inline", "tools": {"open_safe": 
 ACCEPTED: dict[str, dict[str, str] | None] = {"accept": {}, "decline": None, "cancel": None}
 """The content of an answer by its action: the form is empty."""
 
-Say = Callable[[Hub, Path, str, list[str]], str]
+Caller = Callable[[Hub, Path, str, list[str]], str]
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +51,10 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield found
 
 
-def official(mode: str) -> Say:
+def official(mode: str) -> Caller:
     """What the tool says to the official SDK's client, which answers each question with an action."""
 
-    def say(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
+    def call_delete(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
         async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
             questions.append(params.message)
             return ElicitResult.model_validate({"action": action, "content": ACCEPTED[action]})
@@ -69,7 +69,7 @@ def official(mode: str) -> Say:
 
         return asyncio.run(conversation())
 
-    return say
+    return call_delete
 
 
 def of_fastmcp(hub: Hub, count: Path, action: str, questions: list[str]) -> str:
@@ -94,23 +94,23 @@ CLIENTS = [
 ]
 
 
-@pytest.mark.parametrize("say", CLIENTS)
-def test_a_client_is_asked_once_and_the_approved_call_runs_once(hub: Hub, say: Say, tmp_path: Path) -> None:
+@pytest.mark.parametrize("call_delete", CLIENTS)
+def test_a_client_is_asked_once_and_the_approved_call_runs_once(hub: Hub, call_delete: Caller, tmp_path: Path) -> None:
     count, questions = tmp_path / "count", list[str]()
-    assert say(hub, count, "accept", questions) == "opened"
+    assert call_delete(hub, count, "accept", questions) == "opened"
     assert count.read_text() == "opened "
     assert len(questions) == 1 and "safe.open_safe" in questions[0] and str(count) in questions[0]
     # The same call needs an approval of its own.
-    assert say(hub, count, "accept", questions) == "opened"
+    assert call_delete(hub, count, "accept", questions) == "opened"
     assert count.read_text() == "opened opened "
     assert len(questions) == 2
 
 
-@pytest.mark.parametrize("say", CLIENTS)
+@pytest.mark.parametrize("call_delete", CLIENTS)
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_a_call_that_the_user_refuses_does_not_run(hub: Hub, say: Say, action: str, tmp_path: Path) -> None:
+def test_a_call_that_the_user_refuses_does_not_run(hub: Hub, call_delete: Caller, action: str, tmp_path: Path) -> None:
     count = tmp_path / "count"
-    assert "its approval was refused by the user" in say(hub, count, action, [])
+    assert "its approval was refused by the user" in call_delete(hub, count, action, [])
     assert not count.exists()
 
 

@@ -90,7 +90,7 @@ def test_a_saved_change_is_listed_and_can_be_called(hub: Hub, mode: str) -> None
 
 
 async def served(hub: Hub, name: str) -> bool:
-    """Whether a server is there yet, as the hub itself tells it."""
+    """Whether the hub lists a server."""
     async with connected(hub.endpoint("mcp"), "legacy") as client:
         result = await client.call_tool("list_servers", {})
         return name in [one["name"] for one in json.loads(texts(result.content))]
@@ -102,11 +102,11 @@ def test_a_client_with_a_handshake_is_notified_of_a_change(hub: Hub) -> None:
     async def conversation() -> None:
         changed = asyncio.Event()
 
-        async def hear(message: Any) -> None:
+        async def receive(message: Any) -> None:
             if isinstance(message, ToolListChangedNotification):
                 changed.set()
 
-        async with connected(hub.endpoint("told"), "legacy", message_handler=hear) as client:
+        async with connected(hub.endpoint("told"), "legacy", message_handler=receive) as client:
             tools = client.server_capabilities.tools
             assert tools is not None and tools.list_changed
             assert names((await client.list_tools()).tools) == ["one"]

@@ -117,7 +117,7 @@ def ask(address: str, request: pytest.FixtureRequest) -> Callable[[Callable[[mcp
     return ask
 
 
-async def _heard(progress: float, total: float | None, message: str | None) -> None:
+async def progress_handler(progress: float, total: float | None, message: str | None) -> None:
     """Take a note of progress: asking for it makes the answer a stream."""
 
 
@@ -151,13 +151,13 @@ def test_a_client_that_takes_json_alone_gets_a_promised_result_whole(addresses: 
 def test_a_promised_result_comes_whole_and_by_reference_in_a_stream(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
         # A call that takes longer than a quarter of a second is streamed, as is one that reports progress.
-        for heard in (None, _heard):
-            quick = await client.call_tool("quick", {"count": 20_000}, progress_callback=heard)
+        for on_piece in (None, progress_handler):
+            quick = await client.call_tool("quick", {"count": 20_000}, progress_callback=on_piece)
             assert await lines(client, quick) == ["x" * 100] * 20_000
-        result = await client.call_tool("promised", {"count": 20_000}, progress_callback=_heard)
+        result = await client.call_tool("promised", {"count": 20_000}, progress_callback=progress_handler)
         assert result.is_error
         assert await lines(client, result) == ["x" * 100] * 20_000
-        small = await client.call_tool("promised", {"count": 3}, progress_callback=_heard)
+        small = await client.call_tool("promised", {"count": 3}, progress_callback=progress_handler)
         assert small.structured_content == {"lines": ["x" * 100] * 3}
 
     ask(question)
@@ -165,7 +165,7 @@ def test_a_promised_result_comes_whole_and_by_reference_in_a_stream(ask: Ask) ->
 
 def test_a_result_that_was_not_promised_goes_by_reference(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
-        result = await client.call_tool("unpromised", {"count": 20_000}, progress_callback=_heard)
+        result = await client.call_tool("unpromised", {"count": 20_000}, progress_callback=progress_handler)
         assert not result.is_error and result.structured_content is None
         (kept,) = await linked(client, result.content)
         assert len(json.loads(kept.text)) == 20_000
@@ -175,7 +175,7 @@ def test_a_result_that_was_not_promised_goes_by_reference(ask: Ask) -> None:
 
 def test_an_image_goes_by_reference(ask: Ask) -> None:
     async def question(client: mcp.Client) -> None:
-        result = await client.call_tool("picture", {}, progress_callback=_heard)
+        result = await client.call_tool("picture", {}, progress_callback=progress_handler)
         (kept,) = await linked(client, result.content)
         assert not result.is_error and len(base64.b64decode(kept.blob)) == 2_000_000
 
@@ -183,18 +183,18 @@ def test_an_image_goes_by_reference(ask: Ask) -> None:
 
 
 def test_a_long_message_is_cut_and_many_texts_go_by_reference(ask: Ask) -> None:
-    told: list[str] = []
+    progress_texts: list[str] = []
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
+    async def on_piece(progress: float, total: float | None, message: str | None) -> None:
+        progress_texts.append(message or "")
 
     async def question(client: mcp.Client) -> None:
-        result = await client.call_tool("talk", {}, progress_callback=heard)
+        result = await client.call_tool("talk", {}, progress_callback=on_piece)
         assert not result.is_error
         assert sum(len(kept.text) for kept in await linked(client, result.content)) == 3_000_000
 
     ask(question)
-    assert any(message.startswith("mmm") and "2000000 characters in all" in message for message in told)
+    assert any(message.startswith("mmm") and "2000000 characters in all" in message for message in progress_texts)
 
 
 def test_a_large_resource_that_takes_a_while_is_read_whole(ask: Ask) -> None:

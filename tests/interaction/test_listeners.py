@@ -9,14 +9,15 @@ eras alike.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from patchbay.wire.front.work_limits import EXTRA_THREADS
-from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone, threads_of, worker_of
+from tests.interaction.crowds import Crowd, Listener, descriptors_of, everyone
 from tests.interaction.programs import free_port, running
+from tests.serving.running import threads_of, workers_of
 
 pytestmark = pytest.mark.process
 
@@ -28,12 +29,12 @@ FREE = 100
 """Places for listeners beside the crowd."""
 
 THREADS = 64
-"""Threads of the worker: far fewer than listeners."""
+"""Threads of a worker: far fewer than listeners."""
 
 
 @pytest.fixture
-def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
-    """A hub with room for the crowd: its address, its servers folder, the process id of its worker."""
+def busy(tmp_path: Path) -> Iterator[tuple[str, Path, set[int]]]:
+    """A hub with room for the crowd: its address, its servers folder, the process ids of its workers."""
     folder = tmp_path / "run"
     servers = folder / "servers"
     servers.mkdir(parents=True)
@@ -47,7 +48,7 @@ def busy(tmp_path: Path) -> Iterator[tuple[str, Path, int]]:
     command += ["--connections", str(2 * most + 4 * FREE)]
     url = f"http://127.0.0.1:{port}"
     with running(command, f"{url}/readyz", folder) as process:
-        yield url, servers, worker_of(process.pid)
+        yield url, servers, workers_of(process.pid)
 
 
 def save(servers: Path, name: str, number: int) -> None:
@@ -55,6 +56,11 @@ def save(servers: Path, name: str, number: int) -> None:
     draft = servers / f".{name}.draft"
     draft.write_text(f'def tool_{number}() -> str:\n    """A tool."""\n    return "{number}"\n', "utf-8")
     draft.replace(servers / f"{name}.py")
+
+
+def total(count: Callable[[int], int], workers: set[int]) -> int:
+    """The sum of a count over the workers."""
+    return sum(map(count, workers))
 
 
 def gathered(crowd: Crowd, sizes: dict[str, int]) -> dict[str, list[Listener]]:
@@ -76,22 +82,23 @@ def changed(crowd: Crowd, servers: Path, times: int) -> None:
 
 
 def agreed(listeners: Iterable[Listener]) -> bool:
-    """Whether all of them were told equally often."""
+    """Whether all streams got the same number of notifications."""
     return len({one.told for one in listeners}) == 1
 
 
 def test_every_listener_hears_of_every_change_of_its_own_server_and_everything_comes_back(
-    busy: tuple[str, Path, int],
+    busy: tuple[str, Path, set[int]],
 ) -> None:
     """SUB-28, THREATS 1.2: 1,000 listeners, 200 changes; then threads and descriptors as they were."""
-    url, servers, worker = busy
+    url, servers, workers = busy
     crowd = Crowd(url)
     # What is made once, at the first call, is part of the start.
     changed(crowd, servers, 1)
-    threads, descriptors = threads_of(worker), descriptors_of(worker)
+    threads, descriptors = total(threads_of, workers), total(descriptors_of, workers)
 
     listeners = gathered(crowd, CROWD)
-    assert threads_of(worker) <= threads + THREADS + EXTRA_THREADS, "a stream that listens holds no thread"
+    most = threads + len(workers) * (THREADS + EXTRA_THREADS)
+    assert total(threads_of, workers) <= most, "a stream that listens holds no thread"
     changed(crowd, servers, CHANGES)
     crowd.until(lambda: everyone(listeners["everything"], CHANGES), "every change that was announced is told")
     moving = listeners["moving"]
@@ -111,8 +118,8 @@ def test_every_listener_hears_of_every_change_of_its_own_server_and_everything_c
 
     crowd.close()
     after = Crowd(url)
-    after.until(lambda: descriptors_of(worker) <= descriptors, f"descriptors return to {descriptors}")
+    after.until(lambda: total(descriptors_of, workers) <= descriptors, f"descriptors return to {descriptors}")
     # The web server keeps a thread without work for half a minute.
-    after.until(lambda: threads_of(worker) <= threads, f"threads return to {threads}")
+    after.until(lambda: total(threads_of, workers) <= threads, f"threads return to {threads}")
     assert after.tools("moving") == ["tool_0"]
     after.close()

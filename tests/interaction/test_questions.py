@@ -58,7 +58,7 @@ async def roots(_: ClientRequestContext) -> ListRootsResult:
     return ListRootsResult(roots=[Root.model_validate({"uri": "file:///home", "name": "home"})])
 
 
-def said(hub: Hub, mode: str, tool: str, arguments: dict[str, Any] | None = None, **options: Any) -> str:
+def tool_text(hub: Hub, mode: str, tool: str, arguments: dict[str, Any] | None = None, **options: Any) -> str:
     """What a tool of `everything` says to a client that answers all questions, unless `options` say otherwise."""
 
     async def conversation() -> str:
@@ -89,20 +89,20 @@ def said(hub: Hub, mode: str, tool: str, arguments: dict[str, Any] | None = None
     ],
 )
 def test_a_question_is_answered(hub: Hub, mode: str, tool: str, arguments: dict[str, Any], answer: str) -> None:
-    assert answer in said(hub, mode, tool, arguments)
+    assert answer in tool_text(hub, mode, tool, arguments)
 
 
 def test_a_user_may_decline(hub: Hub, mode: str) -> None:
-    answer = said(hub, mode, "test_input_required_result_elicitation", elicitation_callback=decline)
+    answer = tool_text(hub, mode, "test_input_required_result_elicitation", elicitation_callback=decline)
     assert answer == "Hello, (decline)!"
 
 
 def test_a_client_without_a_capability_gets_its_name(hub: Hub, mode: str) -> None:
     if mode == "legacy":
-        assert re.match("failed: .*sampling", said(hub, mode, "test_missing_capability", sampling_callback=None))
+        assert re.match("failed: .*sampling", tool_text(hub, mode, "test_missing_capability", sampling_callback=None))
         return
     with pytest.raises(BaseExceptionGroup) as caught:
-        said(hub, mode, "test_missing_capability", sampling_callback=None)
+        tool_text(hub, mode, "test_missing_capability", sampling_callback=None)
     assert "sampling" in str(innermost(caught.value))
 
 

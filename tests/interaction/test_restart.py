@@ -25,9 +25,9 @@ import mcp_types
 import pytest
 from mcp.shared.message import ClientMessageMetadata
 
-from tests.interaction.crowds import worker_of
 from tests.interaction.peers import texts
 from tests.interaction.programs import free_port, running, status_of
+from tests.serving.running import workers_of
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
@@ -77,9 +77,8 @@ class Place:
 
     def kill(self, hub: subprocess.Popen[bytes]) -> None:
         """Kill all of a hub at once, without a chance to say or write anything."""
-        worker = worker_of(hub.pid)
-        os.kill(hub.pid, signal.SIGKILL)
-        os.kill(worker, signal.SIGKILL)
+        for process in (hub.pid, *workers_of(hub.pid)):
+            os.kill(process, signal.SIGKILL)
         hub.wait(BOUND)
         until(lambda: status_of(f"{self.url}/readyz") is None, "nobody answers any more")
 
@@ -198,7 +197,7 @@ def test_messages_of_a_call_before_the_kill_of_the_hub_are_replayed(place: Place
 
 
 def test_a_replay_that_waits_for_more_does_not_hold_up_the_end_of_the_hub(place: Place, client: Client) -> None:
-    """THREATS X22: every stream ends when the hub is told to stop, well before the drain is over."""
+    """THREATS X22: every stream ends when the hub gets a stop signal, well before the drain is over."""
     with place.hub() as hub:
         client.open()
         stream = client.work(1, last=False)

@@ -39,7 +39,7 @@ def failed(sentence: str) -> Json:
     return {"content": [{"type": "text", "text": sentence}], "isError": True}
 
 
-def told(result: Json) -> Json:
+def comparable_result(result: Json) -> Json:
     """A tool result without what only one revision says. How long a call took is not the same each time."""
     content = [
         block | {"text": re.sub(r"after [\d.]+ s", "after some time", block["text"])} if "text" in block else block
@@ -166,9 +166,9 @@ def test_two_hundred_calls_come_to_the_same_by_every_way_in(hub: Hub) -> None:
     """SUB-1, X-2, X-14, X-15: aliases, checks, promises and limits are those of the tool, and not of the way to it."""
     differences = []
     for case in CASES:
-        expected = told(by_mcp_2026(hub, case))
+        expected = comparable_result(by_mcp_2026(hub, case))
         assert expected["isError"] is not case.works, (case, expected)
-        found = [difference(way, case, expected, told(call(hub, case))) for way, call in RESULTS.items()]
+        found = [difference(way, case, expected, comparable_result(call(hub, case))) for way, call in RESULTS.items()]
         differences += [one for one in (*found, plain_difference(hub, case, expected)) if one is not None]
     assert not differences, f"{len(differences)} differences:\n" + "\n".join(differences)
 

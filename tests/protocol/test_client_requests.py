@@ -23,62 +23,62 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-def ask(hub: Hub, tool: str = "asks", capabilities: Any = ELICIT, **more: Any) -> Any:
+def call_tool(hub: Hub, tool: str = "asks", capabilities: Any = ELICIT, **more: Any) -> Any:
     return hub.modern("zoo", "tools/call", {"name": tool, **more}, capabilities=capabilities)
 
 
 def test_a_question_ends_the_call_with_input_required_and_the_retry_completes_it(zoo: Hub) -> None:
-    first = ask(zoo).result
+    first = call_tool(zoo).result
     assert first["resultType"] == "input_required"
     question = first["inputRequests"]["name"]
     assert question["method"] == "elicitation/create"
     assert question["params"]["message"] == "What is your name?"
     assert "content" not in first and "ttlMs" not in first
     state = first["requestState"]
-    done = ask(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state)
+    done = call_tool(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state)
     assert (done.result["resultType"], done.text) == ("complete", "Hello, Ada!")
 
 
 def test_answers_may_come_at_once_and_unknown_keys_are_ignored(zoo: Hub) -> None:
     answers = {"name": accept(name="Ada"), "other": accept(x=1), "third": 5}
-    assert ask(zoo, inputResponses=answers).text == "Hello, Ada!"
+    assert call_tool(zoo, inputResponses=answers).text == "Hello, Ada!"
 
 
 @pytest.mark.parametrize("answer", [12345, None, [], {}, {"action": "maybe"}, {"action": "accept", "content": 5}])
 def test_an_answer_of_another_shape_is_asked_for_again(zoo: Hub, answer: Any) -> None:
-    assert ask(zoo, inputResponses={"name": answer}).result["resultType"] == "input_required"
+    assert call_tool(zoo, inputResponses={"name": answer}).result["resultType"] == "input_required"
 
 
 @pytest.mark.parametrize("responses", [None, [], "x"])
 def test_input_responses_that_are_no_object_are_an_error(zoo: Hub, responses: Any) -> None:
-    assert ask(zoo, inputResponses=responses).error["code"] == -32602
+    assert call_tool(zoo, inputResponses=responses).error["code"] == -32602
 
 
 def test_earlier_answers_travel_sealed_in_the_state(zoo: Hub) -> None:
-    one = ask(zoo, "asks_twice").result
-    two = ask(zoo, "asks_twice", inputResponses={"first": accept(v="a")}, requestState=one["requestState"]).result
+    one = call_tool(zoo, "asks_twice").result
+    two = call_tool(zoo, "asks_twice", inputResponses={"first": accept(v="a")}, requestState=one["requestState"]).result
     assert list(two["inputRequests"]) == ["second"]
     assert two["requestState"] != one["requestState"]
-    done = ask(zoo, "asks_twice", inputResponses={"second": accept(v="b")}, requestState=two["requestState"])
+    done = call_tool(zoo, "asks_twice", inputResponses={"second": accept(v="b")}, requestState=two["requestState"])
     assert done.text == "a b"
 
 
 def test_a_state_that_was_touched_is_an_error_at_every_byte(zoo: Hub) -> None:
     """THREATS 1.3."""
-    state = ask(zoo).result["requestState"]
+    state = call_tool(zoo).result["requestState"]
     for place in range(0, len(state), 7):
         touched = state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
-        answer = ask(zoo, inputResponses={"name": accept(name="x")}, requestState=touched)
+        answer = call_tool(zoo, inputResponses={"name": accept(name="x")}, requestState=touched)
         assert answer.error["code"] == -32602, place
     for foreign in (state + "-TAMPERED", "", 5, "e30.aaaa.bbbb"):
-        assert ask(zoo, requestState=foreign).error["code"] == -32602
+        assert call_tool(zoo, requestState=foreign).error["code"] == -32602
 
 
 def test_a_state_belongs_to_its_tool_and_arguments(zoo: Hub) -> None:
     """THREATS 1.3."""
-    state = ask(zoo).result["requestState"]
-    assert ask(zoo, "asks_twice", requestState=state).error["code"] == -32602
-    assert ask(zoo, arguments={"x": 1}, requestState=state).last != ask(zoo, requestState=state).last
+    state = call_tool(zoo).result["requestState"]
+    assert call_tool(zoo, "asks_twice", requestState=state).error["code"] == -32602
+    assert call_tool(zoo, arguments={"x": 1}, requestState=state).last != call_tool(zoo, requestState=state).last
 
 
 def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> None:
@@ -98,10 +98,10 @@ def test_a_state_is_good_for_a_limited_time_and_for_its_principal(zoo: Hub) -> N
 
 def test_a_state_is_good_for_one_retry(zoo: Hub) -> None:
     """THREATS 1.3: of many retries at the same moment, one runs."""
-    state = ask(zoo).result["requestState"]
+    state = call_tool(zoo).result["requestState"]
 
     def retry(name: str) -> Any:
-        return ask(zoo, inputResponses={"name": accept(name=name)}, requestState=state)
+        return call_tool(zoo, inputResponses={"name": accept(name=name)}, requestState=state)
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(retry, "abcdefgh"))
@@ -113,15 +113,15 @@ def test_a_state_is_good_for_one_retry(zoo: Hub) -> None:
 
 
 def test_a_retry_that_cannot_be_read_leaves_the_state_good(zoo: Hub) -> None:
-    state = ask(zoo).result["requestState"]
-    assert ask(zoo, inputResponses=[], requestState=state).error["code"] == -32602
-    assert ask(zoo, "asks_twice", requestState=state).error["code"] == -32602
-    assert ask(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state).text == "Hello, Ada!"
+    state = call_tool(zoo).result["requestState"]
+    assert call_tool(zoo, inputResponses=[], requestState=state).error["code"] == -32602
+    assert call_tool(zoo, "asks_twice", requestState=state).error["code"] == -32602
+    assert call_tool(zoo, inputResponses={"name": accept(name="Ada")}, requestState=state).text == "Hello, Ada!"
 
 
 def test_a_capability_that_was_not_declared_is_refused_before_anything_is_sent(zoo: Hub) -> None:
     """SPEC-DIGEST 1.6: -32021 with HTTP 400 in 2026-07-28, a failed result before."""
-    modern = ask(zoo, capabilities={})
+    modern = call_tool(zoo, capabilities={})
     assert (modern.status, modern.error["code"]) == (400, -32021)
     assert modern.error["data"] == {"requiredCapabilities": {"elicitation": {}}}
     session = zoo.open("zoo")
@@ -215,7 +215,7 @@ def test_each_kind_of_question_has_its_kind_of_answer(method: str, good: Any, ba
 def test_an_accepted_form_that_does_not_fit_fails_the_call_in_both_eras(zoo: Hub, content: dict[str, Any]) -> None:
     """MCP, client/elicitation."""
     legacy = answered_on_stream(zoo, {"result": {"action": "accept", "content": content}})["result"]
-    modern = ask(zoo, inputResponses={"name": accept(**content)}).result
+    modern = call_tool(zoo, inputResponses={"name": accept(**content)}).result
     for result in (legacy, modern):
         assert result["isError"] is True
         assert "the answer to 'name' does not fit its form" in result["content"][0]["text"]

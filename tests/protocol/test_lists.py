@@ -29,7 +29,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     one.close()
 
 
-def ask(hub: Hub, version: str, method: str, params: dict[str, Any]) -> Any:
+def send_request(hub: Hub, version: str, method: str, params: dict[str, Any]) -> Any:
     """A request of one revision, without a session."""
     if version == MODERN:
         return hub.modern("twins", method, params)
@@ -41,10 +41,10 @@ def ask(hub: Hub, version: str, method: str, params: dict[str, Any]) -> Any:
 def test_a_cursor_of_another_list_is_refused_though_both_have_the_name(
     hub: Hub, version: str, own: str, other: str
 ) -> None:
-    first = ask(hub, version, f"{own}/list", {}).result
+    first = send_request(hub, version, f"{own}/list", {}).result
     cursor = {"cursor": first["nextCursor"]}
-    assert [one["name"] for one in ask(hub, version, f"{own}/list", cursor).result[own]] == ["second"]
-    error = ask(hub, version, f"{other}/list", cursor).error
+    assert [one["name"] for one in send_request(hub, version, f"{own}/list", cursor).result[own]] == ["second"]
+    error = send_request(hub, version, f"{other}/list", cursor).error
     assert error["code"] == -32602
     assert "begin again without one" in error["message"]
 

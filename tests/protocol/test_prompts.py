@@ -11,7 +11,7 @@ import pytest
 from tests.hubs import Hub
 
 
-def said(hub: Hub, name: str, arguments: Any = None) -> str:
+def prompt_text(hub: Hub, name: str, arguments: Any = None) -> str:
     params = {"name": name} | ({"arguments": arguments} if arguments is not None else {})
     (message,) = hub.legacy("zoo", "prompts/get", params).result["messages"]
     return str(message["content"]["text"])
@@ -27,16 +27,16 @@ def test_configured_prompts_are_listed(zoo: Hub) -> None:
 
 def test_a_prompt_without_arguments_gives_its_messages(zoo: Hub) -> None:
     """T7.2."""
-    assert said(zoo, "plain") == "Say hello."
+    assert prompt_text(zoo, "plain") == "Say hello."
 
 
 def test_arguments_fill_the_template(zoo: Hub) -> None:
     """T7.3, V-C12, VWR-9: once, so that a value is never taken for a template."""
-    assert said(zoo, "about", {"topic": "{{tone}}", "tone": "gently"}) == "Tell me about {{tone}} (gently)."
+    assert prompt_text(zoo, "about", {"topic": "{{tone}}", "tone": "gently"}) == "Tell me about {{tone}} (gently)."
 
 
 def test_an_absent_optional_argument_is_empty(zoo: Hub) -> None:
-    assert said(zoo, "about", {"topic": "apes"}) == "Tell me about apes ()."
+    assert prompt_text(zoo, "about", {"topic": "apes"}) == "Tell me about apes ()."
 
 
 def test_a_missing_prompt_is_an_error(zoo: Hub) -> None:

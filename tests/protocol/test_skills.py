@@ -61,7 +61,7 @@ def crafts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.close()
 
 
-def ask(hub: Hub, method: str, server: str = "crafts", **params: Any) -> dict[str, Any]:
+def send_request(hub: Hub, method: str, server: str = "crafts", **params: Any) -> dict[str, Any]:
     answer = hub.modern(server, method, params)
     assert answer.status == 200, answer.last
     return answer.result
@@ -71,7 +71,7 @@ def pages(hub: Hub, method: str, member: str, **params: Any) -> list[list[Any]]:
     found: list[list[Any]] = []
     cursor: dict[str, str] = {}
     while True:
-        result = ask(hub, method, **params, **cursor)
+        result = send_request(hub, method, **params, **cursor)
         found.append(result[member])
         if "nextCursor" not in result:
             return found
@@ -90,14 +90,14 @@ def test_every_skill_is_listed_page_by_page_with_all_its_files(crafts: Hub) -> N
         *("skill://bake/references/deep/more.txt", "skill://bake/scripts/run%20it.py"),
     ]
     assert resources[1]["size"] == 256
-    first = ask(crafts, "skills/list")
+    first = send_request(crafts, "skills/list")
     assert (first["resultType"], first["cacheScope"], first["ttlMs"]) == ("complete", "private", 0)
 
 
 def test_digest_and_size_are_those_of_the_bytes_that_are_read(crafts: Hub) -> None:
     for entry in (entry for page in pages(crafts, "skills/list", "skills") for entry in page):
         for file in entry["resources"]:
-            content = ask(crafts, "resources/read", uri=file["uri"])["contents"][0]
+            content = send_request(crafts, "resources/read", uri=file["uri"])["contents"][0]
             data = base64.b64decode(content["blob"]) if "blob" in content else content["text"].encode()
             assert (file["digest"], file["size"]) == (f"sha256:{sha256(data).hexdigest()}", len(data))
             assert content["uri"] == file["uri"]
@@ -105,7 +105,7 @@ def test_digest_and_size_are_those_of_the_bytes_that_are_read(crafts: Hub) -> No
 
 def test_the_frontmatter_is_read_as_yaml_1_2(crafts: Hub) -> None:
     """SPEC-DIGEST 3.5: `yes` and dates are texts there."""
-    entry = ask(crafts, "skills/get", uri="skill://bake/SKILL.md")["skill"]
+    entry = send_request(crafts, "skills/get", uri="skill://bake/SKILL.md")["skill"]
     assert entry["frontmatter"] == {
         "name": "bake",
         "description": "How to bake",
@@ -119,7 +119,7 @@ def test_the_frontmatter_is_read_as_yaml_1_2(crafts: Hub) -> None:
 def test_one_skill_is_got_as_it_is_listed(crafts: Hub) -> None:
     listed = [entry for page in pages(crafts, "skills/list", "skills") for entry in page]
     for entry in listed:
-        result = ask(crafts, "skills/get", uri=entry["uri"])
+        result = send_request(crafts, "skills/get", uri=entry["uri"])
         assert result["skill"] == entry and "nextCursor" not in result
         assert {"ttlMs", "cacheScope"} <= set(result)
 
@@ -141,7 +141,7 @@ def test_a_directory_lists_its_direct_entries(crafts: Hub) -> None:
         ("skill://bake/references", "references", "inode/directory"),
         ("skill://bake/scripts", "scripts", "inode/directory"),
     ]
-    deeper = ask(crafts, "resources/directory/read", uri="skill://bake/references")
+    deeper = send_request(crafts, "resources/directory/read", uri="skill://bake/references")
     assert [(one["name"], one["mimeType"]) for one in deeper["resources"]] == [
         ("GUIDE.md", "text/markdown"),
         ("deep", "inode/directory"),
@@ -168,7 +168,7 @@ def test_only_files_by_their_own_address_are_read(crafts: Hub, uri: str) -> None
 @pytest.mark.parametrize("cursor", ["", "x", 5])
 def test_a_cursor_of_another_list_is_refused(crafts: Hub, cursor: Any) -> None:
     """SPEC-DIGEST 1.11."""
-    other = ask(crafts, "resources/directory/read", uri="skill://bake")["nextCursor"]
+    other = send_request(crafts, "resources/directory/read", uri="skill://bake")["nextCursor"]
     for wrong in (cursor, other):
         assert crafts.modern("crafts", "skills/list", {"cursor": wrong}).error["code"] == -32602
         params = {"uri": "skill://bake/references", "cursor": wrong}
@@ -183,9 +183,9 @@ def test_each_skill_is_among_the_resources(crafts: Hub) -> None:
 
 
 def test_the_extension_is_declared_where_there_are_skills(crafts: Hub) -> None:
-    found = ask(crafts, "server/discover")["capabilities"]
+    found = send_request(crafts, "server/discover")["capabilities"]
     assert found["extensions"] == {SKILLS: {"directoryRead": True}} and "resources" in found
-    assert "extensions" not in ask(crafts, "server/discover", "plain")["capabilities"]
+    assert "extensions" not in send_request(crafts, "server/discover", "plain")["capabilities"]
 
 
 @pytest.mark.parametrize("method", ["skills/list", "skills/get", "resources/directory/read"])
@@ -217,10 +217,10 @@ def test_revisions_without_extensions_have_no_skills(crafts: Hub, version: str) 
 def test_a_skill_of_the_boot_image_is_made_of_files(crafts: Hub) -> None:
     """VWR-33: files in a configuration become CIDs."""
     folder = ROOT / "reference_templates" / "skills"
-    entries = ask(crafts, "skills/list", "everything")["skills"]
+    entries = send_request(crafts, "skills/list", "everything")["skills"]
     assert entries
     for file in (file for entry in entries for file in entry["resources"]):
-        text = ask(crafts, "resources/read", "everything", uri=file["uri"])["contents"][0]["text"]
+        text = send_request(crafts, "resources/read", "everything", uri=file["uri"])["contents"][0]["text"]
         assert text == (folder / file["uri"].removeprefix("skill://")).read_text("utf-8")
 
 

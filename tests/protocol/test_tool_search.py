@@ -202,19 +202,19 @@ def test_progress_and_logs_come_under_the_clients_own_token(hub: Hub, version: s
 def test_questions_are_asked_and_answered_through_it(newest: Door) -> None:
     """Answers and sealed state go along, whichever way the retry comes."""
 
-    def ask(name: str, arguments: Any, **more: Any) -> Answer:
+    def send_call(name: str, arguments: Any, **more: Any) -> Answer:
         params = {"name": name, "arguments": arguments, **more}
         return newest.send("tools/call", params, capabilities={"elicitation": {}})
 
     tool = newest.prefix + "asks_twice"
     inner = {"name": tool, "arguments": {}}
     for way in ((CALL, inner), (tool, {})):
-        one = ask(CALL, inner).result
+        one = send_call(CALL, inner).result
         assert list(one["inputRequests"]) == ["first"]
         answered = {"first": {"action": "accept", "content": {"v": "a"}}}
-        two = ask(CALL, inner, inputResponses=answered, requestState=one["requestState"]).result
+        two = send_call(CALL, inner, inputResponses=answered, requestState=one["requestState"]).result
         answered = {"second": {"action": "accept", "content": {"v": "b"}}}
-        assert ask(*way, inputResponses=answered, requestState=two["requestState"]).text == "a b"
+        assert send_call(*way, inputResponses=answered, requestState=two["requestState"]).text == "a b"
 
 
 @pytest.mark.parametrize("server", ["jobs", ""])
@@ -266,18 +266,18 @@ def test_lists_are_made_once_and_the_index_when_somebody_searches(tmp_path: Any)
     hub = Hub(tmp_path, {"zoo.py": ZOO, "zoo.mcp.json": '{"auto_discover": true, "listing": {"search": true}}'})
     server = hub.catalogue.find("zoo")
     hub.modern("zoo", "tools/list")
-    kept = PAGES.peek(server, ("tools", MODERN, None))
+    page = server.cached[PAGES][("tools", MODERN, None)]
     hub.modern("zoo", "tools/list")
-    assert PAGES.peek(server, ("tools", MODERN, None)) is kept
-    assert FINDERS.peek(server, "") is None
+    assert server.cached[PAGES][("tools", MODERN, None)] is page
+    assert FINDERS not in server.cached
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "greet"}})
-    made = FINDERS.peek(server, "")
+    finder = server.cached[FINDERS][""]
     hub.modern("zoo", "tools/call", {"name": SEARCH, "arguments": {"query": "table"}})
-    assert FINDERS.peek(server, "") is made
+    assert server.cached[FINDERS][""] is finder
     hub.close()
 
 
-def heard(stream: Iterator[bytes]) -> Iterator[Any]:
+def parse_events(stream: Iterator[bytes]) -> Iterator[Any]:
     for frame in stream:
         yield from (orjson.loads(line[6:]) for line in frame.decode().split("\n") if line.startswith("data: {"))
 
@@ -287,13 +287,13 @@ def test_listeners_hear_that_the_listing_changed(tmp_path: Any) -> None:
     hub = Hub(tmp_path, {"zoo.py": ZOO})
     filter = {"notifications": {"toolsListChanged": True}}
     whole, one = (hub.stream(server, *modern_request("subscriptions/listen", filter)) for server in ("", "zoo"))
-    all_heard, one_heard = heard(whole), heard(one)
-    assert {next(all_heard)["method"], next(one_heard)["method"]} == {"notifications/subscriptions/acknowledged"}
+    all_changes, server_changes = parse_events(whole), parse_events(one)
+    assert {next(all_changes)["method"], next(server_changes)["method"]} == {"notifications/subscriptions/acknowledged"}
     variable(hub, {"search": True})
-    assert next(all_heard)["method"] == "notifications/tools/list_changed"
+    assert next(all_changes)["method"] == "notifications/tools/list_changed"
     assert list(listed(hub, "", MODERN)) == [SEARCH, CALL]
     (hub.servers / "zoo.mcp.json").write_text('{"auto_discover": true, "listing": {"search": true}}')
-    assert next(one_heard)["method"] == "notifications/tools/list_changed"
+    assert next(server_changes)["method"] == "notifications/tools/list_changed"
     assert list(listed(hub, "zoo", MODERN)) == [SEARCH, CALL]
     whole.close()
     one.close()

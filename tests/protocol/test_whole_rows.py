@@ -44,7 +44,7 @@ def wrong(place: str):
 
 
 def waits(context) -> str:
-    """A resource whose content tells of its progress."""
+    """A resource that reports progress while it is read."""
     context.progress(1, 2)
     return "late"
 
@@ -167,7 +167,7 @@ def test_sessions_are_created_validated_and_ended(hub: Hub) -> None:
 
 
 def test_a_stream_needs_event_stream_in_accept_and_a_call_or_a_read(hub: Hub) -> None:
-    """VWR-32: a call with a progress token and a read that tells of its progress, if Accept allows it."""
+    """VWR-32: a call with a progress token and a read that reports progress, if Accept allows it."""
     token = {"_meta": {"progressToken": "p"}}
     read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "town://late", **token}}
     call = {
@@ -202,12 +202,12 @@ def test_an_output_schema_is_kept_where_there_is_one_and_never_required(hub: Hub
 def test_log_messages_of_tools_reach_a_session_and_set_level_is_optional(hub: Hub) -> None:
     """SUB-31: without setLevel from `info` on; with it from the level that was set."""
 
-    def told(session: str) -> list[tuple[str, str]]:
+    def log_messages(session: str) -> list[tuple[str, str]]:
         answer = hub.legacy("town", "tools/call", {"name": "tells"}, session=session)
         said = [one["params"] for one in answer.messages if one.get("method") == "notifications/message"]
         return [(one["level"], one["data"]) for one in said]
 
     session = hub.open("town")
-    assert told(session) == [("warning", "large")]
+    assert log_messages(session) == [("warning", "large")]
     assert hub.legacy("town", "logging/setLevel", {"level": "debug"}, session=session).result == {}
-    assert told(session) == [("debug", "small"), ("warning", "large")]
+    assert log_messages(session) == [("debug", "small"), ("warning", "large")]

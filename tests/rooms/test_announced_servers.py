@@ -1,4 +1,4 @@
-"""Announced servers: their tools are advertised, their calls reach the owner, their end is told."""
+"""Announced servers: their tools are advertised, their calls reach the owner, members are notified of their end."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_second_hello_is_refused_and_so_is_anything_after_leaving(room: Room) 
 
 
 def test_everybody_sees_who_comes_and_goes(room: Room) -> None:
-    """ENS-18: presence is told to all."""
+    """ENS-18: every member is notified of presence."""
     alice = Person(room, "alice")
     bob = Person(room, "bob")
     bob.session.leave("good night")

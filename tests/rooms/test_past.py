@@ -16,7 +16,7 @@ from tests.rooms.people import Person
 Json = dict[str, Any]
 
 
-def said(person: Person) -> list[str]:
+def read_texts(person: Person) -> list[str]:
     """The texts that a person has read, and the marks of what is withheld."""
     person.reads()
     texts = []
@@ -41,7 +41,7 @@ def test_history_is_shown_as_the_policy_says(rooms: Rooms, history: str, expecte
     alice.says("room.member", {"principal": "bob", "membership": "invited"})
     alice.says("chat.msg", {"text": "two"})
     bob = Person(room, "bob", after=0)
-    assert said(bob) == expected
+    assert read_texts(bob) == expected
     verdict = verify(room.lines(principal="bob"))
     assert verdict.ok, verdict
     assert verdict.withheld == {"all": 0, "invited": 2, "joined": 4}[history]
@@ -59,7 +59,7 @@ def test_a_reader_that_comes_back_reads_what_it_missed(room: Room) -> None:
     bob.session.leave()
     alice.says("chat.msg", {"text": "two"})
     again = Person(room, "bob", after=last)
-    assert said(again) == ["two"]
+    assert read_texts(again) == ["two"]
 
 
 def test_a_reader_that_falls_behind_what_is_in_memory_reads_the_log(
@@ -71,10 +71,10 @@ def test_a_reader_that_falls_behind_what_is_in_memory_reads_the_log(
     expected = [str(number) for number in range(100)]
     for text in expected:
         alice.says("chat.msg", {"text": text})
-    assert said(bob) == expected
-    assert said(alice) == expected
+    assert read_texts(bob) == expected
+    assert read_texts(alice) == expected
     alice.says("chat.msg", {"text": "more"})
-    assert said(bob) == [*expected, "more"]
+    assert read_texts(bob) == [*expected, "more"]
 
 
 def test_a_redaction_takes_the_content_away_and_the_chain_holds(room: Room) -> None:
@@ -92,8 +92,8 @@ def test_a_redaction_takes_the_content_away_and_the_chain_holds(room: Room) -> N
     assert verify(room.lines()).ok
     assert room.state_cid != before
     assert room.state()["redacted"] == {str(seq): seq + 2, str(other): seq + 3}
-    assert said(Person(room, "bob", after=0))[-2:] == ["(gone)", "(gone)"]
-    assert said(alice) == ["(gone)", "(gone)"]
+    assert read_texts(Person(room, "bob", after=0))[-2:] == ["(gone)", "(gone)"]
+    assert read_texts(alice) == ["(gone)", "(gone)"]
     assert (
         bob.says("room.redact", {"seq": seq}).refusal
         == f"the entry {seq} has no contents beside the chain; what the chain itself says stays"
@@ -165,14 +165,14 @@ def test_who_is_banned_or_not_invited_sees_nothing_of_the_log(rooms: Rooms) -> N
     alice.says("room.member", {"principal": "bob", "membership": "invited"})
     Person(room, "bob").says("chat.msg", {"text": "inside"})
 
-    def shown(principal: str) -> int:
+    def count_lines(principal: str) -> int:
         return len([line for line in room.lines(principal=principal) if line.startswith((b'{"content', b'{"entry'))])
 
-    assert shown("bob") == room.seq
-    assert shown("zoe") == 1, "the first entry alone, which says how to check the others"
+    assert count_lines("bob") == room.seq
+    assert count_lines("zoe") == 1, "the first entry alone, which says how to check the others"
     alice.says("room.member", {"principal": "bob", "membership": "banned"})
-    assert shown("bob") == 1
-    assert shown("alice") == room.seq
+    assert count_lines("bob") == 1
+    assert count_lines("alice") == room.seq
 
 
 def test_signs_of_life_and_states_are_live_only(room: Room) -> None:

@@ -134,7 +134,7 @@ def test_the_fold_refuses_the_contents_of_a_ghost(room: Room) -> None:
 
 
 def test_pseudonyms_differ_between_rooms_and_stay_within_one(rooms: Rooms, room: Room) -> None:
-    """ENS-18: a pseudonym tells nothing outside its room."""
+    """ENS-18: a pseudonym identifies no one outside its room."""
     other = rooms.create("other", "alice")
     assert Person(room, "bob").member == Person(room, "bob").member == room.pseudonym("bob")
     assert Person(other, "bob").member != room.pseudonym("bob")

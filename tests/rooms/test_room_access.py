@@ -97,17 +97,17 @@ def test_a_reader_reads_and_says_nothing(hub: Hub, people: dict[str, Headers]) -
 
 def test_a_session_ends_when_its_grant_or_its_key_ends(hub: Hub, people: dict[str, Headers]) -> None:
     room = hub.app.extensions["dispatcher"].services.rooms.open("demo")
-    leaver = new_key(hub, "leaver")
+    leaving_member = new_key(hub, "leaver")
     set_grants(
         hub, {"grants": [*GRANTS["grants"], {"to": ["key:leaver"], "may": ["read", "call"], "on": ["room.demo"]}]}
     )
-    one = post(hub, "demo", HELLO, leaver).headers["Enso-Session"]
+    one = post(hub, "demo", HELLO, leaving_member).headers["Enso-Session"]
     two = post(hub, "demo", HELLO, people["reader"]).headers["Enso-Session"]
     assert {one, two} <= room.state()["sessions"].keys()
     set_grants(hub, {"grants": [row for row in GRANTS["grants"] if row["to"] != ["key:reader"]]})
     until(lambda: two not in room.state()["sessions"], "the reader's session ends with its grant")
     set_grants(hub, None)
-    three = post(hub, "demo", HELLO, leaver).headers["Enso-Session"]
+    three = post(hub, "demo", HELLO, leaving_member).headers["Enso-Session"]
     hub.app.extensions["keys"].revoke("leaver")
     until(lambda: three not in room.state()["sessions"], "the session ends with its key")
     parts = [line for line in room.lines() if b"presence.part" in line]

@@ -1,4 +1,4 @@
-"""Two workers of one hub: each has its own sessions of a room, and what is said in one is heard in the other."""
+"""Two workers of one hub: each has its own sessions of a room, and members in one receive the messages of the other."""
 
 from __future__ import annotations
 

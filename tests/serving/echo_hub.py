@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flask import Flask
+
+from patchbay.app import create_app
 from patchbay.serving.supervisor import serve
 from patchbay.settings import Settings
 from patchbay.wire.front.websocket_routes import Close, Send, WebSocketRequest
@@ -28,8 +31,8 @@ class Echo:
             self._send(f"{len(message)} bytes")
         elif message == "who":
             request = self._request
-            told = {"path": request.path, "query": request.query, "client": request.client, **request.named}
-            self._send(json.dumps({**told, "user-agent": request.headers.get("user-agent", "")}))
+            received = {"path": request.path, "query": request.query, "client": request.client, **request.named}
+            self._send(json.dumps({**received, "user-agent": request.headers.get("user-agent", "")}))
         elif message == "close":
             self._close(1011, "a bad frame")
         elif message == "fail":
@@ -52,7 +55,12 @@ def main() -> int:
     def open_echo(request: WebSocketRequest, send: Send, close: Close) -> Echo:
         return Echo(request, send, close, marks)
 
-    return serve(Settings(port=0, **given), lambda app: app.extensions["websockets"].add(PATTERN, open_echo))
+    def create_echo_hub(settings: Settings) -> Flask:
+        app = create_app(settings)
+        app.extensions["websockets"].add(PATTERN, open_echo)
+        return app
+
+    return serve(Settings(port=0, **given), create_echo_hub)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ from patchbay.web.operator.login_links import LoginLinks
 from tests.checkout import ROOT
 from tests.waiting import BOUND
 
+ONE_WORKER = ("--workers", "1")
+"""Options of a hub whose test looks at one process, or counts what each worker limits for itself."""
+
 LISTEN = "0A"
 """The state of a socket that listens, as /proc/net/tcp writes it."""
 
@@ -106,12 +109,8 @@ class Hub:
         return sum(row[1].endswith(f":{self.port:04X}") and row[3] == LISTEN for row in rows)
 
     def workers(self) -> set[int]:
-        """The process ids of the workers: children of the supervisor that lead a process group of their own."""
-        found = subprocess.run(
-            ["ps", "-o", "pid=,pgid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
-        )
-        pairs = [line.split() for line in found.stdout.splitlines()]
-        return {int(pid) for pid, group in pairs if pid == group}
+        """The process ids of the workers."""
+        return workers_of(self.process.pid)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal to the supervisor; the exit code."""
@@ -126,6 +125,19 @@ class Hub:
         return code
 
 
+def workers_of(supervisor: int) -> set[int]:
+    """The process ids of the workers: children of the supervisor that lead a process group of their own."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=,pgid=", "--ppid", str(supervisor)], capture_output=True, text=True, check=False
+    )
+    pairs = [line.split() for line in found.stdout.splitlines()]
+    return {int(pid) for pid, group in pairs if pid == group}
+
+
+def threads_of(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
 class Worker:
     """What the only worker of a hub holds."""
 
@@ -136,7 +148,7 @@ class Worker:
         return int(Path(f"/proc/{self.pid}/status").read_text().split(f"\n{name}:")[1].split()[0])
 
     def threads(self) -> int:
-        return self._status("Threads")
+        return threads_of(self.pid)
 
     def descriptors(self) -> Counter[str]:
         """How many of its descriptors lead to what; the store's files are left out.

@@ -20,7 +20,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.client.peers import fetched, uv_cache
 from tests.interaction.programs import Hub, running_hub, status_of
-from tests.waiting import until
+from tests.waiting import until, until_every_worker
 
 pytestmark = pytest.mark.process
 
@@ -99,7 +99,7 @@ def test_the_commands_of_the_documents_do_what_they_say(hub: Hub, tmp_path: Path
                 continue
             said = run(line.replace(HUB, hub.url), tmp_path, hub)
             for name in SERVER_FILE.findall(line):
-                until(partial(is_served, hub, name), f"the server {name}")
+                until_every_worker(partial(is_served, hub, name), f"the server {name}")
             assert said.strip() == shown.strip() if shown else True, line
             ran.append(line.split()[0])
     assert {"cat", "curl", "patchbay", "cp", "jn"} <= set(ran)

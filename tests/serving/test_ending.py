@@ -1,4 +1,4 @@
-"""What callers of a hub that is told to end get: their answers, and the ends of their streams (THREATS M4, M5, X22)."""
+"""What callers get from a hub that ends: their answers, and the ends of their streams (THREATS M4, M5, X22)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def session(hub: Hub) -> str:
 
 
 def test_a_running_call_gets_its_answer(tmp_path: Path) -> None:
-    """X22: the call ends after the hub was told to, and its answer is whole."""
+    """X22: the call ends after the stop signal, and its answer is whole."""
     started, go = marks(tmp_path) / "started", marks(tmp_path) / "go"
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "waiting.py").write_text(WAITING)

@@ -16,6 +16,7 @@ logs.begin(Settings(log_format={style!r}, log_level={level!r}))
 logging.getLogger("granian").debug("quiet")
 logging.getLogger("patchbay.boot").info("loaded %s", "echo", extra={{"server": "echo"}})
 structlog.get_logger("patchbay.room").warning("late", member="ann")
+logging.getLogger("watchfiles.main").info("5042 changes detected")
 logging.getLogger("_granian").warning("Configuration allows spawning up to 256 Python threads")
 try:
     1 / 0

@@ -18,7 +18,7 @@ import pytest
 
 from tests.hubs import modern_request
 from tests.serving.holding import back_to, held
-from tests.serving.running import Hub, Worker, marks, running
+from tests.serving.running import ONE_WORKER, Hub, Worker, marks, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
@@ -28,7 +28,7 @@ import threading
 from pathlib import Path
 
 def flood(label: str, folder: str):
-    """Say more than anybody reads, until told to stop."""
+    """Send more than a client reads, until cancelled."""
     Path(folder, label + ".began").touch()
     try:
         while True:
@@ -137,8 +137,9 @@ def sat_out(hub: Hub, marks: Path) -> int:
 
 
 def test_memory_of_readers_that_do_not_read_is_freed(tmp_path: Path) -> None:
-    """X6, M9: threads, descriptors and memory; every tool is told, and others are served meanwhile."""
-    with flooding(tmp_path, "--write-timeout", "1") as hub:
+    """X6, M9: threads, descriptors and memory; every tool is cancelled, and other clients are served meanwhile."""
+    # One worker: its memory is compared with what it was before.
+    with flooding(tmp_path, "--write-timeout", "1", *ONE_WORKER) as hub:
         worker = Worker(hub)
         assert hub.get("/readyz")[0] == 200
         before = held(worker)
@@ -204,7 +205,8 @@ def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
 
 def test_a_call_that_takes_its_time_is_not_idle(tmp_path: Path) -> None:
     """M17: nor is a stream that has nothing to say."""
-    hub_of = flooding(tmp_path, "--idle-timeout", "0.5", "--keepalive", "0.3")
+    # One worker: a worker spares the silent connections of an address only beside a call that it runs itself.
+    hub_of = flooding(tmp_path, "--idle-timeout", "0.5", "--keepalive", "0.3", *ONE_WORKER)
     with hub_of as hub, connected(hub) as caller, connected(hub) as listener, connected(hub) as idle:
         call(caller, "wait", {"folder": str(marks(tmp_path))}, Accept="application/json")
         message, own = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})

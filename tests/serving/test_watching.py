@@ -33,7 +33,7 @@ def call(hub: Hub) -> None:
 
 
 def counted(hub: Hub) -> dict[str, float]:
-    """How many calls each worker has counted, and under `all` how many workers told."""
+    """The calls that each worker counted, and under `all` the number of workers that answered."""
     families = text_string_to_metric_families(hub.get("/metrics")[1].decode())
     samples = [sample for family in families for sample in family.samples]
     found = {one.labels["worker"]: one.value for one in samples if one.name == "patchbay_calls_total"}

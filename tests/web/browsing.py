@@ -88,6 +88,6 @@ def links(html: str) -> set[str]:
     return {unescape(each) for each in re.findall(r'href="([^"]+)"', html)}
 
 
-def said(answer: TestResponse) -> Any:
+def read_json(answer: TestResponse) -> Any:
     """The JSON value of an answer."""
     return orjson.loads(answer.get_data())

@@ -94,7 +94,7 @@ def place(server: socket.socket) -> str:
     return f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
 
 
-def nobody_came(server: socket.socket) -> bool:
+def has_no_connection(server: socket.socket) -> bool:
     try:
         server.accept()
     except BlockingIOError:
@@ -120,7 +120,7 @@ def inspected(hub: Hub, address: str) -> str:
     return hub.client.get(answer.headers["Location"], headers=HERE).text
 
 
-def told(html: str) -> str:
+def page_text(html: str) -> str:
     return " ".join(Reader(html).text.split())
 
 

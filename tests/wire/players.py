@@ -1,4 +1,4 @@
-"""Plays a conversation against a hub in this process, over HTTP or over a pipe.
+"""Plays a conversation against a hub in this process, over HTTP or over a pipe, or against the hub of a HubStage.
 
 An answer over HTTP is read as it comes, in this thread; nothing here waits longer than the bound of all tests.
 Over a pipe there are no statuses and headers, so they are left out; messages of several channels share it, so each
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -130,14 +130,29 @@ def _event(block: str) -> Event | None:
     return Event(orjson.loads(data) if data else None, fields.get("id"), fields.get("retry")) if fields else None
 
 
+class HttpStage(Protocol):
+    """The hub of a conversation over HTTP."""
+
+    def request(self, address: str, verb: str, headers: list[tuple[str, str]], data: bytes | None) -> Any:
+        """Send a request; return the answer as Werkzeug's test client does, before its body is read."""
+
+    def happen(self, words: list[str], bound: Words) -> None:
+        """Let something happen at the hub."""
+
+
 class OverHttp:
     """Plays over HTTP."""
 
-    def __init__(self, stage: Stage, script: Script) -> None:
+    def __init__(self, stage: HttpStage, script: Script) -> None:
         self._stage = stage
         self._script = script
         self._client = Client(script.server)
         self._answers: dict[str, Answer] = {}
+
+    @property
+    def words(self) -> Words:
+        """The words that the conversation has bound so far."""
+        return self._client.words
 
     def play(self) -> None:
         """Play it all. Raises Unexpected at the first line that is not as it should be."""
@@ -162,6 +177,7 @@ class OverHttp:
         # Read here and now, so nothing is left to be expected of it.
         answer = self._send(opened.line, "POST", self._client.server, {}, self._client.initialize(opened))
         event = answer.take()
+        answer.close()
         if answer.status != 200 or event is None or "result" not in event.message:
             raise Unexpected(opened.line, f"initialize was answered by {answer.status}: {event}")
         self._client.version = event.message["result"]["protocolVersion"]
@@ -202,8 +218,7 @@ class OverHttp:
         # What was written as text goes out as it is; what was put together goes out as JSON.
         data = fill(body, self._client.words).encode() if isinstance(body, str) else body and orjson.dumps(body)
         address = where if where.startswith("/") else path("" if where == "*" else where)
-        client = self._stage.hub.client
-        return Answer(client.open(address, method=verb, headers=sent, data=data, buffered=False), line)
+        return Answer(self._stage.request(address, verb, sent, data), line)
 
     def _expect(self, expected: Expected, answer: Answer) -> None:
         client, kind = self._client, expected.kind

@@ -7,7 +7,8 @@ that the row of the approved call repeats.
 from __future__ import annotations
 
 from patchbay.access.approvals import Approval
-from patchbay.access.audit.rows import APPROVAL, CID_PREFIX, Row
+from patchbay.access.audit.packed_rows import CID_PREFIX
+from patchbay.access.audit.rows import APPROVAL, Row
 from patchbay.cid import digest_in
 from patchbay.descriptors import encodable
 

@@ -6,8 +6,8 @@ links its batch to the tip that it knows and appends it on the condition that th
 another one that may end, a batch is in the chain as a whole or not at all, and a killed worker breaks no link. A worker
 appends about two batches each second, so conflicts are rare and cost one more hash for each row of the batch.
 
-An entry of the journal topic `audit` holds consecutive rows: templates, and the values of each row. A signed head is
-alone in its entry, so that old rows can be deleted exactly up to a head.
+An entry of the journal topic `audit` holds consecutive rows, those of calls in a short form. A signed head is alone in
+its entry, so that old rows can be deleted exactly up to a head.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from itertools import chain as joined
 
 import orjson
 
+from patchbay.access.audit.packed_rows import CID_PREFIX, Draft
 from patchbay.access.audit.rows import (
-    CID_PREFIX,
     DROPPED,
     HEAD_MARK,
     PRUNED,
-    Draft,
     Row,
     Tip,
     advance,
     decode_lines,
+    link_drafts,
     link_rows,
     make_head,
 )
@@ -71,17 +71,18 @@ class AuditChain:
         self._lock = threading.Lock()
         self._tip: Tip | None = None
 
-    def append(self, rows: Sequence[Row | Draft]) -> None:
-        """Append rows without `seq` and `prev`, and a signed head when one is due, in one transaction.
+    def append(self, rows: Sequence[Row], drafts: Sequence[Draft] = ()) -> None:
+        """Append rows without `seq` and `prev`, those of `drafts` after them, and a signed head when one is due, in
+        one transaction.
 
         Raises ContentError of a failing store, and StaleUpdate after MAX_ATTEMPTS.
         """
-        if rows:
-            self._append(rows, sign=False)
+        if rows or drafts:
+            self._append(rows, drafts)
 
     def sign(self) -> None:
         """Append a signed head, unless the last row is one. Raises ContentError, StaleUpdate."""
-        self._append((), sign=True)
+        self._append((), (), sign=True)
 
     def prune(self, before: float) -> int:
         """Delete the rows before the newest signed head that is older than `before` (Unix time); return their number.
@@ -97,11 +98,11 @@ class AuditChain:
         self.append([{"at": _now(), "first": found[1]["seq"], "kind": PRUNED, "rows": rows}])
         return int(rows)
 
-    def _append(self, rows: Sequence[Row | Draft], sign: bool) -> None:
+    def _append(self, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool = False) -> None:
         with self._lock:
             for _ in range(MAX_ATTEMPTS):
                 tip = self._tip = self._catch_up(self._tip or Tip())
-                entries, end = self._linked(tip, rows, sign)
+                entries, end = self._linked(tip, rows, drafts, sign)
                 if not entries:
                     return
                 self._tip = None  # a failure leaves it open which rows the store has
@@ -114,7 +115,7 @@ class AuditChain:
                 return
         raise StaleUpdate(f"other writers of the audit chain were first {MAX_ATTEMPTS} times")
 
-    def _linked(self, tip: Tip, rows: Sequence[Row | Draft], sign: bool) -> tuple[list[Entry], Tip]:
+    def _linked(self, tip: Tip, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool) -> tuple[list[Entry], Tip]:
         """Return the entries that follow `tip`: the rows, and a head where the chain begins and where one is due."""
         now, entries = _now(), list[Entry]()
         if tip.seq == 0:
@@ -122,6 +123,9 @@ class AuditChain:
             entries.append((AUDIT, data, None))
         if rows:
             data, tip = link_rows(tip, rows)
+            entries.append((AUDIT, data, ROW_SECONDS))
+        if drafts:
+            data, tip = link_drafts(tip, drafts)
             entries.append((AUDIT, data, ROW_SECONDS))
         is_due = tip.unsigned >= HEAD_ROWS or now - tip.head_at >= HEAD_SECONDS * 1000
         if tip.unsigned and (sign or is_due):

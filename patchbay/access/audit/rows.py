@@ -16,13 +16,14 @@ Sources: RFC 8785 (canonical JSON); RFC 8032 (Ed25519); https://github.com/multi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
+from patchbay.access.audit.packed_rows import CID_PREFIX, Draft, Template, cid_text, pack_rows, unpack_rows
 from patchbay.rooms.record.canonical import Signer, canonical_bytes, is_signed
 
 Row = dict[str, Any]
@@ -37,35 +38,8 @@ HEAD_MARK = b'"kind":"head"'
 """Bytes that only the line of a head has: within a text of another row, the quotes are escaped."""
 
 
-CID_PREFIX = "f01551220"
-"""The beginning of a CID in base16: version 1, raw, sha2-256, 32 bytes. The digest follows, as openssl prints it."""
-
 _HOLES = ("arguments", "at", "prev", "record", "result", "seq", "us")
 """The fields of a call that change from call to call, in the order of canonical JSON."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Template:
-    """The row of similar calls, with holes for the fields that differ: the text in the store, and its parts.
-
-    A hole is `%s` in `text`; `parts` are the texts before, between and after the holes.
-    """
-
-    text: str
-    parts: tuple[str, ...]
-
-
-Draft = tuple[Template, str, int, str, str, int]
-"""A row of a call without `seq` and `prev`: its template, and `arguments`, `at`, `record`, `result` and `us`.
-
-The texts of arguments, record and result are JSON.
-"""
-
-_WHOLE_ROW = Template("%s", ("", ""))
-"""The template of a row that has no similar ones."""
-
-Stored = tuple[Any, ...]
-"""A row in the store: the number of its template in the entry, and the values for the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +79,34 @@ def make_template(row: Mapping[str, Any]) -> Template:
     return Template("%s".join(part.replace("%", "%%") for part in parts), tuple(parts))
 
 
-def link_rows(tip: Tip, rows: Iterable[Row | Draft]) -> tuple[bytes, Tip]:
-    """Return rows that follow `tip` as the data of one entry of the journal, and the new tip.
+def link_rows(tip: Tip, rows: Iterable[Row]) -> tuple[bytes, Tip]:
+    """Return rows that follow `tip` as the data of one entry of the journal, and the new tip."""
+    seq, digest = tip.seq, tip.digest
+    lines = list[bytes]()
+    for row in rows:
+        seq += 1
+        lines.append(row_bytes({**row, "seq": seq, "prev": CID_PREFIX + digest}))
+        digest = sha256(lines[-1]).hexdigest()
+    return encode_lines(lines), Tip(tip.entry, seq, digest, tip.unsigned + len(lines), tip.head_at)
+
+
+def link_drafts(tip: Tip, drafts: Sequence[Draft]) -> tuple[bytes, Tip]:
+    """Return rows of calls that follow `tip` as the data of one entry of the journal, and the new tip.
 
     This runs once for each call and takes some microseconds: it formats the line and hashes it.
     """
     seq, digest = tip.seq, tip.digest
-    numbers: dict[Template, int] = {}
-    stored: list[Stored] = []
-    for row in rows:
+    links = list[str]()
+    for template, arguments, at, record, result, us in drafts:
         seq += 1
-        if isinstance(row, tuple):
-            template, arguments, at, record, result, us = row
-            number = numbers.setdefault(template, len(numbers))
-            stored.append((number, arguments, at, digest, record, result, seq, us))
-            # An f-string is twice as fast as `template.text % values`.
-            a, b, c, d, e, f, g, h = template.parts
-            line = f"{a}{arguments}{b}{at}{c}{digest}{d}{record}{e}{result}{f}{seq}{g}{us}{h}".encode()
-        else:
-            line = row_bytes({**row, "seq": seq, "prev": CID_PREFIX + digest})
-            stored.append((numbers.setdefault(_WHOLE_ROW, len(numbers)), line.decode()))
-        digest = sha256(line).hexdigest()
-    data = orjson.dumps([[template.text for template in numbers], stored])
-    return data, Tip(tip.entry, seq, digest, tip.unsigned + len(stored), tip.head_at)
+        links.append(digest)
+        # An f-string is twice as fast as `template.text % values`.
+        a, b, c, d, e, f, g, h = template.parts
+        given, made = cid_text(arguments), cid_text(result)
+        line = f"{a}{given}{b}{at}{c}{digest}{d}{record}{e}{made}{f}{seq}{g}{us}{h}"
+        digest = sha256(line.encode()).hexdigest()
+    data = pack_rows(tip.seq + 1, drafts, links)
+    return data, Tip(tip.entry, seq, digest, tip.unsigned + len(drafts), tip.head_at)
 
 
 def make_head(signer: Signer, tip: Tip, at: int) -> tuple[bytes, Tip]:
@@ -148,6 +127,9 @@ def encode_lines(lines: Iterable[bytes]) -> bytes:
 
 def decode_lines(data: bytes) -> list[bytes]:
     """Return the lines in the data of one entry, oldest first."""
+    if b"\n" in data:
+        return unpack_rows(data)
+    # Whole lines; hubs of before stored rows of calls in this form too, with their templates.
     templates, stored = orjson.loads(data)
     return [(templates[number] % tuple(values)).encode() for number, *values in stored]
 

@@ -101,11 +101,6 @@ class People:
         person = self._records.load(PEOPLE + name)[0] if _NAME.fullmatch(name) else None
         return None if person is None or person.is_removed else person
 
-    def find_by_id(self, id: str) -> Person | None:
-        """Return the account with this id."""
-        person = next((self.find(name) for name, known in self._ids().items() if known == id), None)
-        return person if person is not None and person.id == id else None
-
     def list(self) -> list[Person]:
         """Return all accounts by name."""
         return [person for name in sorted(self._ids()) if (person := self.find(name)) is not None]

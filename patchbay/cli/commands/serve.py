@@ -14,6 +14,7 @@ from patchbay.cli.options import load_settings, with_settings
 from patchbay.cli.running_hub import find_running_hub
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
+from patchbay.settings import Settings
 
 
 @click.command(
@@ -27,7 +28,7 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
         settings = load_settings(context)
         if settings.servers == HOME / "servers":
             settings.servers.mkdir(parents=True, exist_ok=True)
-        code = serve(settings)
+        code = serve(settings, make_application)
     except AddressTaken as problem:
         hub = find_running_hub(settings)
         more = f". A hub runs at {hub.url} already: `patchbay open` shows it" if hub is not None else ""
@@ -35,3 +36,10 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
     except (ConfigError, FolderInUse) as problem:
         fail(problem.message, exit_codes.USAGE)
     sys.exit(code)
+
+
+def make_application(settings: Settings) -> Any:
+    """Make the Flask application in a worker process. The supervisor never loads it."""
+    from patchbay.app import create_app
+
+    return create_app(settings)

@@ -175,10 +175,6 @@ class Profiles:
         tools = _read_profile(directory.name, directory).tools
         return {name for name, tool in tools.items() if "examples" in tool}
 
-    def list_versions(self, name: str) -> Sequence[str]:
-        """List the old versions of a profile, newest first."""
-        return [path.name for path in list_versions(self._find_directory(name))]
-
     def restore(self, name: str, stamp: str = "") -> Path:
         """Bring back an old version of a profile (without `stamp` the newest), or a deleted profile.
 

@@ -10,6 +10,7 @@ Source: MCP specification 2026-07-28, server/utilities/subscriptions; 2025-11-25
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -118,7 +119,7 @@ class Listeners:
         self, server: Server, session: LegacySession, after: int | None, sender: Principal
     ) -> Iterator[NumberedMessage | Pause | Wait]:
         """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
-        own, token = f"{SESSIONS}{session.nonce}", secrets.token_bytes(8)
+        own, token = f"{SESSIONS}{session.nonce}", _stream_token()
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
@@ -147,8 +148,9 @@ class Listeners:
                     return
                 if got is None:
                     continue
-                if got[0] == own and got[1]:
-                    # The session opened another stream: each message goes to one stream only.
+                if got[0] == own and got[1] > token:
+                    # The session opened another stream later: each message goes to one stream only. The token of an
+                    # earlier stream in another process may arrive after this stream began.
                     return
                 elif mailbox.dropped > lost:
                     lost = mailbox.dropped
@@ -174,6 +176,11 @@ class Listeners:
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
         return (got is None or got[0] == ACCESS_ENDED) and not self._access.is_current(sender)
+
+
+def _stream_token() -> bytes:
+    """Return a token that is greater than those of all streams that processes of this machine opened before."""
+    return time.monotonic_ns().to_bytes(8) + secrets.token_bytes(8)
 
 
 def _topics_of(sender: Principal) -> list[str]:

@@ -46,7 +46,7 @@ class Web:
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
-    def say(self, path: str, value: Any) -> None:
+    def set_answer(self, path: str, value: Any) -> None:
         self.answers[path] = lambda handler: send(handler, json.dumps(value).encode())
 
     def redirect(self, path: str, target: str) -> None:
@@ -89,10 +89,10 @@ def test_metadata_is_looked_for_where_mcp_clients_look() -> None:
 
 
 def test_metadata_of_another_issuer_is_refused_and_the_message_names_it(web: Web) -> None:
-    web.say("/.well-known/oauth-authorization-server", {"issuer": web.url + "/"})
+    web.set_answer("/.well-known/oauth-authorization-server", {"issuer": web.url + "/"})
     with pytest.raises(IssuerUnavailable, match="write --issuer exactly so"):
         IssuerDocuments(Issuer(web.url)).discover()
-    web.say("/.well-known/openid-configuration", {"issuer": web.url, "jwks_uri": "here"})
+    web.set_answer("/.well-known/openid-configuration", {"issuer": web.url, "jwks_uri": "here"})
     assert IssuerDocuments(Issuer(web.url)).discover()["jwks_uri"] == "here"
 
 
@@ -120,7 +120,7 @@ def test_a_url_in_the_metadata_may_not_lead_to_a_private_address(web: Web, url: 
 def test_the_operator_can_allow_a_private_host_by_its_name(web: Web) -> None:
     other = Web()
     try:
-        other.say("/jwks", {"keys": []})
+        other.set_answer("/jwks", {"keys": []})
         url = other.url.replace("127.0.0.1", "localhost") + "/jwks"
         with pytest.raises(IssuerUnavailable):
             IssuerDocuments(Issuer(web.url)).fetch(url)
@@ -147,7 +147,7 @@ def test_a_redirect_to_another_origin_is_not_followed(web: Web) -> None:
 def test_an_answer_that_is_too_large_or_no_object_is_refused(web: Web) -> None:
     web.answers["/large"] = lambda handler: send(handler, b" " * (MAX_DOCUMENT_BYTES + 1))
     web.answers["/text"] = lambda handler: send(handler, b"hello")
-    web.say("/list", [])
+    web.set_answer("/list", [])
     for path, reason in (("/large", "more than"), ("/text", "not JSON"), ("/list", "JSON object"), ("/no", "404")):
         with pytest.raises(IssuerUnavailable, match=reason):
             IssuerDocuments(Issuer(web.url)).fetch(web.url + path)

@@ -28,7 +28,7 @@ def hub(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hu
     hub.close()
 
 
-def ask(hub: Hub, headers: Headers, server: str = "echo") -> Answer:
+def send_request(hub: Hub, headers: Headers, server: str = "echo") -> Answer:
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     return hub.send(server, message, headers | {"MCP-Protocol-Version": "2025-11-25"})
 
@@ -40,7 +40,7 @@ def parameters(challenge: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("case", TOKENS + PROOFS, ids=lambda case: case.name)
 def test_a_wrong_token_or_proof_is_refused_with_401(case: Case, hub: Hub, issuer: Issuer) -> None:
-    answer = ask(hub, case.make(issuer))
+    answer = send_request(hub, case.make(issuer))
     assert answer.status == 401, answer.body
     challenge = answer.headers["WWW-Authenticate"]
     found = parameters(challenge)
@@ -58,27 +58,27 @@ def test_the_table_has_at_least_sixty_cases_with_names_of_their_own() -> None:
 
 @pytest.mark.parametrize("scope", [None, "", "mcp:more", "mcp:us", "MCP:USE", "mcp:use2 openid"])
 def test_a_token_without_the_scope_gets_403_that_names_the_scope(scope: str | None, hub: Hub, issuer: Issuer) -> None:
-    answer = ask(hub, bearer(issuer.mint(RESOURCE, scope=scope)))
+    answer = send_request(hub, bearer(issuer.mint(RESOURCE, scope=scope)))
     found = parameters(answer.headers["WWW-Authenticate"])
     assert (answer.status, found["error"], found["scope"]) == (403, "insufficient_scope", "mcp:use")
     assert found["resource_metadata"] == METADATA
 
 
 def test_a_request_without_a_token_gets_401_without_an_error_code(hub: Hub) -> None:
-    answer = ask(hub, {})
+    answer = send_request(hub, {})
     assert answer.status == 401
     assert parameters(answer.headers["WWW-Authenticate"]) == {"resource_metadata": METADATA, "scope": "mcp:use"}
 
 
 @pytest.mark.parametrize("audience", ["http://localhost", "http://localhost/", "http://localhost/mcp", RESOURCE + "/"])
 def test_a_token_for_what_is_above_a_server_is_valid_for_the_server(audience: str, hub: Hub, issuer: Issuer) -> None:
-    assert ask(hub, bearer(issuer.mint(audience))).result == {}
-    assert ask(hub, bearer(issuer.mint("unused", aud=["other", audience]))).result == {}
+    assert send_request(hub, bearer(issuer.mint(audience))).result == {}
+    assert send_request(hub, bearer(issuer.mint("unused", aud=["other", audience]))).result == {}
 
 
 def test_a_token_for_a_server_is_not_valid_for_all_servers(hub: Hub, issuer: Issuer) -> None:
-    assert ask(hub, bearer(issuer.mint(RESOURCE))).status == 200
-    assert ask(hub, bearer(issuer.mint(RESOURCE)), "").status == 401
+    assert send_request(hub, bearer(issuer.mint(RESOURCE))).status == 200
+    assert send_request(hub, bearer(issuer.mint(RESOURCE)), "").status == 401
 
 
 @pytest.mark.parametrize(
@@ -90,26 +90,26 @@ def test_clocks_may_differ_by_thirty_seconds_and_claims_have_their_usual_forms(
     changes: dict[str, Any], hub: Hub, issuer: Issuer
 ) -> None:
     values = {name: value(issuer) if callable(value) else value for name, value in changes.items()}
-    assert ask(hub, bearer(issuer.mint(RESOURCE, **values))).status == 200
+    assert send_request(hub, bearer(issuer.mint(RESOURCE, **values))).status == 200
 
 
 def test_tokens_that_oidc_provider_makes_are_accepted_as_bearer_and_with_a_proof(hub: Hub, issuer: Issuer) -> None:
-    assert ask(hub, bearer(issuer.get_token(RESOURCE))).result == {}
+    assert send_request(hub, bearer(issuer.get_token(RESOURCE))).result == {}
     token = issuer.get_token(RESOURCE, dpop=SENDER)
     for _ in range(2):
         right = {"Authorization": f"DPoP {token}", "DPoP": SENDER.prove("POST", RESOURCE, token)}
-        assert ask(hub, right).result == {}
+        assert send_request(hub, right).result == {}
 
 
 def test_a_proof_is_valid_once_for_all_workers(hub: Hub, issuer: Issuer) -> None:
     token = issuer.get_token(RESOURCE, dpop=SENDER)
     headers = {"Authorization": f"DPoP {token}", "DPoP": SENDER.prove("POST", RESOURCE, token)}
-    assert ask(hub, headers).status == 200
+    assert send_request(hub, headers).status == 200
     schemes = hub.app.extensions["authentication"].schemes
     own = schemes.pop()
     try:
         schemes.append(AccessTokens(own.issuer, hub.catalogue.store.journal))
-        found = parameters(ask(hub, headers).headers["WWW-Authenticate"])
+        found = parameters(send_request(hub, headers).headers["WWW-Authenticate"])
     finally:
         schemes[-1] = own
     assert found["error"] == "invalid_dpop_proof"
@@ -120,7 +120,7 @@ def test_a_proof_may_write_its_url_in_another_form(hub: Hub, issuer: Issuer) -> 
     token = issuer.mint(RESOURCE, cnf={"jkt": SENDER.thumbprint})
     for url in ("HTTP://LOCALHOST:80/mcp/echo", "http://localhost/mcp/%65cho", RESOURCE + "?a=b#c"):
         headers = {"Authorization": f"dpop {token}", "DPoP": SENDER.prove("POST", url, token)}
-        assert ask(hub, headers).status == 200, url
+        assert send_request(hub, headers).status == 200, url
 
 
 def test_while_no_key_of_the_issuer_is_known_a_token_gets_503_and_a_time_to_retry(hub: Hub) -> None:
@@ -128,7 +128,7 @@ def test_while_no_key_of_the_issuer_is_known_a_token_gets_503_and_a_time_to_retr
     own, away = schemes.pop(), Issuer("http://127.0.0.1:9", Path(), [make_key("ES256")])
     try:
         schemes.append(AccessTokens(OutsideIssuer(away.url), hub.catalogue.store.journal))
-        answer = ask(hub, bearer(away.mint(RESOURCE)))
+        answer = send_request(hub, bearer(away.mint(RESOURCE)))
     finally:
         schemes[-1] = own
     assert answer.status == 503

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from patchbay.client.applications.applications import APPLICATIONS
-from tests.cli.desk import Desk, Ended
+from tests.cli.workspace import Ended, Workspace
 from tests.client.applications.places import NAMES, NO_FOLDERS, machine, place_sample, sample
 
 
-def mounts(desk: Desk) -> dict[str, Any]:
+def mounts(workspace: Workspace) -> dict[str, Any]:
     """The definitions in the folder of the hub."""
-    return {file.stem: json.loads(file.read_text()) for file in sorted((desk.folder / "servers").glob("*.json"))}
+    return {file.stem: json.loads(file.read_text()) for file in sorted((workspace.folder / "servers").glob("*.json"))}
 
 
 @pytest.fixture
-def hub(desk: Desk) -> Desk:
+def hub(workspace: Workspace) -> Workspace:
     """A desk with a folder for the servers of its hub."""
-    desk.environment |= {"PATCHBAY_SERVERS": str(desk.folder / "servers"), **NO_FOLDERS}
-    return desk
+    workspace.environment |= {"PATCHBAY_SERVERS": str(workspace.folder / "servers"), **NO_FOLDERS}
+    return workspace
 
 
 def rows_of(done: Ended) -> dict[tuple[str, str], str]:
@@ -33,7 +33,7 @@ def rows_of(done: Ended) -> dict[tuple[str, str], str]:
     return {(client, server): rest for _, client, server, rest in lines}
 
 
-def test_the_servers_of_nine_clients_are_listed_and_imported(hub: Desk) -> None:
+def test_the_servers_of_nine_clients_are_listed_and_imported(hub: Workspace) -> None:
     for name in NAMES:
         place_sample(name, hub.home)
     listed = hub.quick("patchbay import")
@@ -57,14 +57,14 @@ def test_the_servers_of_nine_clients_are_listed_and_imported(hub: Desk) -> None:
     assert all("mounted already as" in again[key] for key in importable)
 
 
-def test_chosen_servers_of_one_client_are_imported(hub: Desk) -> None:
+def test_chosen_servers_of_one_client_are_imported(hub: Workspace) -> None:
     place_sample("claude-code", hub.home)
     assert hub.quick("patchbay import claude-code notion 3").code == 0
     assert list(mounts(hub)) == ["airtable", "notion"]
 
 
 @pytest.mark.process
-def test_servers_are_chosen_on_a_terminal(hub: Desk) -> None:
+def test_servers_are_chosen_on_a_terminal(hub: Workspace) -> None:
     place_sample("claude-desktop", hub.home)
     assert hub.on_terminal("patchbay import", [("Import which?", "\n")]).code == 0
     assert mounts(hub) == {}
@@ -74,7 +74,7 @@ def test_servers_are_chosen_on_a_terminal(hub: Desk) -> None:
     assert list(mounts(hub)) == ["brave-search", "filesystem", "weather"]
 
 
-def test_variables_are_written_into_a_file_of_the_shell(hub: Desk, tmp_path: Path) -> None:
+def test_variables_are_written_into_a_file_of_the_shell(hub: Workspace, tmp_path: Path) -> None:
     place_sample("zed", hub.home)
     done = hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env")
     assert done.code == 0, done
@@ -88,13 +88,13 @@ def test_variables_are_written_into_a_file_of_the_shell(hub: Desk, tmp_path: Pat
     assert hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env").code == 0
 
 
-def test_a_value_that_is_no_secret_stays(hub: Desk) -> None:
+def test_a_value_that_is_no_secret_stays(hub: Workspace) -> None:
     place_sample("zed", hub.home)
     assert hub.quick("patchbay import zed older --plain MODE").code == 0
     assert mounts(hub)["older"]["environment"] == {"MODE": "fast"}
 
 
-def test_a_dry_run_shows_the_definitions_and_writes_nothing(hub: Desk, tmp_path: Path) -> None:
+def test_a_dry_run_shows_the_definitions_and_writes_nothing(hub: Workspace, tmp_path: Path) -> None:
     place_sample("zed", hub.home)
     done = hub.quick(f"patchbay import zed --all --dry-run --env-file {tmp_path}/hub.env")
     assert '"address": "https://remote.example/mcp"' in done.out
@@ -103,7 +103,7 @@ def test_a_dry_run_shows_the_definitions_and_writes_nothing(hub: Desk, tmp_path:
     assert not (tmp_path / "hub.env").exists()
 
 
-def test_this_hub_and_equal_servers_are_listed_and_not_imported(hub: Desk) -> None:
+def test_this_hub_and_equal_servers_are_listed_and_not_imported(hub: Workspace) -> None:
     for name, address in (("cursor", "http://127.0.0.1:8000/mcp"), ("gemini", "https://same.example/mcp")):
         file = APPLICATIONS[name].file(machine(hub.home))
         file.parent.mkdir(parents=True)
@@ -117,7 +117,7 @@ def test_this_hub_and_equal_servers_are_listed_and_not_imported(hub: Desk) -> No
     assert list(mounts(hub)) == ["same"]
 
 
-def test_a_file_that_cannot_be_read_is_left_out_of_all_and_refused_alone(hub: Desk) -> None:
+def test_a_file_that_cannot_be_read_is_left_out_of_all_and_refused_alone(hub: Workspace) -> None:
     place_sample("zed", hub.home)
     place_sample("codex", hub.home).path.write_text("[mcp_servers\n")
     done = hub.quick("patchbay import --all")
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_left_out_of_all_and_refused_alone(hub: De
     assert "line 1, column 13" in alone.err
 
 
-def test_the_project_of_this_folder_is_read_only_on_request(hub: Desk) -> None:
+def test_the_project_of_this_folder_is_read_only_on_request(hub: Workspace) -> None:
     """A checkout of others cannot add its programs to `--all`."""
     (hub.work / ".vscode").mkdir()
     (hub.work / ".vscode/mcp.json").write_bytes(sample("vscode"))
@@ -141,7 +141,7 @@ def test_the_project_of_this_folder_is_read_only_on_request(hub: Desk) -> None:
     assert "github" in mounts(hub)
 
 
-def test_a_name_with_control_characters_is_shown_without_them(hub: Desk) -> None:
+def test_a_name_with_control_characters_is_shown_without_them(hub: Workspace) -> None:
     file = APPLICATIONS["cursor"].file(machine(hub.home))
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"mcpServers": {"a\x1b[31mb": {"url": "https://a.example/mcp"}}}))
@@ -163,7 +163,7 @@ def test_a_name_with_control_characters_is_shown_without_them(hub: Desk) -> None
         (("zed", "--all", "--env-file", "taken"), "expected a new file for --env-file"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], expected: str, hub: Desk) -> None:
+def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], expected: str, hub: Workspace) -> None:
     place_sample("zed", hub.home)
     (hub.work / "taken").write_text("")
     done = hub.quick(f"patchbay import {shlex.join(words)}")
@@ -172,5 +172,5 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], ex
     assert not (hub.folder / "servers").exists()
 
 
-def test_a_machine_without_clients_says_so(hub: Desk) -> None:
+def test_a_machine_without_clients_says_so(hub: Workspace) -> None:
     assert hub.quick("patchbay import").out == "No client of this machine has configured a server.\n"

@@ -16,30 +16,30 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.cli import main
 from patchbay.client.applications.applications import APPLICATIONS
 from patchbay.stores import open_store
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 from tests.client.applications.places import NAMES, NO_FOLDERS, machine, place_sample, sample
 
 
 @pytest.fixture
-def hub(desk: Desk) -> Desk:
+def hub(workspace: Workspace) -> Workspace:
     """A desk whose hub has the server `notes`."""
-    servers = desk.folder / "servers"
+    servers = workspace.folder / "servers"
     servers.mkdir()
     (servers / "notes.py").write_text("def read() -> str:\n    return ''\n")
-    desk.environment |= {"PATCHBAY_SERVERS": str(servers), **NO_FOLDERS}
-    return desk
+    workspace.environment |= {"PATCHBAY_SERVERS": str(servers), **NO_FOLDERS}
+    return workspace
 
 
-def file_of(desk: Desk, name: str) -> Path:
-    return APPLICATIONS[name].file(machine(desk.home))
+def file_of(workspace: Workspace, name: str) -> Path:
+    return APPLICATIONS[name].file(machine(workspace.home))
 
 
-def entries(desk: Desk, name: str) -> Any:
-    return APPLICATIONS[name].form.parse(file_of(desk, name).read_text())[APPLICATIONS[name].section]
+def entries(workspace: Workspace, name: str) -> Any:
+    return APPLICATIONS[name].form.parse(file_of(workspace, name).read_text())[APPLICATIONS[name].section]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_hub_is_installed_and_removed_byte_for_byte(name: str, hub: Desk) -> None:
+def test_the_hub_is_installed_and_removed_byte_for_byte(name: str, hub: Workspace) -> None:
     place_sample(name, hub.home)
     done = hub.quick(f"patchbay install {name}")
     assert done.code == 0, done
@@ -52,7 +52,7 @@ def test_the_hub_is_installed_and_removed_byte_for_byte(name: str, hub: Desk) ->
     assert file_of(hub, name).read_bytes() == sample(name)
 
 
-def test_one_server_has_its_own_name_and_url(hub: Desk) -> None:
+def test_one_server_has_its_own_name_and_url(hub: Workspace) -> None:
     assert hub.quick("patchbay install cursor notes --port 8123").code == 0
     assert entries(hub, "cursor") == {"notes": {"url": "http://127.0.0.1:8123/mcp/notes"}}
     assert hub.quick("patchbay install cursor notes --name mine --url https://hub.example/").code == 0
@@ -63,7 +63,7 @@ def test_one_server_has_its_own_name_and_url(hub: Desk) -> None:
     assert not file_of(hub, "cursor").exists()
 
 
-def test_claude_desktop_starts_the_hub_by_absolute_paths(hub: Desk) -> None:
+def test_claude_desktop_starts_the_hub_by_absolute_paths(hub: Workspace) -> None:
     done = hub.quick("patchbay install claude-desktop notes")
     assert done.code == 0, done
     entry = entries(hub, "claude-desktop")["notes"]
@@ -77,7 +77,7 @@ def test_claude_desktop_starts_the_hub_by_absolute_paths(hub: Desk) -> None:
     assert entries(hub, "zed")["patchbay"]["command"] == words[0]
 
 
-def test_the_file_of_the_project_is_written(hub: Desk) -> None:
+def test_the_file_of_the_project_is_written(hub: Workspace) -> None:
     assert hub.quick("patchbay install claude-code --project").code == 0
     found = json.loads((hub.work / ".mcp.json").read_text())
     assert found == {"mcpServers": {"patchbay": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}}}
@@ -86,7 +86,7 @@ def test_the_file_of_the_project_is_written(hub: Desk) -> None:
     assert not (hub.work / ".mcp.json").exists()
 
 
-def test_a_new_key_stands_in_the_entry_and_only_its_owner_reads_the_file(hub: Desk) -> None:
+def test_a_new_key_stands_in_the_entry_and_only_its_owner_reads_the_file(hub: Workspace) -> None:
     place_sample("gemini", hub.home)
     done = hub.quick("patchbay install gemini --key laptop --access shared")
     assert done.code == 0, done
@@ -102,17 +102,17 @@ def test_a_new_key_stands_in_the_entry_and_only_its_owner_reads_the_file(hub: De
         store.close()
 
 
-def test_a_key_may_stand_in_a_variable_of_the_client(hub: Desk) -> None:
+def test_a_key_may_stand_in_a_variable_of_the_client(hub: Workspace) -> None:
     done = hub.quick("patchbay install codex --key-variable HUB_KEY")
     assert entries(hub, "codex")["patchbay"]["bearer_token_env_var"] == "HUB_KEY"
     assert "Set HUB_KEY" in done.out
 
 
-def test_a_shared_hub_says_that_the_client_signs_in(hub: Desk) -> None:
+def test_a_shared_hub_says_that_the_client_signs_in(hub: Workspace) -> None:
     assert "asks callers to sign in" in hub.quick("patchbay install cursor --access shared").out
 
 
-def test_a_dry_run_shows_the_change_and_writes_nothing(hub: Desk) -> None:
+def test_a_dry_run_shows_the_change_and_writes_nothing(hub: Workspace) -> None:
     place_sample("codex", hub.home)
     done = hub.quick("patchbay install codex --dry-run")
     assert "+[mcp_servers.patchbay]\n" in done.out
@@ -122,7 +122,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(hub: Desk) -> None:
 
 
 @pytest.mark.process
-def test_a_question_is_asked_on_a_terminal_and_no_writes_nothing(hub: Desk) -> None:
+def test_a_question_is_asked_on_a_terminal_and_no_writes_nothing(hub: Workspace) -> None:
     asked = hub.on_terminal("patchbay install cursor", [("Write this change?", "n\n")])
     assert asked.code == 0, asked.out
     assert not file_of(hub, "cursor").exists()
@@ -132,7 +132,7 @@ def test_a_question_is_asked_on_a_terminal_and_no_writes_nothing(hub: Desk) -> N
     assert not file_of(hub, "cursor").exists()
 
 
-def test_the_list_names_found_clients_and_the_entries_of_this_hub(hub: Desk) -> None:
+def test_the_list_names_found_clients_and_the_entries_of_this_hub(hub: Workspace) -> None:
     place_sample("zed", hub.home)
     place_sample("goose", hub.home).path.write_text("extensions: [")
     hub.quick("patchbay install cursor notes --name mine")
@@ -144,7 +144,7 @@ def test_the_list_names_found_clients_and_the_entries_of_this_hub(hub: Desk) -> 
     assert "unreadable: expected YAML" in rows["goose"]
 
 
-def test_the_entry_of_another_server_stays(hub: Desk) -> None:
+def test_the_entry_of_another_server_stays(hub: Workspace) -> None:
     place_sample("zed", hub.home)
     done = hub.quick("patchbay install zed --name remote-mcp-server")
     assert (done.code, file_of(hub, "zed").read_bytes()) == (2, sample("zed"))
@@ -170,7 +170,7 @@ def test_the_entry_of_another_server_stays(hub: Desk) -> None:
         (("uninstall", "cursor"), "expected an entry 'patchbay', found none"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], expected: str, hub: Desk) -> None:
+def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], expected: str, hub: Workspace) -> None:
     done = hub.quick(f"patchbay {shlex.join(words)}")
     assert done.code == 2
     assert expected in done.err

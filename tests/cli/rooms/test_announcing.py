@@ -167,7 +167,7 @@ def test_a_tool_that_comes_later_is_announced(hub: Hub, shared: Laptop) -> None:
 
 
 def test_a_laptop_that_is_shut_fails_its_calls_at_once_and_comes_back(hub: Hub, shared: Laptop) -> None:
-    """ENS-19: open calls end with a sentence, list changes are told, and the tools work again."""
+    """ENS-19: open calls end with a sentence, members are notified of list changes, and the tools work again."""
     changes: list[str] = []
 
     async def converse() -> None:

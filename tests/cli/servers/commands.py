@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from patchbay.cli import main
-from tests.cli.desk import Ended
+from tests.cli.workspace import Ended
 
 
 def run_command(

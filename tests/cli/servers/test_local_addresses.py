@@ -21,8 +21,8 @@ from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import Unreachable
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import CLAIMED
-from tests.cli.desk import Ended
 from tests.cli.servers.commands import run_command
+from tests.cli.workspace import Ended
 from tests.serving.running import Hub, running
 
 pytestmark = pytest.mark.process

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import Ended
 from tests.cli.servers.commands import run_command
+from tests.cli.workspace import Ended
 from tests.client.reaching import SCRIPTED
 from tests.serving.running import Hub, running
 from tests.waiting import until

@@ -35,7 +35,7 @@ def examples() -> list[tuple[str, dict[str, str]]]:
     return found
 
 
-def said(address: Address) -> str:
+def describe_operation(address: Address) -> str:
     if address.operation == "none":
         return "nothing yet"
     arguments = address.make_call_arguments(None)
@@ -50,7 +50,7 @@ def test_each_example_does_what_the_page_says(address: str, expected: dict[str, 
             parse_address(address)
         return
     found = parse_address(address)
-    assert {"reach": found.target.label, "does": said(found)} == expected
+    assert {"reach": found.target.label, "does": describe_operation(found)} == expected
 
 
 def test_the_page_has_examples_of_every_launcher_and_every_list() -> None:

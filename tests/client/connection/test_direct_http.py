@@ -36,7 +36,7 @@ DEFINITION = ROOT / "tests/kinds/mount/upstream_definition.py"
 
 
 @pytest.fixture(scope="module")
-def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+def peer_urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """The addresses of the peers, by name."""
     folder = tmp_path_factory.mktemp("peers")
     (folder / "work.py").write_text(DEFINITION.read_text("utf-8"), "utf-8")
@@ -87,9 +87,9 @@ CALLS = {
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("peer", CALLS)
-def test_calls_accept_every_form_of_answer(peers: Mapping[str, str], peer: str, era: str) -> None:
+def test_calls_accept_every_form_of_answer(peer_urls: Mapping[str, str], peer: str, era: str) -> None:
     name, arguments, expected = CALLS[peer]
-    with opened(peers[peer], era) as connection, ThreadPoolExecutor(8) as crowd:
+    with opened(peer_urls[peer], era) as connection, ThreadPoolExecutor(8) as crowd:
         assert text(connection.call_tool(name, arguments)) == expected
         key = next(iter(arguments))
         words = [f"caller {number}" for number in range(40)]
@@ -100,12 +100,12 @@ def test_calls_accept_every_form_of_answer(peers: Mapping[str, str], peer: str, 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 def test_a_plain_call_needs_no_other_thread(
-    peers: Mapping[str, str], era: str, monkeypatch: pytest.MonkeyPatch
+    peer_urls: Mapping[str, str], era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forbidden(*_: Any) -> None:
         raise AssertionError("the loop was asked")
 
-    with opened(peers["hub"], era) as connection, monkeypatch.context() as patch:
+    with opened(peer_urls["hub"], era) as connection, monkeypatch.context() as patch:
         connection.call_tool("greet")
         patch.setattr(AsyncConnection, "perform", forbidden)
         assert text(connection.call_tool("greet", {"name": "Ada"})) == "Hello, Ada!"
@@ -114,30 +114,32 @@ def test_a_plain_call_needs_no_other_thread(
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(("peer", "tool", "arguments"), [("hub", "steps", {}), ("fastmcp", "moment", {"pause": 0.1})])
-def test_progress_arrives_on_the_way(peers: Mapping[str, str], peer: str, tool: str, arguments: Json, era: str) -> None:
+def test_progress_arrives_on_the_way(
+    peer_urls: Mapping[str, str], peer: str, tool: str, arguments: Json, era: str
+) -> None:
     heard: list[Any] = []
-    with opened(peers[peer], era) as connection:
+    with opened(peer_urls[peer], era) as connection:
         assert text(connection.call_tool(tool, arguments, on_event=heard.append)) == "done"
     assert [item for item in heard if isinstance(item, Progress)]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
-def test_questions_are_asked_and_answered(peers: Mapping[str, str], era: str) -> None:
+def test_questions_are_asked_and_answered(peer_urls: Mapping[str, str], era: str) -> None:
     def ask(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"action": "accept", "content": {"value": f"{params['message']} Ada"}}
 
-    with opened(peers["hub"], era, ask=ask) as connection:
+    with opened(peer_urls["hub"], era, ask=ask) as connection:
         assert text(connection.call_tool("ask", {"first": "town"})) == "Your town? Ada, Your name? Ada"
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("silent", [False, True])
-def test_leaving_a_call_cancels_it(peers: Mapping[str, str], tmp_path: Path, silent: bool, era: str) -> None:
+def test_leaving_a_call_cancels_it(peer_urls: Mapping[str, str], tmp_path: Path, silent: bool, era: str) -> None:
     mark = tmp_path / "mark"
     arguments = {"path": str(mark), "silent": silent}
-    with opened(peers["hub"], era) as connection:
+    with opened(peer_urls["hub"], era) as connection:
         call = {"name": "wait", "arguments": arguments}
         running = connection.request("tools/call", call, pauses=iter([0.01] * 9999))
         until(lambda: next(running) is not None and mark.exists() and mark.read_text() == "begun", "the call to begin")
@@ -152,8 +154,8 @@ def test_leaving_a_call_cancels_it(peers: Mapping[str, str], tmp_path: Path, sil
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("peer", CALLS)
-def test_errors_are_those_that_the_server_gave(peers: Mapping[str, str], peer: str, era: str) -> None:
-    with opened(peers[peer], era) as connection:
+def test_errors_are_those_that_the_server_gave(peer_urls: Mapping[str, str], peer: str, era: str) -> None:
+    with opened(peer_urls[peer], era) as connection:
         told = [_error(connection), _error(connection)]
         short_way(connection).close()
         assert told == [_error(connection)] * 2
@@ -161,9 +163,11 @@ def test_errors_are_those_that_the_server_gave(peers: Mapping[str, str], peer: s
 
 @pytest.mark.process
 @pytest.mark.parametrize("era", ERAS)
-def test_a_direct_call_that_is_abandoned_early_is_cancelled(peers: Mapping[str, str], tmp_path: Path, era: str) -> None:
+def test_a_direct_call_that_is_abandoned_early_is_cancelled(
+    peer_urls: Mapping[str, str], tmp_path: Path, era: str
+) -> None:
     mark, gate = tmp_path / "mark", threading.Event()
-    with opened(peers["hub"], era) as connection:
+    with opened(peer_urls["hub"], era) as connection:
         connection._loop.call_soon(gate.wait, 30)
         try:
             call = {"name": "wait", "arguments": {"path": str(mark), "silent": True}}

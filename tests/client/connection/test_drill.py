@@ -82,7 +82,7 @@ def over_http(hub: Hub) -> list[Drop]:
         with reached() as connection:
             connection.call_tool("echo", {"message": "hi"})
 
-    def of_the_old_era() -> None:
+    def serve_legacy() -> None:
         with reached("legacy") as connection:
             connection.list_tools()
 
@@ -102,7 +102,7 @@ def over_http(hub: Hub) -> list[Drop]:
         with pytest.raises(Unreachable):
             reached(place=unused)
 
-    return [closed, of_the_old_era, listening, overdue, unknown, refused]
+    return [closed, serve_legacy, listening, overdue, unknown, refused]
 
 
 def in_process(own: hubs.Hub) -> list[Drop]:

@@ -99,7 +99,7 @@ def test_the_revisions_are_those_of_the_official_client() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_progress_in_a_stream_arrives_before_the_answer(start: Start, era: str) -> None:
-    heard, gate = [], threading.Event()
+    received, gate = [], threading.Event()
 
     def tool(handler: Handler, body: Json) -> None:
         token = body["params"]["_meta"]["progressToken"]
@@ -108,14 +108,14 @@ def test_progress_in_a_stream_arrives_before_the_answer(start: Start, era: str) 
         assert gate.wait(60)
         handler.event({"id": body["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
 
-    def hear(item: object) -> None:
-        heard.append(item)
+    def receive(item: object) -> None:
+        received.append(item)
         gate.set()
 
     with reached(start(tool, Recorder()), era) as connection:
-        assert text(connection.call_tool("work", on_event=hear)) == "done"
+        assert text(connection.call_tool("work", on_event=receive)) == "done"
         assert is_plain(connection)
-    assert heard == [Progress(1, None, None)]
+    assert received == [Progress(1, None, None)]
 
 
 def asking(handler: Handler, body: Json) -> None:
@@ -155,17 +155,17 @@ def test_a_question_is_handed_over_and_the_call_is_not_sent_again(
 
     server: Any = start(tool, first)
     server.answers = []
-    heard: list[object] = []
+    received: list[object] = []
 
     def answer(method: str, params: Mapping[str, Any]) -> Json:
         return {"action": "accept", "content": {"name": "Ada"}}
 
     with reached(server, era, ask=answer) as connection:
-        found = json.loads(text(connection.call_tool("work", on_event=heard.append)))
+        found = json.loads(text(connection.call_tool("work", on_event=received.append)))
         assert not is_plain(connection)
     assert found["content"] == {"name": "Ada"}
     assert len(recorder.named("tools/call")) == calls
-    assert heard == ([Progress(1, None, None)] if era == "legacy" else [])
+    assert received == ([Progress(1, None, None)] if era == "legacy" else [])
 
 
 @pytest.mark.parametrize("era", ERAS)

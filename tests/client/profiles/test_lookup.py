@@ -39,13 +39,13 @@ SCHEMA = {
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> ProfileHomes:
+def homes(tmp_path: Path) -> ProfileHomes:
     return find_homes(tmp_path / "project", {"HOME": str(tmp_path / "home"), "JN_HOME": str(tmp_path / "bundled")})
 
 
 @pytest.fixture
-def profiles(places: ProfileHomes) -> Profiles:
-    return Profiles(places)
+def profiles(homes: ProfileHomes) -> Profiles:
+    return Profiles(homes)
 
 
 def put(home: Path | None, name: str, **files: Any) -> Path:
@@ -58,8 +58,8 @@ def put(home: Path | None, name: str, **files: Any) -> Path:
 
 
 @pytest.fixture
-def biomcp(places: ProfileHomes) -> Path:
-    return put(places.bundled, "biomcp", _meta=LAUNCH, search=SEARCH, trial_search={"tool": "trial_search"})
+def biomcp(homes: ProfileHomes) -> Path:
+    return put(homes.bundled, "biomcp", _meta=LAUNCH, search=SEARCH, trial_search={"tool": "trial_search"})
 
 
 def test_variables_are_replaced() -> None:
@@ -146,25 +146,29 @@ class TestJnsResolver:
             resolve_profile_reference(profiles, {}, "biomcp/search")
 
 
-def test_the_first_place_with_a_meta_file_is_the_profile(places: ProfileHomes, profiles: Profiles) -> None:
+def test_the_first_place_with_a_meta_file_is_the_profile(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-14: project, then user, then bundled."""
-    for home, word in ((places.bundled, "bundled"), (places.user, "user"), (places.project, "project")):
+    for home, word in (
+        (homes.bundled, "bundled"),
+        (homes.user, "user"),
+        (homes.project, "project"),
+    ):
         put(home, "x", _meta={"command": word})
         assert get_target(profiles.load("x"), {}) == Stdio(word)
-    assert [path.parent.parent.name for path in find_profile_paths(places)] == [".jn", "jn", "bundled"]
+    assert [path.parent.parent.name for path in find_profile_paths(homes)] == [".jn", "jn", "bundled"]
     assert profiles.list_rows()[0].place == "project"
 
 
-def test_an_overlay_is_explicit(places: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
+def test_an_overlay_is_explicit(homes: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
     """J-F2: a project may say more about a tool of a bundled server, by name, and never how it is started."""
-    directory = put(places.project, "biomcp", search={"notes": "mine"}, extra={"description": "new"})
-    put(places.user, "biomcp", search={"notes": "theirs", "output_format": "text/plain"})
+    directory = put(homes.project, "biomcp", search={"notes": "mine"}, extra={"description": "new"})
+    put(homes.user, "biomcp", search={"notes": "theirs", "output_format": "text/plain"})
     found = profiles.load("biomcp")
     assert found.tools["search"]["notes"] == "mine" and found.tools["search"]["output_format"] == "text/plain"
     assert found.tools["search"]["inputSchema"] == SCHEMA and list(found.tools) == ["extra", "search", "trial_search"]
     assert found.directory == biomcp and len(found.overlays) == 3
     assert profiles.describe("biomcp")["overlays"] == [str(path) for path in found.overlays]
-    put(places.project, "biomcp", extra={"command": "evil"})
+    put(homes.project, "biomcp", extra={"command": "evil"})
     with pytest.raises(ProfileError, match=r"extra\.json: at command: an overlay may not say how"):
         profiles.load("biomcp")
     (directory / "_meta.json").write_text(json.dumps(LAUNCH))
@@ -243,25 +247,25 @@ def test_an_error_in_a_profile_names_its_place(meta: Any, words: str) -> None:
         parse_profile("x", meta, {}, "")
 
 
-def test_files_are_strict_json(places: ProfileHomes, profiles: Profiles) -> None:
+def test_files_are_strict_json(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-C7: comments, dots and duplicate keys are errors that name the file; the list goes on without it."""
     for text in ('{"command": "a", // no\n}', '{"args": [...]}', '{"command": "a", "command": "b"}', "\ufeff{}", ""):
-        path = put(places.user, "bad", _meta=text) / "_meta.json"
+        path = put(homes.user, "bad", _meta=text) / "_meta.json"
         with pytest.raises(ProfileError, match="expected strict JSON") as caught:
             profiles.load("bad")
         assert caught.value.where == str(path)
-    put(places.user, "good", _meta={"command": "a"})
+    put(homes.user, "good", _meta={"command": "a"})
     rows = {row.name: row for row in profiles.list_rows()}
     assert "strict JSON" in rows["bad"].problem and rows["good"].minimal and not rows["good"].problem
 
 
-def test_a_saved_profile_is_canonical_and_loads_the_same(places: ProfileHomes, profiles: Profiles) -> None:
+def test_a_saved_profile_is_canonical_and_loads_the_same(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-58, JN-C5: `_meta.json` plus one file per tool, under the user's directory, for any names of tools."""
     fields = {"description": "d", "schema_hash": "0" * 32, "x-own": {"kept": True}}
     tools = {name: {"inputSchema": SCHEMA} for name in ("search", "a/b", "_meta", ".hidden", "Ünï", "..")}
     profile = Profile("biomcp", "mcp", LAUNCH, fields, tools)
     directory = profiles.save(profile)
-    assert places.user and directory == places.user / "profiles" / "mcp" / "biomcp"
+    assert homes.user and directory == homes.user / "profiles" / "mcp" / "biomcp"
     assert profiles.load("biomcp") == profile
     assert json.loads((directory / "search.json").read_text()) == {"tool": "search", "inputSchema": SCHEMA}
     assert json.loads((directory / "_meta.json").read_text())["command"] == "uv"
@@ -274,13 +278,13 @@ def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     first = Profile("x", "mcp", {"command": "a"}, {}, {"t": {"notes": "1"}})
     profiles.save(first)
     profiles.save(Profile("x", "mcp", {"command": "b"}, {}, {"u": {}}))
-    (stamp,) = profiles.list_versions("x")
+    (stamp,) = profiles.describe("x")["versions"]
     assert profiles.list_server_tools("x") == ["u"]
     for wrong in ("no", "..", "../.versions/" + stamp):
         with pytest.raises(ProfileError, match=f"no version '{re.escape(wrong)}'; it has {stamp}"):
             profiles.restore("x", wrong)
     directory = profiles.restore("x", stamp)
-    assert profiles.load("x") == first and len(profiles.list_versions("x")) == 2
+    assert profiles.load("x") == first and len(profiles.describe("x")["versions"]) == 2
     profiles.restore("x")
     assert profiles.list_server_tools("x") == ["u"]
     (directory / "_meta.json").write_text('{"plugin": 1}')
@@ -288,7 +292,7 @@ def test_the_previous_version_of_a_profile_is_kept(profiles: Profiles) -> None:
     assert profiles.load("x") == first
     for number in range(25):
         profiles.save(Profile("x", "mcp", {"command": str(number)}))
-    assert len(profiles.list_versions("x")) == 20
+    assert len(profiles.describe("x")["versions"]) == 20
     home = profiles.delete("x")
     assert (home / "_meta.json").exists() and profiles.list_rows() == []
     assert profiles.restore("x") == directory and profiles.load("x").launch["command"] == "24"
@@ -309,7 +313,7 @@ def test_examples_are_off_by_default(profiles: Profiles) -> None:
     assert "examples" not in profiles.load("x").tools["t"]
 
 
-def test_a_profile_that_would_not_load_is_not_saved(places: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
+def test_a_profile_that_would_not_load_is_not_saved(homes: ProfileHomes, profiles: Profiles, biomcp: Path) -> None:
     with pytest.raises(ProfileError, match="expected command"):
         profiles.save(Profile("x"))
     for name in ("..", "a/b", ".versions", ""):
@@ -321,7 +325,7 @@ def test_a_profile_that_would_not_load_is_not_saved(places: ProfileHomes, profil
     with pytest.raises(ProfileError, match="bundled"):
         profiles.delete("biomcp")
     with pytest.raises(ProfileError, match="expected HOME"):
-        Profiles(ProfileHomes(places.project, None, None)).save(Profile("x", "mcp", LAUNCH))
+        Profiles(ProfileHomes(homes.project, None, None)).save(Profile("x", "mcp", LAUNCH))
 
 
 def test_a_reader_never_sees_half_a_version(profiles: Profiles) -> None:
@@ -346,9 +350,9 @@ def test_a_reader_never_sees_half_a_version(profiles: Profiles) -> None:
     writer.join()
 
 
-def test_a_tool_file_may_start_its_tool_differently(places: ProfileHomes, profiles: Profiles) -> None:
+def test_a_tool_file_may_start_its_tool_differently(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-16, J-F3: merged first, variables put in afterwards."""
-    put(places.user, "x", _meta={"command": "a", "env": {"K": "${KEY}"}}, t={"args": ["--only", "${T}"]})
+    put(homes.user, "x", _meta={"command": "a", "env": {"K": "${KEY}"}}, t={"args": ["--only", "${T}"]})
     assert resolve_address(parse_address("@x?list=tools"), profiles, {"KEY": "1"}).target == Stdio("a", (), {"K": "1"})
     assert resolve_address(parse_address("@x/t"), profiles, {"KEY": "1", "T": "2"}).target == Stdio(
         "a", ("--only", "2"), {"K": "1"}
@@ -357,10 +361,10 @@ def test_a_tool_file_may_start_its_tool_differently(places: ProfileHomes, profil
         resolve_address(parse_address("@x/t"), profiles, {"T": "2"})
 
 
-def test_addresses_reach_presets_urls_and_programs(places: ProfileHomes, profiles: Profiles) -> None:
+def test_addresses_reach_presets_urls_and_programs(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-69, JN-70: presets of the project before those of the user; variables in headers."""
     row = {"launcher": "uvx", "package": "biomcp-python", "command": "biomcp", "args": ["run"]}
-    for home, name in ((places.user, "biomcp"), (places.project, "context7")):
+    for home, name in ((homes.user, "biomcp"), (homes.project, "context7")):
         assert home is not None
         home.mkdir(parents=True)
         other = {"launcher": "npx", "package": "@upstash/context7-mcp@latest", "args": ["--x"], "env": {"K": "${KEY}"}}
@@ -376,14 +380,14 @@ def test_addresses_reach_presets_urls_and_programs(places: ProfileHomes, profile
         resolve_address(parse_address("mcp://other"), profiles, {})
     found = resolve_address(parse_address("mcp+http://h/?header.A=Bearer ${T}"), profiles, {"T": "1"}).target
     assert found == Http("http://h/", {"A": "Bearer 1"})
-    put(places.user, "web", _meta={"url": "${URL}", "transport": "http"})
+    put(homes.user, "web", _meta={"url": "${URL}", "transport": "http"})
     assert resolve_address(parse_address("@web"), profiles, {"URL": "https://h/mcp"}).target == Http("https://h/mcp")
     with pytest.raises(ProfileError, match="at url"):
         resolve_address(parse_address("@web"), profiles, {"URL": "no"})
 
 
-def test_info_masks_secrets(places: ProfileHomes, profiles: Profiles) -> None:
+def test_info_masks_secrets(homes: ProfileHomes, profiles: Profiles) -> None:
     """JN-62."""
-    put(places.user, "x", _meta={"command": "a", "args": ["--token", "abc"], "env": {"KEY": "abc"}, "notes": "n"})
+    put(homes.user, "x", _meta={"command": "a", "args": ["--token", "abc"], "env": {"KEY": "abc"}, "notes": "n"})
     found = profiles.describe("x")
     assert "abc" not in json.dumps(found) and found["notes"] == "n" and found["place"] == "user"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from patchbay import exit_codes
-from tests.cli.desk import Desk
+from tests.cli.workspace import Workspace
 
 
 @pytest.fixture
-def desk(tmp_path: Any) -> Desk:
-    return Desk(tmp_path)
+def workspace(tmp_path: Any) -> Workspace:
+    return Workspace(tmp_path)
 
 
-def describe(desk: Desk, path: str, operation: str, **parameters: dict[str, Any]) -> None:
+def describe(workspace: Workspace, path: str, operation: str, **parameters: dict[str, Any]) -> None:
     """Have the API be one with this operation and another one that does not change."""
     rows = [{"in": "query", "name": name, **row} for name, row in parameters.items()]
     document = {
@@ -28,7 +28,7 @@ def describe(desk: Desk, path: str, operation: str, **parameters: dict[str, Any]
             "/health": {"get": {"operationId": "health"}},
         },
     }
-    (desk.work / "openapi.json").write_text(json.dumps(document))
+    (workspace.work / "openapi.json").write_text(json.dumps(document))
 
 
 GENE = {"required": True, "schema": {"type": "string"}}
@@ -45,40 +45,40 @@ ENDPOINTS = {
 }
 
 
-def pinned(desk: Desk) -> None:
-    describe(desk, "/trials", "listTrials", gene=GENE, limit=LIMIT)
+def pinned(workspace: Workspace) -> None:
+    describe(workspace, "/trials", "listTrials", gene=GENE, limit=LIMIT)
     whole = {
         "plugin": "http",
-        "connection": {"document": str(desk.work / "openapi.json")},
+        "connection": {"document": str(workspace.work / "openapi.json")},
         "endpoints": ENDPOINTS,
         "tested_with": ["few?gene=BRAF", "many?gene=EGFR&limit=5"],
     }
-    ended = desk.quick("jn profile create trials --pin --examples", json.dumps(whole))
+    ended = workspace.quick("jn profile create trials --pin --examples", json.dumps(whole))
     assert ended.code == exit_codes.OK, ended
-    assert desk.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
+    assert workspace.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
 
 
-def written(desk: Desk) -> dict[str, Any]:
-    path = desk.home / ".local" / "jn" / "profiles" / "http" / "trials" / "_meta.json"
+def written(workspace: Workspace) -> dict[str, Any]:
+    path = workspace.home / ".local" / "jn" / "profiles" / "http" / "trials" / "_meta.json"
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
-def test_an_update_follows_the_api_and_keeps_the_authors_words(desk: Desk) -> None:
+def test_an_update_follows_the_api_and_keeps_the_authors_words(workspace: Workspace) -> None:
     """JN-45, JN-59, JN-60, JN-64, JN-66: a parameter renamed; two endpoints of one operation, by name and by path."""
-    pinned(desk)
-    before = written(desk)
-    describe(desk, "/trials", "listTrials", query=GENE, limit=LIMIT, phase={"schema": {"type": "string"}})
-    differs = desk.quick("jn profile diff @trials")
+    pinned(workspace)
+    before = written(workspace)
+    describe(workspace, "/trials", "listTrials", query=GENE, limit=LIMIT, phase={"schema": {"type": "string"}})
+    differs = workspace.quick("jn profile diff @trials")
     assert (differs.code, "'gene' renamed to 'query'" in differs.out) == (exit_codes.CHANGED, True), differs
-    assert desk.quick("jn profile update @trials --yes --dry-run").code == exit_codes.OK
-    assert written(desk) == before
+    assert workspace.quick("jn profile update @trials --yes --dry-run").code == exit_codes.OK
+    assert written(workspace) == before
 
-    ended = desk.quick("jn profile update @trials --yes --no-test")
+    ended = workspace.quick("jn profile update @trials --yes --no-test")
     assert ended.code == exit_codes.OK, ended
     assert "Connecting to trials HTTP API..." in ended.out
     assert "Update profile to use 'query' instead of 'gene'" in ended.out
-    after = written(desk)
+    after = written(workspace)
     few, many = after["endpoints"]["few"], after["endpoints"]["many"]
     assert (few["operation"], few["notes"]) == ("listTrials", "slow")
     assert (many["operation"], many["path"], many["pagination"]) == ("listTrials", "/trials", {"type": "link"})
@@ -88,27 +88,27 @@ def test_an_update_follows_the_api_and_keeps_the_authors_words(desk: Desk) -> No
     assert "default" not in few["inputSchema"]["properties"]["limit"]
     assert after["tested_with"] == ["few?query=BRAF", "many?query=EGFR&limit=5"]
     assert after["schema_hash"] != before["schema_hash"]
-    assert desk.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
-    assert desk.quick("jn profile diff @trials").out == "No changes.\n"
+    assert workspace.quick("jn profile validate @trials").out == "@trials: valid: The contract holds\n"
+    assert workspace.quick("jn profile diff @trials").out == "No changes.\n"
 
 
-def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_loses_them(desk: Desk) -> None:
+def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_loses_them(workspace: Workspace) -> None:
     """JN-59: endpoints keep their own names; what the profile did not have is recorded when that is wanted."""
-    pinned(desk)
-    describe(desk, "/trials", "searchTrials", gene=GENE, limit=LIMIT)
-    ended = desk.quick("jn profile update @trials --yes --no-test --all-tools")
+    pinned(workspace)
+    describe(workspace, "/trials", "searchTrials", gene=GENE, limit=LIMIT)
+    ended = workspace.quick("jn profile update @trials --yes --no-test --all-tools")
     assert ended.code == exit_codes.OK, ended
-    endpoints = written(desk)["endpoints"]
+    endpoints = written(workspace)["endpoints"]
     assert {name: row["operation"] for name, row in endpoints.items()} == dict.fromkeys(("few", "many"), "searchTrials")
-    assert desk.quick("jn profile validate @trials").code == exit_codes.OK
-    describe(desk, "/v2/trials", "searchTrials", gene=GENE, limit=LIMIT)
-    assert desk.quick("jn profile update @trials --yes --no-test").code == exit_codes.OK
-    assert written(desk)["endpoints"]["many"]["path"] == "/v2/trials"
+    assert workspace.quick("jn profile validate @trials").code == exit_codes.OK
+    describe(workspace, "/v2/trials", "searchTrials", gene=GENE, limit=LIMIT)
+    assert workspace.quick("jn profile update @trials --yes --no-test").code == exit_codes.OK
+    assert written(workspace)["endpoints"]["many"]["path"] == "/v2/trials"
     assert "Record the tool 'health'" in ended.out
-    describe(desk, "/other", "other", other=GENE)
-    ended = desk.quick("jn profile update @trials --yes --no-test")
-    assert (ended.code, "endpoints" in written(desk)) == (exit_codes.OK, False), ended
-    assert desk.quick("jn profile validate @trials").code == exit_codes.OK
+    describe(workspace, "/other", "other", other=GENE)
+    ended = workspace.quick("jn profile update @trials --yes --no-test")
+    assert (ended.code, "endpoints" in written(workspace)) == (exit_codes.OK, False), ended
+    assert workspace.quick("jn profile validate @trials").code == exit_codes.OK
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,10 @@ def test_an_operation_that_is_renamed_keeps_its_endpoints_and_one_that_is_gone_l
         ({"plugin": "objects", "bucket": "/tmp"}, "expected mcp or http; profiles of objects have no schema to update"),
     ],
 )
-def test_a_service_without_a_schema_cannot_be_updated(desk: Desk, document: dict[str, Any], words: str) -> None:
+def test_a_service_without_a_schema_cannot_be_updated(
+    workspace: Workspace, document: dict[str, Any], words: str
+) -> None:
     """JN-67: and a sentence says so."""
-    assert desk.quick("jn profile create bare", json.dumps(document)).code == exit_codes.OK
-    ended = desk.quick("jn profile update @bare --yes")
+    assert workspace.quick("jn profile create bare", json.dumps(document)).code == exit_codes.OK
+    ended = workspace.quick("jn profile update @bare --yes")
     assert (ended.code, words in ended.err) == (exit_codes.USAGE, True), ended

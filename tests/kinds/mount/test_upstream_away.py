@@ -47,7 +47,7 @@ def state(hub: Hub, name: str) -> str | None:
     return str(found.upstream.health.state) if found is not None and found.upstream is not None else None
 
 
-def seen(hub: Hub, path: str, form: str = "text/html") -> str:
+def page_text(hub: Hub, path: str, form: str = "text/html") -> str:
     """Return the text of a page."""
     page = hub.client.get(path, headers={"Host": "localhost", "Accept": form})
     assert page.status_code == 200
@@ -88,8 +88,8 @@ def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub
         ("/servers/far/settings", "does not answer"),
         ("/servers", "not reachable"),
     ):
-        assert words in seen(hub, path)
-        found = json.loads(seen(hub, path, "application/json"))
+        assert words in page_text(hub, path)
+        found = json.loads(page_text(hub, path, "application/json"))
         known = next(one for one in found if one["name"] == "far") if isinstance(found, list) else found["server"]
         assert (known["upstream"]["state"], known["status"]) == ("down", "on")
     with sdk_server(port, tmp_path / "second"):
@@ -302,7 +302,7 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         assert "***" in health.sentence
         mount(hub, "near", f"http://127.0.0.1:{free_port()}/mcp", headers=headers)
         # The page of `far` shows its definition as it was written: there the word is not a variable.
-        pages = [seen(hub, path) for path in ("/servers/near", "/servers/near/source", "/servers")]
+        pages = [page_text(hub, path) for path in ("/servers/near", "/servers/near/source", "/servers")]
         calls = [hub.call(name, "greet").body.decode() for name in ("far", "near")]
         assert not any("s3cret-value" in text for text in (str(health.data()), *pages, *calls, caplog.text))
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hubs import Hub
-from tests.kinds.openapi.recording_api import Answering, RecordingApi, Told, recording_api
+from tests.kinds.openapi.recording_api import Answering, RecordingApi, Reply, recording_api
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def list_tools(hub: Hub, server: str = "shop") -> dict[str, Json]:
 
 @contextmanager
 def mounted(
-    folder: Path, paths: Json, answer: Answering = lambda seen: Told({}), more: Json | None = None, **fields: Any
+    folder: Path, paths: Json, answer: Answering = lambda seen: Reply({}), more: Json | None = None, **fields: Any
 ) -> Iterator[tuple[Hub, RecordingApi]]:
     """A hub with an API as its server `shop`. `more` are other fields of the document, `fields` those of the mount."""
     with recording_api(document(paths, **(more or {})), answer) as api:

@@ -32,7 +32,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reply:
     """An answer: a JSON value or bytes."""
 
     value: Any = None
@@ -46,7 +46,7 @@ class Told:
         return self.value if isinstance(self.value, bytes) else json.dumps(self.value).encode()
 
 
-Answering = Callable[[Recorded], Told]
+Answering = Callable[[Recorded], Reply]
 
 
 class RecordingApi:
@@ -70,12 +70,12 @@ class RecordingApi:
                 seen = Recorded(self.command, self.path, self.headers, self.rfile.read(size))
                 if seen.path == "/openapi.json" or seen.path in api.files:
                     api.document_requests.append(seen)
-                    self._give(Told(api.document if seen.path == "/openapi.json" else api.files[seen.path]))
+                    self._give(Reply(api.document if seen.path == "/openapi.json" else api.files[seen.path]))
                     return
                 api.requests.append(seen)
                 self._give(api.answer(seen))
 
-            def _give(self, told: Told) -> None:
+            def _give(self, told: Reply) -> None:
                 body = told.body
                 self.send_response(told.status)
                 for name, value in {"Content-Type": "application/json", **told.headers}.items():
@@ -114,7 +114,7 @@ class RecordingApi:
 
 
 @contextmanager
-def recording_api(document: Any, answer: Answering = lambda seen: Told({})) -> Iterator[RecordingApi]:
+def recording_api(document: Any, answer: Answering = lambda seen: Reply({})) -> Iterator[RecordingApi]:
     """An API that runs until the end of the block."""
     api = RecordingApi(document, answer)
     thread = threading.Thread(target=api.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

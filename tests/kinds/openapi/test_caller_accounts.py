@@ -46,7 +46,7 @@ class GuardedApi:
         fields = {"document": f"{self.url}/openapi.json", "base": self.url, "account": "caller", "oauth": oauth}
         return json.dumps({"kind": "openapi", **fields})
 
-    def seen(self, path: str) -> list[str]:
+    def authorizations(self, path: str) -> list[str]:
         """The header Authorization of all requests for a path so far."""
         rows = [json.loads(line) for line in self.log.read_text("utf-8").splitlines()]
         return [row["authorization"] for row in rows if row["path"] == path]
@@ -92,7 +92,7 @@ def test_the_api_sees_two_subjects_and_never_a_token_of_the_hub_over_three_refre
     hub: Hub, guarded: GuardedApi, ann: Caller, ben: Caller
 ) -> None:
     """Issue 17.2: credentials by caller. The document names the scopes, so that each token has them."""
-    before, refreshes = len(guarded.seen("/whoami")), guarded.issuer.count("/token")
+    before, refreshes = len(guarded.authorizations("/whoami")), guarded.issuer.count("/token")
     assert tools_of(ann, "diary") == ["whoami", "status"]
     asked = parse_qs(urlsplit(begin(ann.browser.client, "diary")).query)
     assert asked["scope"] == ["mcp:use offline_access"]
@@ -107,7 +107,7 @@ def test_the_api_sees_two_subjects_and_never_a_token_of_the_hub_over_three_refre
         assert list(pool.map(subject, [ann, ben] * 8)) == ["ann-there", "ben-there"] * 8
     # The tokens end so soon that each of these calls refreshed its own.
     assert guarded.issuer.count("/token") - refreshes >= 2 + 2 * 3
-    seen = guarded.seen("/whoami")[before:]
+    seen = guarded.authorizations("/whoami")[before:]
     assert {subject_of(each.removeprefix("Bearer ")) for each in seen} == {"ann-there", "ben-there"}
     everything = guarded.log.read_text("utf-8")
     for secret in (ann.token, ben.token, hub.token):
@@ -119,7 +119,7 @@ def test_the_api_sees_two_subjects_and_never_a_token_of_the_hub_over_three_refre
 def test_a_caller_without_an_account_is_asked_and_only_where_the_document_wants_one(
     guarded: GuardedApi, ann: Caller
 ) -> None:
-    before = len(guarded.seen("/whoami"))
+    before = len(guarded.authorizations("/whoami"))
     refused = ann.call("diary", "whoami")
     assert refused.result["isError"]
     assert refused.text.endswith(f"{BASE}/upstreams/diary")
@@ -127,7 +127,7 @@ def test_a_caller_without_an_account_is_asked_and_only_where_the_document_wants_
     ((key, question),) = asked["inputRequests"].items()
     assert (question["params"]["mode"], question["params"]["url"]) == ("url", f"{BASE}/upstreams/diary")
     assert ann.call("diary", "status").result["structuredContent"] == {"token": False}
-    assert len(guarded.seen("/whoami")) == before
+    assert len(guarded.authorizations("/whoami")) == before
     page = ann.browser.client.get("/servers/diary", headers=HTML).text
     assert '<a href="/upstreams/diary">connect yours</a>' in page
     answers = {"inputResponses": {key: {"action": "accept"}}, "requestState": asked["requestState"]}
@@ -144,11 +144,11 @@ def test_a_disconnected_account_is_revoked_and_its_token_is_not_sent_again(guard
     assert subject(ann) == "ann-there"
     (account,) = ann.browser.account()["upstreams"]
     assert (account["server"], account["issuer"]) == ("diary", guarded.issuer.url)
-    before, sent = guarded.issuer.count("/token/revocation"), len(guarded.seen("/whoami"))
+    before, sent = guarded.issuer.count("/token/revocation"), len(guarded.authorizations("/whoami"))
     assert ann.browser.change("disconnect", id=account["id"]).status_code == 303
     assert guarded.issuer.count("/token/revocation") == before + 1
     assert ann.call("diary", "whoami").text.endswith("/upstreams/diary")
-    assert len(guarded.seen("/whoami")) == sent
+    assert len(guarded.authorizations("/whoami")) == sent
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from tests.hubs import Hub, modern_request
 from tests.kinds.openapi.mounting import Json, body, mounted, operation, parameter
-from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Told
+from tests.kinds.openapi.recording_api import Recorded, RecordingApi, Reply
 from tests.waiting import until
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -48,7 +48,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Record
         yield found
 
 
-def call(shop: tuple[Hub, RecordingApi], tool: str, arguments: Json | None = None, *told: Told) -> Json:
+def call(shop: tuple[Hub, RecordingApi], tool: str, arguments: Json | None = None, *told: Reply) -> Json:
     """The result of a call; the API gives these answers, one after another."""
     hub, api = shop
     left = list(told)
@@ -57,43 +57,47 @@ def call(shop: tuple[Hub, RecordingApi], tool: str, arguments: Json | None = Non
     return dict(hub.call("shop", tool, arguments or {}).result)
 
 
-def said(result: Json) -> str:
+def result_text(result: Json) -> str:
     return "".join(part.get("text", "") for part in result["content"])
 
 
 def test_json_is_structured_content_and_text(shop: tuple[Hub, RecordingApi]) -> None:
-    result = call(shop, "get_object", {}, Told({"id": 7}))
-    assert (result["structuredContent"], json.loads(said(result)), result["isError"]) == ({"id": 7}, {"id": 7}, False)
+    result = call(shop, "get_object", {}, Reply({"id": 7}))
+    assert (result["structuredContent"], json.loads(result_text(result)), result["isError"]) == (
+        {"id": 7},
+        {"id": 7},
+        False,
+    )
 
 
-@pytest.mark.parametrize("told", [Told({"id": "seven"}), Told([1]), Told(status=204), Told(b"hello", 200)])
+@pytest.mark.parametrize("told", [Reply({"id": "seven"}), Reply([1]), Reply(status=204), Reply(b"hello", 200)])
 def test_an_answer_that_the_document_does_not_describe_is_no_failure(
-    shop: tuple[Hub, RecordingApi], told: Told
+    shop: tuple[Hub, RecordingApi], told: Reply
 ) -> None:
     """Clients check results against the output schema, so the structured content is an empty object then."""
     result = call(shop, "get_object", {}, told)
     assert (result["structuredContent"], result["isError"]) == ({}, False)
-    assert said(result)
+    assert result_text(result)
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 599])
 def test_an_error_has_its_status_its_reason_and_its_body(shop: tuple[Hub, RecordingApi], status: int) -> None:
-    result = call(shop, "get_object", {}, Told({"detail": "no such thing", "code": 12}, status))
+    result = call(shop, "get_object", {}, Reply({"detail": "no such thing", "code": 12}, status))
     assert result["isError"]
-    first, _, rest = said(result).partition("\n")
+    first, _, rest = result_text(result).partition("\n")
     assert first.startswith(f"GET /object answered {status}") and first.endswith(": no such thing")
     assert json.loads(rest) == {"detail": "no such thing", "code": 12}
 
 
 def test_a_large_error_is_cut(shop: tuple[Hub, RecordingApi]) -> None:
-    result = call(shop, "get_object", {}, Told(b"x" * 100_000, 500, {"Content-Type": "text/plain"}))
-    assert len(said(result)) < 9_000
-    assert "[... 100000 bytes in all]" in said(result)
+    result = call(shop, "get_object", {}, Reply(b"x" * 100_000, 500, {"Content-Type": "text/plain"}))
+    assert len(result_text(result)) < 9_000
+    assert "[... 100000 bytes in all]" in result_text(result)
 
 
 def test_wrong_arguments_do_not_reach_the_api(shop: tuple[Hub, RecordingApi]) -> None:
     result = call(shop, "pages", {"page": "one"})
-    assert result["isError"] and 'page: "one" is not of type "integer"' in said(result)
+    assert result["isError"] and 'page: "one" is not of type "integer"' in result_text(result)
     assert shop[1].requests == []
 
 
@@ -101,29 +105,29 @@ def test_wrong_arguments_do_not_reach_the_api(shop: tuple[Hub, RecordingApi]) ->
     ("media_type", "kind"), [("image/png", "image"), ("audio/wav", "audio"), ("application/pdf", "resource")]
 )
 def test_bytes_are_a_block_of_their_kind(shop: tuple[Hub, RecordingApi], media_type: str, kind: str) -> None:
-    [block] = call(shop, "get_any", {}, Told(b"\x00\x01", 200, {"Content-Type": media_type}))["content"]
+    [block] = call(shop, "get_any", {}, Reply(b"\x00\x01", 200, {"Content-Type": media_type}))["content"]
     assert block["type"] == kind
     data = block["data"] if kind != "resource" else block["resource"]["blob"]
     assert base64.b64decode(data) == b"\x00\x01"
 
 
 def test_a_large_answer_is_a_link_to_content_of_this_hub(shop: tuple[Hub, RecordingApi]) -> None:
-    result = call(shop, "get_any", {}, Told(["x" * 1000] * 1000))
+    result = call(shop, "get_any", {}, Reply(["x" * 1000] * 1000))
     link = next(block for block in result["content"] if block["type"] == "resource_link")
     assert link["uri"].startswith("cid://")
 
 
 def test_a_large_file_is_a_link_to_content_of_this_hub(shop: tuple[Hub, RecordingApi]) -> None:
     data = bytes(range(256)) * 4096
-    [link] = call(shop, "get_any", {}, Told(data, 200, {"Content-Type": "application/pdf"}))["content"]
+    [link] = call(shop, "get_any", {}, Reply(data, 200, {"Content-Type": "application/pdf"}))["content"]
     assert (link["type"], link["mimeType"], link["size"]) == ("resource_link", "application/pdf", len(data))
     read = shop[0].legacy("shop", "resources/read", {"uri": link["uri"]}).result["contents"][0]
     assert base64.b64decode(read["blob"]) == data
 
 
 def test_a_redirect_to_another_server_is_an_answer_and_is_not_followed(shop: tuple[Hub, RecordingApi]) -> None:
-    result = call(shop, "get_any", {}, Told(None, 302, {"Location": "http://127.0.0.2:9/secret?token=abc"}))
-    assert said(result) == "302 Found, to http://127.0.0.2:9/secret?token=***"
+    result = call(shop, "get_any", {}, Reply(None, 302, {"Location": "http://127.0.0.2:9/secret?token=abc"}))
+    assert result_text(result) == "302 Found, to http://127.0.0.2:9/secret?token=***"
     assert len(shop[1].requests) == 1
 
 
@@ -139,47 +143,50 @@ def read_parts(seen: Recorded) -> dict[str, Message]:
 def test_a_file_is_a_data_uri_or_content_of_this_hub(shop: tuple[Hub, RecordingApi]) -> None:
     stored = shop[0].configured(b"a stored file")
     for uri, data in (("data:text/plain;base64,aGVsbG8=", b"hello"), (f"cid://{stored}", b"a stored file")):
-        assert not call(shop, "upload", {"file": uri, "note": "n"}, Told({}))["isError"]
+        assert not call(shop, "upload", {"file": uri, "note": "n"}, Reply({}))["isError"]
         [seen] = shop[1].requests
         parts = read_parts(seen)
         assert parts["file"].get_payload(decode=True) == data
         assert parts["file"].get_filename()
         assert parts["note"].get_payload() == "n"
-        assert not call(shop, "raw", {"body": uri}, Told({}))["isError"]
+        assert not call(shop, "raw", {"body": uri}, Reply({}))["isError"]
         assert shop[1].requests[0].body == data
 
 
 def test_a_file_that_is_neither_is_refused(shop: tuple[Hub, RecordingApi]) -> None:
     result = call(shop, "upload", {"file": "/etc/passwd"})
-    assert result["isError"] and "expected a file as a data: URI or cid://" in said(result)
+    assert result["isError"] and "expected a file as a data: URI or cid://" in result_text(result)
     assert shop[1].requests == []
 
 
 def test_the_next_page_is_offered_and_read_with_its_value(shop: tuple[Hub, RecordingApi]) -> None:
-    more = Told([1, 2], 200, {"Link": '</pages?page=2&size=9>; rel="next"'})
+    more = Reply([1, 2], 200, {"Link": '</pages?page=2&size=9>; rel="next"'})
     result = call(shop, "pages", {}, more)
-    assert 'call again with "next": "?page=2&size=9"' in said(result)
-    assert said(call(shop, "pages", {"next": "?page=2&size=9"}, Told([3]))) == "[\n  3\n]"
+    assert 'call again with "next": "?page=2&size=9"' in result_text(result)
+    assert result_text(call(shop, "pages", {"next": "?page=2&size=9"}, Reply([3]))) == "[\n  3\n]"
     assert shop[1].requests[0].target == "/pages?page=2&size=9"
 
 
 def test_a_cursor_in_the_answer_is_a_next_page(shop: tuple[Hub, RecordingApi]) -> None:
-    result = call(shop, "cursors", {}, Told({"items": [1], "next_cursor": "a b"}))
-    assert 'call again with "next": "?cursor=a+b"' in said(result)
-    assert "next" not in said(call(shop, "cursors", {}, Told({"items": [1], "next_cursor": None}))).splitlines()[-1]
+    result = call(shop, "cursors", {}, Reply({"items": [1], "next_cursor": "a b"}))
+    assert 'call again with "next": "?cursor=a+b"' in result_text(result)
+    assert (
+        "next"
+        not in result_text(call(shop, "cursors", {}, Reply({"items": [1], "next_cursor": None}))).splitlines()[-1]
+    )
 
 
 @pytest.mark.parametrize("value", ["/admin", "http://127.0.0.2/", "//x/?page=2"])
 def test_next_cannot_lead_to_another_path(shop: tuple[Hub, RecordingApi], value: str) -> None:
     result = call(shop, "pages", {"next": value})
-    assert result["isError"] and "expected the value of an earlier result" in said(result)
+    assert result["isError"] and "expected the value of an earlier result" in result_text(result)
     assert shop[1].requests == []
 
 
 def test_a_delayed_answer_is_asked_for_once_more(shop: tuple[Hub, RecordingApi]) -> None:
-    delayed = Told(None, 429, {"Retry-After": "0"})
-    assert call(shop, "get_object", {}, delayed, Told({"id": 1}))["structuredContent"] == {"id": 1}
-    assert "answered 429 Too Many Requests" in said(call(shop, "get_object", {}, delayed, delayed))
+    delayed = Reply(None, 429, {"Retry-After": "0"})
+    assert call(shop, "get_object", {}, delayed, Reply({"id": 1}))["structuredContent"] == {"id": 1}
+    assert "answered 429 Too Many Requests" in result_text(call(shop, "get_object", {}, delayed, delayed))
     assert len(shop[1].requests) == 2
 
 
@@ -187,7 +194,7 @@ def test_a_delayed_answer_is_asked_for_once_more(shop: tuple[Hub, RecordingApi])
 def test_a_delay_is_an_error_after_the_deadline_and_for_a_request_that_may_change_something(
     shop: tuple[Hub, RecordingApi], tool: str, after: str
 ) -> None:
-    assert call(shop, tool, {}, Told(None, 503, {"Retry-After": after}))["isError"]
+    assert call(shop, tool, {}, Reply(None, 503, {"Retry-After": after}))["isError"]
     assert len(shop[1].requests) == 1
 
 
@@ -204,7 +211,7 @@ STREAM = {"Transfer-Encoding": "chunked"}
 def test_a_stream_is_text_as_it_arrives(shop: tuple[Hub, RecordingApi], media_type: str, text: bytes) -> None:
     hub, api = shop
     api.release.clear()
-    api.answer = lambda seen: Told(text, 200, {**STREAM, "Content-Type": media_type})
+    api.answer = lambda seen: Reply(text, 200, {**STREAM, "Content-Type": media_type})
     params = {"name": "get_any", "arguments": {}, "_meta": {"progressToken": "p"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     stream = hub.stream("shop", message, {"MCP-Protocol-Version": "2025-11-25"})
@@ -221,7 +228,9 @@ def test_the_request_ends_when_the_caller_leaves(shop: tuple[Hub, RecordingApi])
     hub, api = shop
     api.release.clear()
     api.hung_up.clear()
-    api.answer = lambda seen: Told(b"data: one\n\n|data: two\n\n", 200, {**STREAM, "Content-Type": "text/event-stream"})
+    api.answer = lambda seen: Reply(
+        b"data: one\n\n|data: two\n\n", 200, {**STREAM, "Content-Type": "text/event-stream"}
+    )
     params = {"name": "get_any", "arguments": {}}
     stream = hub.stream("shop", *modern_request("tools/call", params, meta={"progressToken": "p"}))
     assert b"one" in next(stream)
@@ -232,8 +241,8 @@ def test_the_request_ends_when_the_caller_leaves(shop: tuple[Hub, RecordingApi])
 
 
 def test_cookies_of_answers_are_not_stored(shop: tuple[Hub, RecordingApi]) -> None:
-    call(shop, "get_any", {}, Told({}, 200, {"Set-Cookie": "session=of-one-caller; Path=/"}))
-    call(shop, "get_any", {}, Told({}))
+    call(shop, "get_any", {}, Reply({}, 200, {"Set-Cookie": "session=of-one-caller; Path=/"}))
+    call(shop, "get_any", {}, Reply({}))
     assert "Cookie" not in shop[1].requests[0].headers
 
 
@@ -260,10 +269,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Rec
     credentials["basic"] = {"username": "me", "password": "${THE_SECRET}"}
     more = {"components": {"securitySchemes": SCHEMES}}
 
-    def answer(seen: Recorded) -> Told:
+    def answer(seen: Recorded) -> Reply:
         if seen.path == "/token":
-            return Told({"access_token": "a-token", "expires_in": 3600})
-        return Told({"detail": f"not with {SECRET}"}, 403)
+            return Reply({"access_token": "a-token", "expires_in": 3600})
+        return Reply({"detail": f"not with {SECRET}"}, 403)
 
     with mounted(tmp_path_factory.mktemp("hub"), SECURED, answer, more, credentials=credentials) as (hub, api):
         token = {"client_id": "me", "client_secret": "${THE_SECRET}", "token_url": f"{api.url}/token"}
@@ -281,7 +290,7 @@ def sent_by(secured: tuple[Hub, RecordingApi], tool: str) -> tuple[Recorded, str
     hub, api = secured
     api.requests.clear()
     result = hub.call("shop", tool, {}).result
-    return api.requests[-1], said(result)
+    return api.requests[-1], result_text(result)
 
 
 @pytest.mark.parametrize(
@@ -335,24 +344,26 @@ def test_credentials_do_not_go_to_a_server_that_only_the_document_names(
     ):
         result = hub.call("shop", "get_a", {}).result
         assert result["isError"]
-        assert "headers go only to a server that you name" in said(result) and '"base": ' in said(result)
+        assert "headers go only to a server that you name" in result_text(result) and '"base": ' in result_text(result)
 
 
 def test_a_server_on_a_private_network_that_only_the_document_names_is_refused(tmp_path: Path) -> None:
     """CWE-918."""
     with mounted(tmp_path, {"/a": {"get": operation()}}, more={"servers": [{"url": "http://127.0.0.1:9"}]}) as (hub, _):
         result = hub.call("shop", "get_a", {}).result
-        assert result["isError"] and 'which is not a public address; to allow it, name it with "base": ' in said(result)
+        assert result["isError"] and 'which is not a public address; to allow it, name it with "base": ' in result_text(
+            result
+        )
 
 
 def test_pages_are_joined_up_to_the_limit(tmp_path: Path) -> None:
-    def answer(seen: Recorded) -> Told:
+    def answer(seen: Recorded) -> Reply:
         number = int(dict(seen.query).get("page", "1"))
-        return Told([number], 200, {"Link": f'</pages?page={number + 1}>; rel="next"'} if number < 5 else {})
+        return Reply([number], 200, {"Link": f'</pages?page={number + 1}>; rel="next"'} if number < 5 else {})
 
     with mounted(tmp_path, PATHS, answer, pages=3) as (hub, _):
         result = hub.call("shop", "pages", {}).result
         assert json.loads(result["content"][0]["text"]) == [1, 2, 3]
-        assert 'call again with "next": "?page=4"' in said(result)
+        assert 'call again with "next": "?page=4"' in result_text(result)
         rest = hub.call("shop", "pages", {"next": "?page=4"}).result
         assert json.loads(rest["content"][0]["text"]) == [4, 5] and len(rest["content"]) == 1

@@ -18,7 +18,7 @@ from patchbay.pins.approval import approve
 from patchbay.pins.records import load_pins
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import Json, document, list_tools, mount, mounted, operation, parameter
-from tests.kinds.openapi.recording_api import RecordingApi, Told, recording_api
+from tests.kinds.openapi.recording_api import RecordingApi, Reply, recording_api
 from tests.waiting import until
 
 PATHS: Json = {"/orders": {"get": operation(parameter("limit"), summary="List orders")}, "/ping": {"get": operation()}}
@@ -133,7 +133,7 @@ def test_a_document_that_cannot_be_read_changes_nothing_and_the_page_gives_the_r
 
 
 def test_the_last_document_is_served_after_a_restart_without_the_api(tmp_path: Path) -> None:
-    with recording_api(document(PATHS), lambda seen: Told({})) as api:
+    with recording_api(document(PATHS), lambda seen: Reply({})) as api:
         hub = Hub(tmp_path, {"shop.json": mount(api)}, store="sqlite").as_operator()
         until(lambda: hub.catalogue.find("shop").tools, "its tools")
         hub.close()

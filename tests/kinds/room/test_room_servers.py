@@ -97,7 +97,7 @@ def test_announced_resources_and_prompts_are_served_in_every_revision(hub: Hub, 
     said = {"resources": [NOTES], "prompts": [{"name": "review", "arguments": [{"name": "topic", "required": True}]}]}
     session = "" if revision == MODERN else hub.open(SERVER, revision)
 
-    def ask(method: str, params: Any = None) -> Any:
+    def send_request(method: str, params: Any = None) -> Any:
         if revision == MODERN:
             return hub.modern(SERVER, method, params).result
         return hub.legacy(SERVER, method, params, session, version=revision).result
@@ -112,10 +112,10 @@ def test_announced_resources_and_prompts_are_served_in_every_revision(hub: Hub, 
     owner.announces("fs", ECHO, **said)
     until(lambda: "fs__review" in hub.catalogue.find(SERVER).prompts, "the announced prompt")
     with serving(owner, answer):
-        assert [one["uri"] for one in ask("resources/list")["resources"]] == [NOTES["uri"]]
-        assert [one["name"] for one in ask("prompts/list")["prompts"]] == ["fs__review"]
-        assert ask("resources/read", {"uri": NOTES["uri"]})["contents"][0]["text"] == "buy milk"
-        got = ask("prompts/get", {"name": "fs__review", "arguments": {"topic": "notes"}})
+        assert [one["uri"] for one in send_request("resources/list")["resources"]] == [NOTES["uri"]]
+        assert [one["name"] for one in send_request("prompts/list")["prompts"]] == ["fs__review"]
+        assert send_request("resources/read", {"uri": NOTES["uri"]})["contents"][0]["text"] == "buy milk"
+        got = send_request("prompts/get", {"name": "fs__review", "arguments": {"topic": "notes"}})
         assert got["messages"][0]["content"]["text"] == "Review notes."
     until(lambda: not hub.catalogue.find(SERVER).prompts, "the end of the announced prompt")
 

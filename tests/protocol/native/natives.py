@@ -107,7 +107,7 @@ def refused(hub: Hub, method: str, params: Any = None) -> tuple[Json, str]:
     return guidance, error["error"]
 
 
-def told(hub: Hub, method: str, params: Any = None) -> Json:
+def call_native(hub: Hub, method: str, params: Any = None) -> Json:
     item, done = items(hub, method, params)
     assert (item["type"], done["type"]) == ("data", "done")
     assert item["content_type"].startswith("plexus.")

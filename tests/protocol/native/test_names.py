@@ -14,7 +14,7 @@ from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.names import TooMany, bound
 from patchbay.protocol.native.subscription import parse_request
 from tests.hubs import Hub
-from tests.protocol.native.natives import FILES, Json, definition, items, native, refused, text, told
+from tests.protocol.native.natives import FILES, Json, call_native, definition, items, native, refused, text
 from tests.waiting import until
 
 
@@ -138,26 +138,26 @@ def test_params_that_do_not_fit_are_guided_by_the_schema(hub: Hub, params: Any) 
 
 def test_the_schema_lists_the_callable_methods(hub: Hub) -> None:
     """SUB-7, SUB-15: namespaces and methods."""
-    schema = told(hub, "plexus_schema", [])
+    schema = call_native(hub, "plexus_schema", [])
     rows = {row["namespace"]: row for row in schema["activations"]}
     assert rows["mail"]["methods"] == ["send", "unsubscribe_all"]
     assert rows["mail"]["version"] == hub.catalogue.find("mail").version
     assert "plain" not in rows
     assert schema["total_methods"] == sum(len(row["methods"]) for row in rows.values())
     assert list(rows) == sorted(rows)
-    assert schema == told(hub, "plexus.schema")
+    assert schema == call_native(hub, "plexus.schema")
 
 
 def test_an_activation_s_schema_has_a_case_for_each_method(hub: Hub) -> None:
-    cases = told(hub, "plexus_activation_schema", ["typed"])["oneOf"]
+    cases = call_native(hub, "plexus_activation_schema", ["typed"])["oneOf"]
     assert [case["properties"]["method"]["const"] for case in cases] == ["right", "wrong"]
-    one = told(hub, "plexus_activation_schema", {"namespace": "typed", "method": "right"})
+    one = call_native(hub, "plexus_activation_schema", {"namespace": "typed", "method": "right"})
     assert one == cases[0]
     assert list(one["properties"]["params"]["properties"]) == ["a", "b"]
 
 
 def test_references_inside_a_method_s_schema_still_lead_to_its_own_definitions(hub: Hub) -> None:
-    case = told(hub, "plexus_activation_schema", ["coded", "boxed"])
+    case = call_native(hub, "plexus_activation_schema", ["coded", "boxed"])
     checker = validator(case)
     assert case["properties"]["params"]["$id"].startswith("urn:patchbay:")
     assert problems(checker, {"method": "boxed", "params": {"size": 1}}) == []
@@ -166,12 +166,12 @@ def test_references_inside_a_method_s_schema_still_lead_to_its_own_definitions(h
 
 def test_the_full_schema_has_the_results_of_methods(hub: Hub) -> None:
     """S-F8: every method has an object schema."""
-    full = told(hub, "plexus_full_schema", ["typed"])
+    full = call_native(hub, "plexus_full_schema", ["typed"])
     right = next(row for row in full["methods"] if row["name"] == "right")
     assert right["description"] == "Add."
     assert right["params"]["type"] == "object"
     assert right["returns"]["properties"]["total"] == {"type": "integer"}
-    everyone = told(hub, "plexus_full_schema")["activations"]
+    everyone = call_native(hub, "plexus_full_schema")["activations"]
     assert full in everyone
     assert {row["params"]["type"] for one in everyone for row in one["methods"]} == {"object"}
 
@@ -193,7 +193,7 @@ def test_introspection_is_guided_too(hub: Hub, method: str, params: Any, kind: s
 
 
 def test_the_hash_is_16_digits_and_in_every_item(hub: Hub) -> None:
-    digest = told(hub, "plexus_hash")["hash"]
+    digest = call_native(hub, "plexus_hash")["hash"]
     assert len(digest) == 16 and int(digest, 16) >= 0
     assert {item["plexus_hash"] for item in items(hub, "mail.send")} == {digest}
 
@@ -202,11 +202,11 @@ def test_the_hash_changes_with_the_methods_and_is_the_same_on_every_machine(tmp_
     """S-F10."""
     here, there = (Hub(tmp_path / name, {"mail.py": FILES["mail.py"]}) for name in ("here", "there"))
     try:
-        before = told(here, "plexus_hash")["hash"]
-        assert told(there, "plexus_hash")["hash"] == before
+        before = call_native(here, "plexus_hash")["hash"]
+        assert call_native(there, "plexus_hash")["hash"] == before
         (there.servers / "more.py").write_text(FILES["a_b.py"])
-        until(lambda: told(there, "plexus_hash")["hash"] != before, "the hash is another")
-        assert told(here, "plexus_hash")["hash"] == before
+        until(lambda: call_native(there, "plexus_hash")["hash"] != before, "the hash is another")
+        assert call_native(here, "plexus_hash")["hash"] == before
     finally:
         here.close()
         there.close()
@@ -216,10 +216,10 @@ def test_the_hash_changes_with_the_version_of_a_server_whose_methods_stay(tmp_pa
     """S-F10."""
     hub = Hub(tmp_path, {"mail.py": FILES["mail.py"]})
     try:
-        before, version = told(hub, "plexus_hash")["hash"], hub.catalogue.find("mail").version
+        before, version = call_native(hub, "plexus_hash")["hash"], hub.catalogue.find("mail").version
         (hub.servers / "mail.py").write_text(FILES["mail.py"] + "\n# The same methods.\n")
         until(lambda: hub.catalogue.find("mail").version != version, "another version is served")
-        assert told(hub, "plexus_hash")["hash"] != before
+        assert call_native(hub, "plexus_hash")["hash"] != before
     finally:
         hub.close()
 
@@ -227,7 +227,7 @@ def test_the_hash_changes_with_the_version_of_a_server_whose_methods_stay(tmp_pa
 def test_a_server_called_plexus_does_not_hide_the_hub_s_own_methods(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"plexus.py": definition(hash="no", other="other")})
     try:
-        assert "hash" in told(hub, "plexus.hash")
+        assert "hash" in call_native(hub, "plexus.hash")
         assert text(hub, "plexus.other") == "other"
     finally:
         hub.close()

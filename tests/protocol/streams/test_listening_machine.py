@@ -243,7 +243,7 @@ class Listening(RuleBasedStateMachine):
         self._left(data.draw(st.sampled_from(self.streams)))
 
     @invariant()
-    def nobody_else_listens(self) -> None:
+    def ended_streams_are_unsubscribed(self) -> None:
         if hasattr(self, "hub"):
             listening = self.hub.catalogue.store.bus._exact.get("ending", ())
             assert len(listening) == len(self.streams)

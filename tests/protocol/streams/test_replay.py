@@ -60,7 +60,7 @@ def messages(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> list[tuple[s
 def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     store: MemoryStore, session: LegacySession
 ) -> None:
-    """SPEC-DIGEST 1.8: nobody waits for what cannot come; it is written once, whoever reads."""
+    """SPEC-DIGEST 1.8: no reader waits for an event that cannot come; the end is written once for all readers."""
     recorder = Recorder(store, session, 60, 7, Silent(store), MOST)
     recorder.keep(PROGRESS)
     first = messages(replay(store, session, recorder.name)(0))

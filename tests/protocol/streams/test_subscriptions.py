@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
 
+from patchbay.access.principals import LOCAL_ID
+from patchbay.topics import SESSIONS
 from tests.hubs import Hub, modern_request
 from tests.waiting import until
 
@@ -121,6 +124,23 @@ def test_a_second_get_stream_of_a_session_ends_the_first(zoo: Hub) -> None:
     second.close()
 
 
+def test_an_earlier_stream_of_another_process_does_not_end_the_newest(zoo: Hub) -> None:
+    """Its message arrives up to a tenth of a second after it was sent, and so perhaps after the newest stream began."""
+    session = zoo.open("zoo")
+    headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+    nonce = zoo.app.extensions["dispatcher"].services.sessions.find(session, "zoo", LOCAL_ID).nonce
+    earlier = time.monotonic_ns().to_bytes(8) + b"anything"
+    newest = zoo.client.get("/mcp/zoo", headers=headers, buffered=False)
+    frames = iter(newest.response)
+    next(frames)
+    zoo.catalogue.store.bus.publish(SESSIONS + nonce, earlier)
+    assert zoo.call("zoo", "touched").text == "said"
+    assert next(frames_of(frames))["method"] == "notifications/tools/list_changed"
+    zoo.catalogue.store.bus.publish(SESSIONS + nonce, time.monotonic_ns().to_bytes(8) + b"anything")
+    assert list(frames_of(frames)) == []
+    newest.close()
+
+
 def test_a_number_from_the_future_is_taken_for_the_newest(zoo: Hub) -> None:
     headers = {"Accept": "text/event-stream", "Mcp-Session-Id": zoo.open("zoo"), "Host": "localhost"}
     stream = zoo.client.get("/mcp/zoo", headers=headers | {"Last-Event-ID": "changes-99999999"}, buffered=False)
@@ -176,7 +196,7 @@ def test_a_subscription_in_another_process_takes_effect(tmp_path: Any) -> None:
 
 
 def test_a_pinned_address_sends_no_changes(tmp_path: Any) -> None:
-    """X-12: what its capabilities do not promise is neither acknowledged nor told."""
+    """X-12: what its capabilities do not promise is neither acknowledged nor notified."""
     hub = Hub(tmp_path, {"zoo.py": "def one() -> str:\n    return '1'\n"}, keepalive=0.2)
     try:
         pinned = f"zoo@{hub.catalogue.find('zoo').version}"

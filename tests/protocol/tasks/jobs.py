@@ -136,12 +136,14 @@ def begin(hub: Hub, tool: str, **arguments: Any) -> str:
     return str(result["taskId"])
 
 
-def ask(hub: Hub, method: str, id: str, capabilities: Any = KNOWS, server: str = "jobs", **more: Any) -> Answer:
+def request_task(
+    hub: Hub, method: str, id: str, capabilities: Any = KNOWS, server: str = "jobs", **more: Any
+) -> Answer:
     return hub.modern(server, f"tasks/{method}", {"taskId": id, **more}, capabilities=capabilities)
 
 
 def get(hub: Hub, id: str) -> dict[str, Any]:
-    return ask(hub, "get", id).result
+    return request_task(hub, "get", id).result
 
 
 def ended(hub: Hub, id: str) -> dict[str, Any]:
@@ -166,4 +168,4 @@ def accept(value: str) -> dict[str, Any]:
 
 
 def update(hub: Hub, id: str, **responses: Any) -> Answer:
-    return ask(hub, "update", id, inputResponses=responses)
+    return request_task(hub, "update", id, inputResponses=responses)

@@ -11,7 +11,7 @@ from patchbay.protocol.tasks.records import TaskStore
 from patchbay.protocol.tasks.tasks import GONE, STOPPED
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import Hub
-from tests.protocol.tasks.jobs import FILES, accept, ask, begin, call, ended, get, questions, update
+from tests.protocol.tasks.jobs import FILES, accept, begin, call, ended, get, questions, request_task, update
 from tests.waiting import until
 
 
@@ -31,7 +31,7 @@ def test_a_task_outlives_a_restart_of_the_hub_and_one_that_ran_ends_as_failed(tm
     again = Hub(tmp_path, FILES, store="sqlite")
     try:
         assert get(again, done) == kept
-        ask(again, "cancel", stopping)
+        request_task(again, "cancel", stopping)
         lost = ended(again, running)
         assert (lost["status"], lost["error"]["code"]) == ("failed", -32603)
         assert lost["error"]["message"] == lost["statusMessage"] and lost["statusMessage"] in (GONE, STOPPED)
@@ -51,7 +51,7 @@ def test_two_processes_serve_the_same_tasks(tmp_path: Path) -> None:
         update(two, id, b=accept("2"))
         assert ended(two, id)["result"]["content"][0]["text"] == "12"
         other = begin(one, "work", seconds=60)
-        ask(two, "cancel", other)
+        request_task(two, "cancel", other)
         assert ended(one, other)["status"] == "cancelled"
     finally:
         one.close()

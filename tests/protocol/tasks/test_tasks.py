@@ -12,7 +12,19 @@ import pytest
 
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
 from tests.hubs import Hub, modern_request
-from tests.protocol.tasks.jobs import FILES, JOBS, KNOWS, accept, ask, begin, call, ended, get, questions, update
+from tests.protocol.tasks.jobs import (
+    FILES,
+    JOBS,
+    KNOWS,
+    accept,
+    begin,
+    call,
+    ended,
+    get,
+    questions,
+    request_task,
+    update,
+)
 from tests.waiting import until
 
 
@@ -103,7 +115,7 @@ def test_only_calls_of_tools_become_tasks(jobs: Hub) -> None:
 def test_without_the_extension_nothing_is_looked_up(jobs: Hub, method: str) -> None:
     """SPEC-DIGEST 2.1 step 13: known and unknown ids look the same."""
     for id in (begin(jobs, "work"), "unknown"):
-        answer = ask(jobs, method, id, {}, inputResponses={})
+        answer = request_task(jobs, method, id, {}, inputResponses={})
         assert (answer.status, answer.error["code"]) == (400, -32021)
 
 
@@ -118,7 +130,7 @@ def test_an_unknown_task_is_an_invalid_parameter(jobs: Hub, method: str, id: str
 
 def test_a_task_belongs_to_its_endpoint_and_principal(jobs: Hub) -> None:
     id = begin(jobs, "work")
-    assert ask(jobs, "get", id, server="other").error["code"] == -32602
+    assert request_task(jobs, "get", id, server="other").error["code"] == -32602
     tasks: Tasks = jobs.app.extensions["dispatcher"].services.tasks
     assert tasks.find(id, "local", "jobs").id == id
     with pytest.raises(Exception, match="no task"):
@@ -169,7 +181,7 @@ def test_part_of_the_answers_leaves_the_rest_open(jobs: Hub) -> None:
 
 @pytest.mark.parametrize("responses", [None, [], "x"])
 def test_answers_that_are_no_object_are_an_error(jobs: Hub, responses: Any) -> None:
-    assert ask(jobs, "update", begin(jobs, "work"), inputResponses=responses).error["code"] == -32602
+    assert request_task(jobs, "update", begin(jobs, "work"), inputResponses=responses).error["code"] == -32602
 
 
 def test_questions_before_the_task_are_asked_on_the_line(jobs: Hub) -> None:
@@ -186,10 +198,10 @@ def test_a_cancelled_task_stops_whatever_it_does(jobs: Hub, tool: str) -> None:
     """Cancelling is acknowledged however often, and what has ended stays as it is."""
     id = begin(jobs, tool, **({"seconds": 60} if tool == "work" else {}))
     for _ in range(2):
-        assert set(ask(jobs, "cancel", id).result) == {"resultType", "_meta"}
+        assert set(request_task(jobs, "cancel", id).result) == {"resultType", "_meta"}
     done = ended(jobs, id)
     assert done["status"] == "cancelled" and not {"result", "error", "inputRequests"} & set(done)
-    assert ask(jobs, "cancel", id).result["resultType"] == "complete"
+    assert request_task(jobs, "cancel", id).result["resultType"] == "complete"
     assert update(jobs, id, same=accept("x")).result["resultType"] == "complete"
     assert get(jobs, id) == done
 
@@ -197,7 +209,7 @@ def test_a_cancelled_task_stops_whatever_it_does(jobs: Hub, tool: str) -> None:
 def test_cancelling_a_task_that_is_done_changes_nothing(jobs: Hub) -> None:
     id = begin(jobs, "work")
     done = ended(jobs, id)
-    assert ask(jobs, "cancel", id).result["resultType"] == "complete"
+    assert request_task(jobs, "cancel", id).result["resultType"] == "complete"
     assert get(jobs, id) == done
 
 
@@ -208,7 +220,7 @@ def test_there_is_a_bound_to_how_many_run_at_once(tmp_path: Path) -> None:
         assert call(hub, "work").text == "worked"
         full = call(hub, "work", arguments={"required": True})
         assert full.result["isError"] is True and "tasks" in full.text
-        ask(hub, "cancel", first)
+        request_task(hub, "cancel", first)
         assert ended(hub, first)["status"] == "cancelled"
         # A place is free only after the end was written.
         assert until(lambda: call(hub, "work").result.get("taskId"), "a free place")
@@ -243,7 +255,7 @@ def test_a_listener_hears_of_the_tasks_it_named(jobs: Hub) -> None:
     told = next(params for params in (one["params"] for one in heard) if params["status"] == "completed")
     assert told["taskId"] == id and told["result"]["content"][0]["text"] == "a b"
     stream.close()
-    ask(jobs, "cancel", other)
+    request_task(jobs, "cancel", other)
 
 
 def test_listening_for_tasks_needs_the_extension(jobs: Hub) -> None:

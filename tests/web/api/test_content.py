@@ -16,7 +16,7 @@ from patchbay.boot import change_names, current_image, read_variable, root_histo
 from patchbay.cid import cid_of
 from patchbay.web.api.content import media_type
 from tests.hubs import Hub
-from tests.web.browsing import said
+from tests.web.browsing import read_json
 
 ABSENT = cid_of(b"nobody has put this")
 
@@ -40,7 +40,7 @@ def put(hub: Hub, name: str, body: bytes, **headers: str) -> TestResponse:
     return hub.client.put(name, data=body, headers=sent)
 
 
-def kept(hub: Hub) -> int:
+def count_blobs(hub: Hub) -> int:
     return int(hub.catalogue.store.blobs.count())
 
 
@@ -121,35 +121,35 @@ def test_what_is_not_there_is_said_in_a_sentence(hub: Hub, address: str, status:
 def test_a_blob_is_kept_under_its_cid(hub: Hub) -> None:
     cid = cid_of(b"new")
     first, second = put(hub, f"/cid/{cid}", b"new"), put(hub, f"/cid/{cid}", b"new")
-    assert (first.status_code, said(first)) == (201, {"cid": cid})
+    assert (first.status_code, read_json(first)) == (201, {"cid": cid})
     assert second.status_code == 200
     assert hub.client.get(f"/cid/{cid}").get_data() == b"new"
 
 
 def test_bytes_that_are_not_the_content_of_the_cid_are_not_kept(hub: Hub) -> None:
-    before, wanted = kept(hub), cid_of(b"right")
+    before, wanted = count_blobs(hub), cid_of(b"right")
     answer = put(hub, f"/cid/{wanted}", b"wrong")
     assert answer.status_code == 400
     text = answer.get_data(as_text=True)
     assert wanted in text
     assert cid_of(b"wrong") in text
-    assert kept(hub) == before
+    assert count_blobs(hub) == before
     assert hub.client.get(f"/cid/{cid_of(b'wrong')}").status_code == 404
 
 
 def test_posting_bytes_answers_their_cid(hub: Hub) -> None:
     answer = hub.client.post("/cid", data=b"\x00\xff")
     cid = cid_of(b"\x00\xff")
-    assert (answer.status_code, said(answer), answer.headers["Location"]) == (201, {"cid": cid}, f"/cid/{cid}")
+    assert (answer.status_code, read_json(answer), answer.headers["Location"]) == (201, {"cid": cid}, f"/cid/{cid}")
     assert hub.client.post("/cid", data=b"\x00\xff").status_code == 200
 
 
 def test_a_body_above_the_limit_is_refused_and_not_kept(hub: Hub) -> None:
     """M11: with a length, and in pieces without one."""
-    before = kept(hub)
+    before = count_blobs(hub)
     assert hub.client.post("/cid", data=b"x" * 1001).status_code == 413
     assert chunked(hub, b"x" * 1001).status_code == 413
-    assert kept(hub) == before
+    assert count_blobs(hub) == before
     assert hub.client.post("/cid", data=b"x" * 1000).status_code == 201
     assert chunked(hub, b"y" * 1000).status_code == 201
 
@@ -162,11 +162,11 @@ def chunked(hub: Hub, body: bytes) -> TestResponse:
 @pytest.mark.parametrize("sent", [b"", b"cut"])
 def test_a_body_that_was_cut_is_refused_and_not_kept(hub: Hub, sent: bytes) -> None:
     """M10, X17."""
-    before = kept(hub)
+    before = count_blobs(hub)
     answer = hub.client.post("/cid", input_stream=BytesIO(sent), environ_overrides={"CONTENT_LENGTH": "10"})
     assert answer.status_code == 400
     assert b"Content-Length says 10" in answer.get_data()
-    assert kept(hub) == before
+    assert count_blobs(hub) == before
 
 
 @pytest.mark.parametrize("length", ["-1", "ten", "1e3", "9" * 30])
@@ -179,7 +179,7 @@ def test_a_variable_is_set_and_the_hub_has_a_new_root(hub: Hub) -> None:
     store = hub.catalogue.store
     answer = put(hub, "/variables/greeting", "grüß".encode())
     assert answer.status_code == 201
-    assert said(answer) == {"root": store.names.get("root"), "cid": cid_of("grüß".encode())}
+    assert read_json(answer) == {"root": store.names.get("root"), "cid": cid_of("grüß".encode())}
     assert read_variable(store, "greeting") == "grüß".encode()
     assert b"greeting" in current_image(store)
     move = root_history(store, 1)[0]
@@ -238,12 +238,12 @@ CHANGES = [
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
 def test_nothing_can_be_changed_in_a_read_only_hub(sealed: Hub, method: str, path: str) -> None:
-    root, before = sealed.catalogue.store.names.get("root"), kept(sealed)
+    root, before = sealed.catalogue.store.names.get("root"), count_blobs(sealed)
     answer = sealed.client.open(path, method=method, data=b"x")
     assert answer.status_code == 405
     assert b"read-only" in answer.get_data()
     assert answer.headers["Allow"] == "GET, HEAD"
-    assert (sealed.catalogue.store.names.get("root"), kept(sealed)) == (root, before)
+    assert (sealed.catalogue.store.names.get("root"), count_blobs(sealed)) == (root, before)
     assert sealed.client.get("/variables/mcps").status_code == 200
 
 
@@ -253,27 +253,27 @@ def test_nothing_can_be_changed_in_a_read_only_hub(sealed: Hub, method: str, pat
     [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://localhost:3000"}],
 )
 def test_no_other_site_can_change_anything(hub: Hub, method: str, path: str, headers: dict[str, str]) -> None:
-    root, before = hub.catalogue.store.names.get("root"), kept(hub)
+    root, before = hub.catalogue.store.names.get("root"), count_blobs(hub)
     answer = hub.client.open(path, method=method, data=b"x", headers=headers)
     assert answer.status_code == 403
-    assert (hub.catalogue.store.names.get("root"), kept(hub)) == (root, before)
+    assert (hub.catalogue.store.names.get("root"), count_blobs(hub)) == (root, before)
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
 @pytest.mark.parametrize("exposed", [{}, {"host": "0.0.0.0", "access": "open"}])
 def test_only_the_operator_changes_something(tmp_path: Path, exposed: dict[str, Any], method: str, path: str) -> None:
     hub = Hub(tmp_path, **exposed)
-    root, before = hub.catalogue.store.names.get("root"), kept(hub)
+    root, before = hub.catalogue.store.names.get("root"), count_blobs(hub)
     answer = hub.client.open(path, method=method, data=b"x")
     assert answer.status_code == 401
     assert b"only the operator" in answer.get_data()
-    assert (hub.catalogue.store.names.get("root"), kept(hub)) == (root, before)
+    assert (hub.catalogue.store.names.get("root"), count_blobs(hub)) == (root, before)
     hub.close()
 
 
 def test_a_condition_holds_against_other_processes_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker, with a lock of its own, comes between the look and the change."""
-    first = said(put(hub, "/variables/shared", b"one"))["cid"]
+    first = read_json(put(hub, "/variables/shared", b"one"))["cid"]
     store, keep = hub.catalogue.store, hub.catalogue.store.blobs.put
 
     def between(data: bytes, cid: str | None = None) -> str:

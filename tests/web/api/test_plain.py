@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 
 from patchbay.catalogue.reading.queries import parse_arguments
 from tests.hubs import Hub
-from tests.web.browsing import said
+from tests.web.browsing import read_json
 
 KIOSK = '''"""A kiosk."""
 
@@ -150,7 +150,7 @@ def test_the_tool_named_like_the_server_answers_at_its_name(hub: Hub) -> None:
 
 def test_arguments_of_a_query_are_read_as_their_types(hub: Hub) -> None:
     """VWR-25."""
-    assert said(get(hub, "/kiosk/add?a=2&b=0.5&exact=true")) == {"sum": 2.5, "exact": True}
+    assert read_json(get(hub, "/kiosk/add?a=2&b=0.5&exact=true")) == {"sum": 2.5, "exact": True}
     text = get(hub, "/kiosk/join?words=a&words=b%20c&words=%C3%BC").get_data(as_text=True)
     assert text.startswith("a b c ü")
     assert get(hub, '/kiosk/join?words=["x","y"]').get_data(as_text=True).startswith("x y")
@@ -167,9 +167,9 @@ def test_arguments_of_a_query_are_read_as_their_types(hub: Hub) -> None:
 )
 def test_arguments_that_may_be_missing_are_read_as_their_types(hub: Hub, query: str, picked: dict[str, Any]) -> None:
     """VWR-25: alternatives in the schema, and names that come more than once."""
-    assert said(get(hub, f"/kiosk/pick?{query}")) == picked
+    assert read_json(get(hub, f"/kiosk/pick?{query}")) == picked
     form = "application/x-www-form-urlencoded"
-    assert said(post(hub, "/kiosk/pick", query.encode(), form)) == picked
+    assert read_json(post(hub, "/kiosk/pick", query.encode(), form)) == picked
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_result_comes_back_as_what_it_is(hub: Hub, tool: str, body: bytes, kin
 
 
 def test_a_page_that_a_tool_gives_cannot_run_in_the_hub(hub: Hub) -> None:
-    """T14.2: as embedded HTML it keeps its type, and the browser is told to run none of it."""
+    """T14.2: as embedded HTML it keeps its type, and its headers forbid the browser to run scripts."""
     answer = get(hub, "/kiosk/embedded")
     assert (answer.get_data(), answer.mimetype) == (b"<script>alert(1)</script>", "text/html")
     assert answer.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
@@ -263,19 +263,21 @@ def test_a_page_that_a_tool_gives_cannot_run_in_the_hub(hub: Hub) -> None:
 
 def test_arguments_in_json_have_to_fit_too(hub: Hub) -> None:
     answer = post(hub, "/kiosk/add", b'{"a": "two"}', "application/json", 400, Accept="application/json")
-    assert said(answer)["data"]["details"][0]["path"] == "a"
+    assert read_json(answer)["data"]["details"][0]["path"] == "a"
 
 
 def test_a_result_of_several_kinds_comes_back_as_json(hub: Hub) -> None:
     answer = get(hub, "/kiosk/both")
-    assert [item["type"] for item in said(answer)["content"]] == ["text", "image"]
+    assert [item["type"] for item in read_json(answer)["content"]] == ["text", "image"]
 
 
 def test_a_failure_is_a_sentence(hub: Hub) -> None:
     """T5.5."""
     answer = get(hub, "/kiosk/fails", 500)
     assert (answer.mimetype, answer.get_data(as_text=True)) == ("text/plain", "ValueError: no <b>luck</b>\n")
-    assert said(get(hub, "/kiosk/fails", 500, Accept="application/json")) == {"error": "ValueError: no <b>luck</b>"}
+    assert read_json(get(hub, "/kiosk/fails", 500, Accept="application/json")) == {
+        "error": "ValueError: no <b>luck</b>"
+    }
 
 
 def test_content_that_is_garbled_is_an_error_of_the_tool(hub: Hub) -> None:

@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.web.rendering.markdown import ELEMENTS
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, get, links, read, said, set_variable
+from tests.web.browsing import BROWSER, get, links, read, read_json, set_variable
 from tests.wire.hostile import HOSTILE, Reader
 
 GUIDE = """---
@@ -70,7 +70,7 @@ def post(hub: Hub, server: str, **fields: str) -> TestResponse:
 
 def data_of(hub: Hub, address: str) -> dict[str, object]:
     page, _, query = address.partition("?")
-    found: dict[str, object] = said(hub.client.get(f"{page}.json?{query}"))
+    found: dict[str, object] = read_json(hub.client.get(f"{page}.json?{query}"))
     return found
 
 
@@ -232,10 +232,10 @@ def test_grants_hide_documents_from_every_list_and_search(hub: Hub) -> None:
     stranger, environ = hub.app.test_client(), {PRINCIPAL: Principal("key:robot")}
     try:
         listed = stranger.get("/servers/notes/documents.json", environ_overrides=environ)
-        assert [each["name"] for each in said(listed)["folders"]] == ["parts"]
-        assert said(listed)["documents"] == []
+        assert [each["name"] for each in read_json(listed)["folders"]] == ["parts"]
+        assert read_json(listed)["documents"] == []
         found = stranger.get("/servers/notes/documents.json?q=flour", environ_overrides=environ)
-        assert said(found)["found"]["results"] == [] and said(found)["found"]["total"] == 0
+        assert read_json(found)["found"]["results"] == [] and read_json(found)["found"]["total"] == 0
         assert stranger.get("/servers/notes/documents?path=guide.md", environ_overrides=environ).status_code == 404
         oven = stranger.get("/servers/notes/documents?path=parts/oven.md", headers=BROWSER, environ_overrides=environ)
         assert oven.status_code == 200 and "guide.md" not in oven.get_data(as_text=True).partition("<article")[2]

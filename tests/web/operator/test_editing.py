@@ -51,7 +51,7 @@ def post(hub: Hub, path: str, headers: dict[str, str] | None = None, **fields: s
     return hub.client.post(path, data=sent, headers={**BROWSER, **(headers or {})})
 
 
-def seen(answer: TestResponse) -> str:
+def preview_text(answer: TestResponse) -> str:
     """The text of the preview."""
     html = answer.get_data(as_text=True)
     assert Reader(html).faults == []
@@ -65,7 +65,7 @@ def served(hub: Hub, name: str) -> Any:
 def test_what_would_be_listed_is_shown_before_anything_is_saved(hub: Hub) -> None:
     """VWR-22: from the syntax tree alone."""
     source = GREET + "\ndef _hidden(): ...\n\ndef many(*names): ...\n"
-    text = seen(post(hub, "/servers/new", action="check", name="greeter", source=source))
+    text = preview_text(post(hub, "/servers/new", action="check", name="greeter", source=source))
     for part in ("Greets.", "greet", "Say hello.", "Who.", "required", "it takes *names"):
         assert part in text
     assert served(hub, "greeter") is None
@@ -77,7 +77,7 @@ def test_nothing_runs_while_it_is_written(hub: Hub, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     touch = f"open({str(canary)!r}, 'w').name"
     source = f"{touch}\n\n\ndef f(a: str = {touch}) -> str:\n    return a\n"
-    assert "f" in seen(post(hub, "/servers/new", action="check", name="runs", source=source))
+    assert "f" in preview_text(post(hub, "/servers/new", action="check", name="runs", source=source))
     assert not canary.exists()
 
 
@@ -95,7 +95,7 @@ def test_nothing_runs_while_it_is_written(hub: Hub, tmp_path: Path) -> None:
     ],
 )
 def test_a_message_says_what_is_wrong_and_where(hub: Hub, source: str, parts: tuple[str, ...]) -> None:
-    text = seen(post(hub, "/servers/new", action="check", name="wrong", source=source))
+    text = preview_text(post(hub, "/servers/new", action="check", name="wrong", source=source))
     for part in parts:
         assert part.lower() in text.lower()
 
@@ -124,7 +124,7 @@ def test_a_saved_server_is_served_at_once_with_its_reason(hub: Hub) -> None:
 
 def test_a_new_server_of_texts_and_prompts_is_saved_as_a_configuration(hub: Hub) -> None:
     """A JSON object is valid Python too, but it is not the file of a Python server."""
-    assert "shop://hours" in seen(post(hub, "/servers/new", action="check", name="shop", source=STATIC_SAMPLE))
+    assert "shop://hours" in preview_text(post(hub, "/servers/new", action="check", name="shop", source=STATIC_SAMPLE))
     assert post(hub, "/servers/new", action="save", name="shop", source=STATIC_SAMPLE).status_code == 303
     assert (served(hub, "shop").kind, list(served(hub, "shop").prompts)) == ("static", ["plan"])
 
@@ -140,7 +140,7 @@ def test_an_edit_says_what_it_means_for_clients_and_makes_a_version(hub: Hub) ->
     post(hub, "/servers/new", action="save", name="edited", source=GREET)
     before = served(hub, "edited")
     changed = GREET.replace("name: str", "name: str, times: int")
-    text = seen(post(hub, "/servers/edited/edit", action="check", source=changed))
+    text = preview_text(post(hub, "/servers/edited/edit", action="check", source=changed))
     assert "breaking" in text and "times" in text
     assert post(hub, "/servers/edited/edit", action="save", source=changed).status_code == 303
     assert "times" in str(served(hub, "edited").tools["greet"].wire)
@@ -166,12 +166,16 @@ def test_an_edit_of_a_mounted_server_is_previewed_without_a_new_connection(hub: 
     (hub.servers / "far.json").write_text(json.dumps(mount))
     until(lambda: served(hub, "far") and served(hub, "far").tools, "the mounted server lists its tools")
     name = next(iter(served(hub, "far").tools))
-    text = seen(post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"title": "Far away"})))
+    text = preview_text(
+        post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"title": "Far away"}))
+    )
     assert name in text and "connects to no other server" not in text
     other = json.dumps(mount | {"address": f"mcp+stdio:{sys.executable} /absent.py"})
-    unread = seen(post(hub, "/servers/far/edit", action="check", source=other))
+    unread = preview_text(post(hub, "/servers/far/edit", action="check", source=other))
     assert name not in unread and "This address was not read before." in unread
-    wrong = seen(post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"address": "mcp+no://x"})))
+    wrong = preview_text(
+        post(hub, "/servers/far/edit", action="check", source=json.dumps(mount | {"address": "mcp+no://x"}))
+    )
     assert "at address: the launcher 'no' is not known" in wrong
 
 
@@ -184,7 +188,7 @@ def test_a_broken_edit_is_saved_only_by_who_says_so(hub: Hub) -> None:
     assert "line 1" in served(hub, "fragile").broken
     html = read(hub, "/servers/fragile")
     assert "This server is broken" in html and "Edit line 1" in html and "/servers/fragile/edit#L1" in html
-    assert "line 1" in seen(hub.client.get("/servers/fragile/edit", headers=BROWSER))
+    assert "line 1" in preview_text(hub.client.get("/servers/fragile/edit", headers=BROWSER))
 
 
 def test_what_somebody_else_saved_meanwhile_is_not_overwritten(hub: Hub) -> None:

@@ -16,19 +16,19 @@ import pytest
 
 from tests.cli.test_mounting import PIPED
 from tests.hubs import BOTH, Answer, Hub, modern_request
-from tests.web.browsing import BROWSER, said
+from tests.web.browsing import BROWSER, read_json
 from tests.web.inspecting import (
     HERE,
     answering,
     bearer,
     closed,
     csrf,
+    has_no_connection,
     inspected,
-    nobody_came,
+    page_text,
     place,
     press,
     program,
-    told,
 )
 from tests.wire.hostile import HOSTILE, Reader, is_shown
 
@@ -39,7 +39,7 @@ AWAY = {"REMOTE_ADDR": "192.0.2.7"}
 
 def test_the_page_shows_all_that_a_server_offers(looker: Hub, far: str) -> None:
     html = inspected(looker, far)
-    text = told(html)
+    text = page_text(html)
     for words in ("far", "Ask first.", "visit", "Go somewhere.", "2026-07-28", "3 tools", "1 prompt", "Capabilities"):
         assert words in text
     assert html.count('data-try="tool"') == 3 and 'data-try="prompt"' in html
@@ -63,7 +63,7 @@ def test_a_link_reaches_nothing_whoever_follows_it(looker: Hub, listener: socket
         assert answer.status_code == 200
         html = looker.client.get(f"/inspect?address={quote(place(listener))}{seal}", headers=BROWSER | headers).text
         assert "The hub has not contacted this address yet" in html
-    assert nobody_came(listener)
+    assert has_no_connection(listener)
 
 
 def test_a_seal_is_for_one_address_and_opens_its_endpoint(looker: Hub, far: str, listener: socket.socket) -> None:
@@ -75,7 +75,7 @@ def test_a_seal_is_for_one_address_and_opens_its_endpoint(looker: Hub, far: str,
     for query, status in ((good.partition("?")[2], 200), (urlencode({"address": far}), 403), ("seal=" + seal, 403)):
         answer = looker.client.post(f"/inspect/mcp?{query}", json=body, headers=HERE | headers | {"Accept": "*/*"})
         assert answer.status_code == status
-    assert nobody_came(listener)
+    assert has_no_connection(listener)
 
 
 @pytest.mark.parametrize("path", ["/inspect", "/inspect/profile", "/inspect/mount", "/inspect/mcp"])
@@ -86,7 +86,7 @@ def test_no_other_site_presses_a_button(looker: Hub, listener: socket.socket, pa
         assert looker.client.post(path, data=fields, headers=headers).status_code == 403
     if path != "/inspect/mcp":
         assert looker.client.post(path, data=fields | {"csrf": "x"}, headers=HERE).status_code == 403
-    assert nobody_came(listener)
+    assert has_no_connection(listener)
 
 
 def test_nobody_but_the_operator_inspects(tmp_path: Path, listener: socket.socket) -> None:
@@ -95,11 +95,11 @@ def test_nobody_but_the_operator_inspects(tmp_path: Path, listener: socket.socke
         page = hub.client.get("/inspect", query_string={"address": place(listener)}, headers=HERE)
         assert "Only the operator" in page.text and "/login?next=" in page.text and "<button>Inspect" not in page.text
         found = hub.client.get("/inspect.json", query_string={"address": place(listener)})
-        assert said(found)["operator"] is False
+        assert read_json(found)["operator"] is False
         for path in ("/inspect", "/inspect/profile", "/inspect/mount", "/inspect/mcp"):
             answer = hub.client.post(path, data={"address": place(listener), "name": "x"}, headers=HERE)
             assert answer.status_code == 401
-        assert nobody_came(listener)
+        assert has_no_connection(listener)
     finally:
         closed(hub)
 
@@ -118,8 +118,8 @@ def test_an_operator_who_is_elsewhere_is_not_led_inside(tmp_path: Path, listener
             headers=bearer(hub),
             environ_overrides=AWAY,
         )
-        assert "not a public address" in said(answer)["problem"]
-        assert nobody_came(listener)
+        assert "not a public address" in read_json(answer)["problem"]
+        assert has_no_connection(listener)
     finally:
         closed(hub)
 
@@ -132,7 +132,7 @@ def test_a_program_is_not_started_unless_the_operator_allows_it(looker: Hub, add
     """THREATS 1.7, stdio launch."""
     answer = press(looker, address=address)
     assert answer.status_code == 403
-    assert "starts a program on the hub's machine" in told(answer.text)
+    assert "starts a program on the hub's machine" in page_text(answer.text)
     assert "--inspect programs" in program(looker, address)["problem"]
 
 
@@ -162,7 +162,7 @@ def test_a_hub_may_inspect_nothing_at_all(tmp_path: Path, listener: socket.socke
     try:
         assert "inspects no other servers" in program(hub, place(listener))["problem"]
         assert "does not inspect other servers" in hub.client.get("/inspect", headers=HERE).text
-        assert nobody_came(listener)
+        assert has_no_connection(listener)
     finally:
         closed(hub)
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_inspected_is_said_in_a_sentence(looker: Hub, address: st
     html = (
         answer.text if answer.status_code != 303 else looker.client.get(answer.headers["Location"], headers=HERE).text
     )
-    assert words in told(html).replace("Not an", "not an")
+    assert words in page_text(html).replace("Not an", "not an")
     assert unescape(html).count(address[:100]) >= 1
 
 
@@ -204,7 +204,7 @@ def test_a_redirect_to_another_place_is_not_followed(looker: Hub, listener: sock
         stop = answering(redirecting, answer.encode())
         assert program(looker, place(redirecting))["problem"]
         stop()
-    assert nobody_came(listener)
+    assert has_no_connection(listener)
 
 
 def test_hostile_words_of_the_other_server_stay_text(looker: Hub, far: str) -> None:

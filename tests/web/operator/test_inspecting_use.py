@@ -20,13 +20,13 @@ from patchbay.protocol.inspection import InspectedServers, InspectionDispatcher,
 from patchbay.settings import Settings, whole_environment
 from tests.hubs import BOTH, Answer, Hub, modern_request
 from tests.waiting import until
-from tests.web.browsing import said
-from tests.web.inspecting import HERE, bearer, closed, csrf, press, told
+from tests.web.browsing import read_json
+from tests.web.inspecting import HERE, bearer, closed, csrf, page_text, press
 
 pytestmark = pytest.mark.process
 
 
-def ask(hub: Hub, address: str, message: Any, headers: dict[str, str], method: str = "POST") -> Answer:
+def send_message(hub: Hub, address: str, message: Any, headers: dict[str, str], method: str = "POST") -> Answer:
     """Send a message to the endpoint, as a program."""
     known = {"Content-Type": "application/json", "Accept": BOTH} | bearer(hub) | headers
     client, query = hub.app.test_client(), {"address": address}
@@ -36,10 +36,10 @@ def ask(hub: Hub, address: str, message: Any, headers: dict[str, str], method: s
 def test_a_tool_is_called_with_its_log_and_its_record(looker: Hub, far: str) -> None:
     call = {"name": "visit", "arguments": {"place": "Ghent"}}
     meta = {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}
-    answer = ask(looker, far, *modern_request("tools/call", call, meta=meta))
+    answer = send_message(looker, far, *modern_request("tools/call", call, meta=meta))
     assert answer.streamed and answer.text == "was in Ghent"
     assert "on the way to Ghent" in json.dumps(answer.messages)
-    newest = said(looker.client.get("/activity.json"))["records"][0]
+    newest = read_json(looker.client.get("/activity.json"))["records"][0]
     assert (newest["server"], newest["name"], newest["outcome"]) == ("inspect", "visit", "ok")
     page = looker.client.get("/activity", headers=HERE).text
     assert 'href="/inspect"' in page and "/servers/inspect" not in page
@@ -47,23 +47,23 @@ def test_a_tool_is_called_with_its_log_and_its_record(looker: Hub, far: str) -> 
 
 def test_a_question_of_the_other_server_is_answered_here(looker: Hub, far: str) -> None:
     able: dict[str, Any] = {"elicitation": {"form": {}}}
-    first = ask(looker, far, *modern_request("tools/call", {"name": "ask", "arguments": {}}, able)).result
+    first = send_message(looker, far, *modern_request("tools/call", {"name": "ask", "arguments": {}}, able)).result
     assert first["resultType"] == "input_required"
     (key,) = first["inputRequests"]
     said = {key: {"action": "accept", "content": {"name": "Ada"}}}
     more = {"name": "ask", "arguments": {}, "inputResponses": said, "requestState": first["requestState"]}
-    assert "Ada" in ask(looker, far, *modern_request("tools/call", more, able)).text
+    assert "Ada" in send_message(looker, far, *modern_request("tools/call", more, able)).text
 
 
 def test_a_session_of_an_older_revision_lives_and_ends(looker: Hub, far: str) -> None:
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    opened = ask(looker, far, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, {})
+    opened = send_message(looker, far, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, {})
     session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-06-18"}
-    listed = ask(looker, far, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, session)
+    listed = send_message(looker, far, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, session)
     assert [each["name"] for each in listed.result["tools"]] == ["visit", "ask", "wait"]
     other = far.replace("/far", "/echo")
-    assert ask(looker, other, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}, session).status == 404
-    assert ask(looker, far, None, session, "DELETE").status == 204
+    assert send_message(looker, other, {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}, session).status == 404
+    assert send_message(looker, far, None, session, "DELETE").status == 204
 
 
 def test_who_goes_away_cancels_the_call_at_the_other_server(looker: Hub, far: str) -> None:
@@ -84,7 +84,7 @@ def test_who_goes_away_cancels_the_call_at_the_other_server(looker: Hub, far: st
 
 
 def test_a_call_of_a_server_that_is_away_says_so_as_json_rpc(looker: Hub) -> None:
-    answer = ask(looker, "http://127.0.0.1:1/mcp", *modern_request("tools/list"))
+    answer = send_message(looker, "http://127.0.0.1:1/mcp", *modern_request("tools/list"))
     assert answer.status == 502 and "cannot be reached" in answer.error["message"]
 
 
@@ -92,15 +92,15 @@ def test_it_is_kept_as_a_profile_with_its_contract(looker: Hub, far: str, tmp_pa
     answer = press(looker, "/inspect/profile", address=far, name="town")
     assert answer.status_code == 303
     shown = looker.client.get(answer.headers["Location"].partition("#")[0], headers=HERE).text
-    assert "Saved as @town" in told(shown)
+    assert "Saved as @town" in page_text(shown)
     kept = Profiles(find_homes(tmp_path, {"HOME": str(tmp_path / "home")})).load("town")
     assert kept.launch == {"url": far, "transport": "auto"}
     assert sorted(kept.tools) == ["ask", "visit", "wait"] and kept.schema_hash and kept.schema_cid
     again = press(looker, "/inspect/profile", address=far, name="town")
-    assert again.status_code == 422 and "a profile with this name exists" in told(again.text)
+    assert again.status_code == 422 and "a profile with this name exists" in page_text(again.text)
     assert press(looker, "/inspect/profile", address=far, name="town", replace="on").status_code == 303
     wrong = press(looker, "/inspect/profile", address=far, name="../town")
-    assert wrong.status_code == 422 and "expected a name of letters" in told(wrong.text)
+    assert wrong.status_code == 422 and "expected a name of letters" in page_text(wrong.text)
 
 
 def test_it_is_mounted_and_called_through_the_mount(looker: Hub, far: str) -> None:
@@ -130,7 +130,7 @@ def test_a_name_that_a_mount_cannot_have_is_refused_and_nothing_is_written(
 ) -> None:
     answer = press(looker, "/inspect/mount", address=far, name=name)
     assert answer.status_code == 422
-    assert words in told(answer.text) and 'data-try="tool"' in answer.text
+    assert words in page_text(answer.text) and 'data-try="tool"' in answer.text
     assert list(looker.servers.iterdir()) == []
 
 

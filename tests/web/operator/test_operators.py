@@ -1,4 +1,4 @@
-"""Operator access (issue part 8): who is the operator, what only the operator may do, and that no secret is told.
+"""Operator access (issue part 8): who is the operator, what only it may do, and that no answer contains a secret.
 
 Sources: REQUIREMENTS VWR-6; THREATS 0.3, 1.4: S26, S27.
 """

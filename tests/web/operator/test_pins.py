@@ -21,7 +21,7 @@ from patchbay.web.operator.pins import MAX_SHOWN_CHANGES
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.pins.listing import look, reasons, tool, tools
-from tests.web.browsing import BROWSER, links, read, said
+from tests.web.browsing import BROWSER, links, read, read_json
 from tests.wire.hostile import HOSTILE, Reader, is_shown
 
 CHANGED = tool(
@@ -97,7 +97,7 @@ def test_the_page_shows_old_and_new_and_what_the_change_means(operator: Hub) -> 
     html = read(operator, page)
     assert all(f"<h3>{label}</h3>" in html for label in ("Description", "Input schema", "Annotations", "Icons"))
     assert '<td class="old">' in html and '<td class="new">' in html
-    value = said(operator.client.get(f"{page}.json"))
+    value = read_json(operator.client.get(f"{page}.json"))
     assert [(one["kind"], one["name"], one["fields"]) for one in value["changes"]] == [
         ("tool", "echo", ["Description", "Input schema", "Annotations", "Icons"])
     ]
@@ -108,9 +108,9 @@ def test_a_reader_who_is_not_the_operator_sees_nothing_of_what_waits(hub: Hub) -
     page = pinned(hub, "hidden")
     for path in ("/pins", page, "/history", "/history/names"):
         assert "id_rsa" not in read(hub, path) and "tool echo" not in read(hub, path)
-    value = said(hub.client.get(f"{page}.json"))
+    value = read_json(hub.client.get(f"{page}.json"))
     assert (value["operator"], value["changes"], value["past"]) == (False, [], [])
-    assert said(hub.client.get("/pins.json")) == {"operator": False, "servers": []}
+    assert read_json(hub.client.get("/pins.json")) == {"operator": False, "servers": []}
     assert send(hub, page, entry="echo", digest="x").status_code in (401, 403)
     assert waiting(hub, "hidden") == ["echo"]
 
@@ -159,7 +159,7 @@ def test_large_descriptors_are_shown_a_few_at_a_time(operator: Hub) -> None:
     """A hostile server cannot make the page slow: its size has a limit."""
     large = {"type": "object", "properties": {f"p{number}": {} for number in range(20_000)}}
     page = pinned(operator, "large", *(tool(f"t{number}", inputSchema=large) for number in range(8)))
-    assert 1 <= len(said(operator.client.get(f"{page}.json"))["changes"]) < 8
+    assert 1 <= len(read_json(operator.client.get(f"{page}.json"))["changes"]) < 8
 
 
 @pytest.mark.parametrize("text", HOSTILE)

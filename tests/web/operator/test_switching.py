@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, links, read, said
+from tests.web.browsing import BROWSER, links, read, read_json
 from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
 
@@ -37,7 +37,7 @@ def change(hub: Hub, name: str, do: str, status: int = 303) -> Any:
 
 def status_of(hub: Hub, name: str) -> str | None:
     """The status of a server, None when there is no such server."""
-    return next((row["status"] for row in said(hub.client.get("/servers.json")) if row["name"] == name), None)
+    return next((row["status"] for row in read_json(hub.client.get("/servers.json")) if row["name"] == name), None)
 
 
 def test_a_server_is_switched_off_and_on_again(hub: Hub) -> None:
@@ -91,7 +91,7 @@ def test_only_a_form_of_this_hub_changes_a_server(hub: Hub, do: str) -> None:
 @pytest.mark.parametrize(("kind", "sample"), [("python", "def greet("), ("shell", "#!/bin/sh"), ("static", "static")])
 def test_a_new_server_of_every_kind_begins_with_a_sample_that_is_valid(hub: Hub, kind: str, sample: str) -> None:
     """Issue 17, item 5: servers can be added, all kinds."""
-    page = said(hub.client.get(f"/servers/new.json?kind={kind}"))
+    page = read_json(hub.client.get(f"/servers/new.json?kind={kind}"))
     assert sample in page["source"]
     fields = {"csrf": csrf(hub, "/servers/new"), "action": "save", "name": f"new_{kind}", "source": page["source"]}
     assert hub.client.post("/servers/new", data=fields, headers=BROWSER).status_code == 303

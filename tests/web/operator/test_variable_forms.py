@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, read, said
+from tests.web.browsing import BROWSER, read, read_json
 from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
 
@@ -30,11 +30,11 @@ def test_a_variable_is_made_changed_and_removed(hub: Hub) -> None:
     """Issue 17, item 5: variables are edited on the page."""
     made = post(hub, "/variables", name="greeting", source="hello")
     assert (made.status_code, made.headers["Location"]) == (303, "/variables/greeting")
-    first = said(hub.client.get("/variables/greeting.json"))
+    first = read_json(hub.client.get("/variables/greeting.json"))
     assert first["value"] == "hello"
     changed = post(hub, "/variables/greeting", source="good day", base=first["value_cid"], why="politer")
     assert changed.status_code == 303
-    second = said(hub.client.get("/variables/greeting.json"))
+    second = read_json(hub.client.get("/variables/greeting.json"))
     assert (second["value"], second["past"][0]["why"]) == ("good day", "politer")
     gone = post(hub, "/variables/greeting", do="remove", base=second["value_cid"])
     assert (gone.status_code, gone.headers["Location"]) == (303, "/variables")
@@ -43,12 +43,12 @@ def test_a_variable_is_made_changed_and_removed(hub: Hub) -> None:
 
 def test_a_form_that_is_too_old_keeps_its_text_and_changes_nothing(hub: Hub) -> None:
     post(hub, "/variables", name="shared", source="one")
-    old = said(hub.client.get("/variables/shared.json"))["value_cid"]
+    old = read_json(hub.client.get("/variables/shared.json"))["value_cid"]
     post(hub, "/variables/shared", source="two", base=old)
     late = post(hub, "/variables/shared", source="my long text", base=old)
     assert late.status_code == 409
     assert "my long text" in late.get_data(as_text=True)
-    assert said(hub.client.get("/variables/shared.json"))["value"] == "two"
+    assert read_json(hub.client.get("/variables/shared.json"))["value"] == "two"
 
 
 @pytest.mark.parametrize(("name", "reason"), [("a/b", "letters, digits"), ("mcps", "there is a variable mcps already")])
@@ -59,10 +59,10 @@ def test_a_name_that_cannot_be_new_is_refused(hub: Hub, name: str, reason: str) 
 
 
 def test_a_configuration_that_cannot_be_read_is_refused_with_its_text_kept(hub: Hub) -> None:
-    base = said(hub.client.get("/variables/mcps.json"))["value_cid"]
+    base = read_json(hub.client.get("/variables/mcps.json"))["value_cid"]
     answer = post(hub, "/variables/mcps", source="{not json", base=base)
     assert answer.status_code == 400 and "{not json" in answer.get_data(as_text=True)
-    assert said(hub.client.get("/variables/mcps.json"))["value_cid"] == base
+    assert read_json(hub.client.get("/variables/mcps.json"))["value_cid"] == base
 
 
 def test_a_reader_who_is_not_the_operator_gets_a_link_to_log_in_and_no_form(hub: Hub) -> None:

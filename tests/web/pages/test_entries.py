@@ -10,7 +10,7 @@ import pytest
 
 from patchbay.web.pages.data import ITEMS_PER_PAGE
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, links, read, said
+from tests.web.browsing import BROWSER, links, read, read_json
 from tests.wire.hostile import Reader
 
 TOOLS = 500
@@ -91,6 +91,6 @@ def test_a_server_with_few_entries_has_them_whole(hub: Hub) -> None:
 
 
 def test_a_search_result_selects_its_entry(hub: Hub) -> None:
-    found = said(hub.client.get("/search.json?q=weigh_thing_number_77&kind=tool"))
+    found = read_json(hub.client.get("/search.json?q=weigh_thing_number_77&kind=tool"))
     assert found[0]["page"] == "/servers/harbour?tool=weigh_thing_number_77#tool-77"
     assert "The words for thing 77." in Reader(read(hub, found[0]["page"].partition("#")[0])).text

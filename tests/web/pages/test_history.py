@@ -15,7 +15,7 @@ from patchbay.cid import cid_of
 from patchbay.web.rendering.markdown import ELEMENTS as MARKDOWN
 from tests.hubs import Hub
 from tests.waiting import until
-from tests.web.browsing import TOWN, links, read, said, set_variable, town_hub
+from tests.web.browsing import TOWN, links, read, read_json, set_variable, town_hub
 from tests.wire.hostile import HOSTILE, Reader
 
 STAY = "def stay(at: str) -> str:\n    return at\n\n\n"
@@ -77,7 +77,7 @@ def test_two_versions_of_a_server_side_by_side_and_by_what_they_mean(hub: Hub) -
     assert 'class="hit"' in html and "float" in page.text
     back = Reader(read(hub, f"/servers/town/compare?old={new}&new={old}")).text
     assert "Tool 'stay': Removed" in back and "breaking" in back
-    assert said(hub.client.get(f"/servers/town/compare.json?old={old}&new={new}"))["meaning"]["worst"] == "review"
+    assert read_json(hub.client.get(f"/servers/town/compare.json?old={old}&new={new}"))["meaning"]["worst"] == "review"
 
 
 def test_a_broken_version_can_be_compared_too(hub: Hub) -> None:
@@ -117,7 +117,7 @@ def test_two_roots_differ_by_the_names_that_moved_between_them(hub: Hub) -> None
     page = Reader(read(hub, f"/history/compare?old={first}&new={root(hub)}"))
     assert page.faults == []
     assert "1 name differs" in page.text and "variables/differs" in page.text
-    told = said(hub.client.get(f"/history/compare.json?old={first}&new={root(hub)}"))
+    told = read_json(hub.client.get(f"/history/compare.json?old={first}&new={root(hub)}"))
     assert [each["changed"]["name"] for each in told["differences"]] == ["variables/differs"]
 
 

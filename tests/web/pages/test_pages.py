@@ -13,7 +13,7 @@ from patchbay.boot import change_names
 from patchbay.cid import cid_of
 from patchbay.kinds.confinement_description import confinement
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, get, links, read, said, set_variable
+from tests.web.browsing import BROWSER, get, links, read, read_json, set_variable
 from tests.wire.hostile import Reader
 
 
@@ -134,14 +134,14 @@ def test_history_says_when_who_why_and_what(client: FlaskClient, hub: Hub) -> No
     assert "to have a past" in text
     assert "variables/past" in text
     assert f"/cid/{hub.catalogue.store.names.get('root')}" in links(html)
-    newest = said(client.get("/history.json"))["changes"][0]
+    newest = read_json(client.get("/history.json"))["changes"][0]
     assert newest["changed"] == [{"verb": "added", "name": "variables/past", "cid": None}]
 
 
 def test_the_list_of_servers_is_there_for_programs(client: FlaskClient) -> None:
     answer = client.get("/servers.json")
     assert answer.mimetype == "application/json"
-    found = {server["name"]: server for server in said(answer)}
+    found = {server["name"]: server for server in read_json(answer)}
     assert found["town"]["status"] == "on"
     assert found["broken"]["status"] == "broken"
 

@@ -14,7 +14,7 @@ from patchbay.rooms.rooms import Rooms
 from patchbay.views.hidden_characters import find_hidden_character
 from tests.hubs import Hub
 from tests.rooms.people import Person
-from tests.web.browsing import BROWSER, links, read, said
+from tests.web.browsing import BROWSER, links, read, read_json
 from tests.wire.hostile import HOSTILE, Reader, is_shown
 
 SAME_ORIGIN = {"Origin": "http://localhost", **BROWSER}
@@ -68,7 +68,7 @@ def test_the_list_has_each_room_with_its_members_and_servers(hub: Hub) -> None:
         assert part in text, part
     assert "patchbay room announce http://localhost/rooms/" in text
     assert "/rooms/listed" in links(read(hub, "/rooms"))
-    row = next(one for one in said(hub.client.get("/rooms.json"))["rooms"] if one["name"] == "listed")
+    row = next(one for one in read_json(hub.client.get("/rooms.json"))["rooms"] if one["name"] == "listed")
     assert row["numbers"]["servers"] == 1
 
 
@@ -85,7 +85,7 @@ def test_the_page_shows_members_tools_calls_policy_and_log(hub: Hub) -> None:
     for part in ("laptop (", "planner (", "mcp.server:fs", "may announce, call", "what now?", "the disk is gone"):
         assert part in text, part
     assert 'data-try="tool" data-key="fs__read" data-endpoint="/mcp/room.lively"' in html
-    calls = said(hub.client.get("/rooms/lively.json"))["calls"]
+    calls = read_json(hub.client.get("/rooms/lively.json"))["calls"]
     assert [(one["tool"], one["outcome"]) for one in calls] == [("list", "failed"), ("read", "worked")]
     assert "patchbay room mount http://localhost/rooms/lively" in text
 
@@ -117,7 +117,7 @@ def test_a_room_for_invited_members_shows_nothing_to_others(hub: Hub, operator: 
     room_with(hub, "inner", join="invite")
     assert "for invited members" in words(hub, "/rooms/inner", 403)
     assert hub.client.get("/rooms/inner/changes").status_code == 403
-    rows = said(hub.client.get("/rooms.json"))["rooms"]
+    rows = read_json(hub.client.get("/rooms.json"))["rooms"]
     assert next(one for one in rows if one["name"] == "inner")["numbers"] is None
     assert "invited members" in words(operator, "/rooms/inner")
 
@@ -127,9 +127,9 @@ def test_older_entries_stand_on_pages_of_their_own(hub: Hub) -> None:
     person = Person(room, "bo")
     for number in range(60):
         person.says("chat.msg", {"text": f"number {number}"})
-    newest = said(hub.client.get("/rooms/long.json"))
+    newest = read_json(hub.client.get("/rooms/long.json"))
     assert [row["seq"] for row in newest["entries"]] == list(range(62, 12, -1))
-    older = said(hub.client.get(f"/rooms/long.json?before={newest['older']}"))
+    older = read_json(hub.client.get(f"/rooms/long.json?before={newest['older']}"))
     assert [row["seq"] for row in older["entries"]] == list(range(12, 0, -1))
     assert older["older"] is None
     assert hub.client.get("/rooms/long?before=99", headers=BROWSER).status_code == 400

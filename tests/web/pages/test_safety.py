@@ -12,7 +12,7 @@ from flask import Flask
 
 from patchbay.wire.security import CSP
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, read, said, set_variable, town_hub
+from tests.web.browsing import BROWSER, read, read_json, set_variable, town_hub
 from tests.wire.hostile import HOSTILE, Reader, forms_of, is_shown
 
 TOOLS = "def run(value: str = '') -> str:\n    return value\n"
@@ -135,11 +135,11 @@ def test_an_error_has_the_form_the_client_wants(hub: Hub, path: str, status: int
     json = hub.client.get(path, headers={"Accept": "application/json"})
     assert (plain.status_code, json.status_code) == (status, status)
     if path.startswith("/mcp"):
-        assert said(plain)["id"] is None
-        assert said(plain)["error"]["code"] == -32600
+        assert read_json(plain)["id"] is None
+        assert read_json(plain)["error"]["code"] == -32600
     else:
         assert plain.mimetype == "text/plain"
-        assert said(json)["error"]
+        assert read_json(json)["error"]
     assert all("Accept" in answer.headers["Vary"] for answer in (plain, json))
 
 
@@ -210,7 +210,7 @@ def test_every_route_looks_at_host_and_origin_first(hub: Hub) -> None:
 def test_a_refused_host_hears_json_below_mcp_and_a_page_elsewhere(hub: Hub) -> None:
     headers = {**BROWSER, "Host": "evil.example"}
     below = hub.client.post("/mcp/town", headers=headers, data=b"{}")
-    assert (below.status_code, below.mimetype, said(below)["id"]) == (421, "application/json", None)
+    assert (below.status_code, below.mimetype, read_json(below)["id"]) == (421, "application/json", None)
     page = hub.client.get("/servers", headers=headers)
     assert (page.status_code, page.mimetype) == (421, "text/html")
     assert page.headers["Content-Security-Policy"] == CSP

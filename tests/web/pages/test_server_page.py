@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hubs import Hub
-from tests.web.browsing import BROWSER, get, links, read, said
+from tests.web.browsing import BROWSER, get, links, read, read_json
 from tests.wire.hostile import Reader
 
 
@@ -43,7 +43,7 @@ def test_a_browser_at_the_old_address_is_sent_to_the_page(ailing: Hub) -> None:
     version = ailing.catalogue.find("fine").version
     answer = get(ailing, f"/mcp/meta/fine@{version}", 308)
     assert answer.headers["Location"] == f"/servers/fine@{version}"
-    assert said(get(ailing, "/mcp/meta/fine.json"))["server"]["name"] == "fine"
+    assert read_json(get(ailing, "/mcp/meta/fine.json"))["server"]["name"] == "fine"
     get(ailing, "/mcp/meta/absent", 404)
 
 
@@ -53,7 +53,7 @@ def test_a_browser_at_the_old_address_is_sent_to_the_page(ailing: Hub) -> None:
 def test_a_server_that_cannot_do_its_work_is_not_green(ailing: Hub, name: str, reason: str) -> None:
     assert reason in Reader(html := read(ailing, f"/servers/{name}")).text
     assert 'class="jack ailing"' in html and 'aria-label="needs attention"' in html
-    summary = next(row for row in said(ailing.client.get("/servers.json")) if row["name"] == name)
+    summary = next(row for row in read_json(ailing.client.get("/servers.json")) if row["name"] == name)
     assert summary["trouble"].lower().startswith(reason.lower().rstrip("."))
 
 
@@ -77,7 +77,7 @@ def test_a_search_in_a_server_needs_no_script(ailing: Hub) -> None:
 
 def test_the_json_of_every_tab_has_the_source(ailing: Hub) -> None:
     for tab in ("", "/source", "/past", "/settings"):
-        found = said(ailing.client.get(f"/servers/fine{tab}.json", headers=BROWSER))
+        found = read_json(ailing.client.get(f"/servers/fine{tab}.json", headers=BROWSER))
         assert found["source"].startswith('"""Fine."""')
 
 

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from patchbay.web.rendering.markdown import ELEMENTS, MAX_ELEMENT_DEPTH, MAX_RENDERED_CHARACTERS, render_nodes
 from tests.hubs import Hub
-from tests.web.browsing import said
+from tests.web.browsing import read_json
 from tests.wire.hostile import HOSTILE
 
 
@@ -34,7 +34,7 @@ def text(nodes: list[Any]) -> str:
 
 def test_markdown_becomes_nodes(client: FlaskClient) -> None:
     answer = client.post("/render/markdown", data=b"# A\n\n*b* & `c`\n\n| d |\n| - |\n| e |\n\n---\n")
-    nodes = said(answer)["nodes"]
+    nodes = read_json(answer)["nodes"]
     names = [name for name, _ in elements(nodes)]
     assert names == ["h1", "p", "em", "code", "table", "thead", "tr", "th", "tbody", "tr", "td", "hr"]
     assert "b & c" in text(nodes)
@@ -64,12 +64,12 @@ def test_another_site_cannot_have_markdown_rendered(client: FlaskClient) -> None
     assert refused.status_code == 403
     wrong = client.post("/render/markdown", data=b"\xff", headers={"Accept": "application/json"})
     assert wrong.status_code == 400
-    assert "byte 0" in said(wrong)["error"]
+    assert "byte 0" in read_json(wrong)["error"]
 
 
 def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient) -> None:
     """The text is all there; the answer has a form, whatever somebody wrote."""
-    nodes = said(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
+    nodes = read_json(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
     assert text(nodes).count("a") == text(nodes).count("b") == 2000
     assert len(list(elements(nodes))) <= MAX_ELEMENT_DEPTH
 

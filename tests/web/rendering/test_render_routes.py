@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 from patchbay.web.rendering.highlighting import MAX_COLOURED_CHARACTERS
 from tests.hubs import Hub
-from tests.web.browsing import said
+from tests.web.browsing import read_json
 from tests.wire.hostile import HOSTILE
 
 
@@ -22,7 +22,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def lines(client: FlaskClient, text: str, language: str = "") -> list[list[list[str]]]:
     query = f"?language={language}" if language else ""
-    found: list[list[list[str]]] = said(client.post(f"/render/code{query}", data=text.encode()))["lines"]
+    found: list[list[list[str]]] = read_json(client.post(f"/render/code{query}", data=text.encode()))["lines"]
     return found
 
 
@@ -49,9 +49,9 @@ def test_each_language_of_a_definition_has_colours(
 
 
 def test_the_language_of_a_new_definition_is_detected(client: FlaskClient) -> None:
-    assert said(client.post("/render/code", data=b"#!/bin/sh\necho hello\n"))["language"] == "shell"
-    assert said(client.post("/render/code", data=b'{"kind": "static"}'))["language"] == "json"
-    assert said(client.post("/render/code", data=b"def f(): ...\n"))["language"] == "python"
+    assert read_json(client.post("/render/code", data=b"#!/bin/sh\necho hello\n"))["language"] == "shell"
+    assert read_json(client.post("/render/code", data=b'{"kind": "static"}'))["language"] == "json"
+    assert read_json(client.post("/render/code", data=b"def f(): ...\n"))["language"] == "python"
 
 
 @pytest.mark.parametrize("language", ["python", "json", "shell", "markdown", "unknown"])

@@ -47,7 +47,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 @pytest.fixture(params=SERVERS)
-def shown(request: pytest.FixtureRequest, hub: Hub) -> tuple[str, dict[str, list[str]]]:
+def page_snippets(request: pytest.FixtureRequest, hub: Hub) -> tuple[str, dict[str, list[str]]]:
     """The endpoint, and for each client what its page shows: the line, the longer text, the link."""
     page, path = SERVERS[request.param]
     html = urlopen(Request(hub.url + page, headers={"Accept": "text/html"})).read().decode()
@@ -80,8 +80,8 @@ async def listed(target: Any) -> set[str]:
                 return names
 
 
-def test_the_page_shows_every_client(shown: tuple[str, dict[str, list[str]]]) -> None:
-    assert set(shown[1]) == {
+def test_the_page_shows_every_client(page_snippets: tuple[str, dict[str, list[str]]]) -> None:
+    assert set(page_snippets[1]) == {
         *(
             "Claude Code",
             "Claude Desktop",
@@ -98,17 +98,17 @@ def test_the_page_shows_every_client(shown: tuple[str, dict[str, list[str]]]) ->
     }
 
 
-def test_curl_lists_the_tools(shown: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
+def test_curl_lists_the_tools(page_snippets: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
     """Without a session, at `/mcp` too."""
-    url, clients = shown
+    url, clients = page_snippets
     for text in clients["curl"]:
         names = [tool["name"] for tool in json.loads(bash(text, tmp_path))["result"]["tools"]]
         assert names
         assert set(names) <= asyncio.run(listed(url))
 
 
-def test_the_programs_list_all_pages(shown: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
-    url, clients = shown
+def test_the_programs_list_all_pages(page_snippets: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
+    url, clients = page_snippets
     expected = asyncio.run(listed(url))
     line, text = clients["Python"]
     (tmp_path / "snippet.py").write_text(text)
@@ -128,8 +128,8 @@ def test_the_programs_list_all_pages(shown: tuple[str, dict[str, list[str]]], tm
     assert {row.split()[0] for row in said.splitlines() if row.split()[0] in expected} == expected
 
 
-def test_the_inspector_lists_the_tools(shown: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
-    url, clients = shown
+def test_the_inspector_lists_the_tools(page_snippets: tuple[str, dict[str, list[str]]], tmp_path: Path) -> None:
+    url, clients = page_snippets
     (line,) = clients["MCP Inspector"]
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -142,9 +142,9 @@ def test_the_inspector_lists_the_tools(shown: tuple[str, dict[str, list[str]]], 
     assert names <= asyncio.run(listed(url))
 
 
-def test_claude_desktop_starts_the_hub_itself(shown: tuple[str, dict[str, list[str]]]) -> None:
+def test_claude_desktop_starts_the_hub_itself(page_snippets: tuple[str, dict[str, list[str]]]) -> None:
     """No Node is needed, and the same tools are there."""
-    url, clients = shown
+    url, clients = page_snippets
     line, text = clients["Claude Desktop"]
     assert json.loads(line) == json.loads(text)
     ((_, entry),) = json.loads(text)["mcpServers"].items()
@@ -157,8 +157,10 @@ def only(found: Any) -> tuple[str, dict[str, Any]]:
     return name, entry
 
 
-def test_the_settings_of_applications_name_the_server_as_each_reads_it(shown: tuple[str, dict[str, list[str]]]) -> None:
-    url, clients = shown
+def test_the_settings_of_applications_name_the_server_as_each_reads_it(
+    page_snippets: tuple[str, dict[str, list[str]]],
+) -> None:
+    url, clients = page_snippets
     name = "patchbay" if url.endswith("/mcp") else "hello"
     read = {
         "Gemini CLI": only(json.loads(clients["Gemini CLI"][1])["mcpServers"]),
@@ -182,8 +184,8 @@ def test_the_settings_of_applications_name_the_server_as_each_reads_it(shown: tu
     assert clients["Codex"][0] == f"codex mcp add {name} --url {url}"
 
 
-def test_links_name_the_server(shown: tuple[str, dict[str, list[str]]]) -> None:
-    url, clients = shown
+def test_links_name_the_server(page_snippets: tuple[str, dict[str, list[str]]]) -> None:
+    url, clients = page_snippets
     links = {client: texts[-1] for client, texts in clients.items() if re.match(r"[a-z-]+:(//)?[a-z]", texts[-1])}
     links = {client: link for client, link in links.items() if not link.startswith("http")}
     assert set(links) == {"LM Studio", "Goose", "Cursor", "VS Code", "VS Code Insiders"}

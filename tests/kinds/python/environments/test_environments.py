@@ -91,7 +91,7 @@ def result(hub: Hub, server: str) -> Any:
     return answer.result.get("structuredContent") or answer.text
 
 
-def shown(hub: Hub, server: str) -> Any:
+def server_details(hub: Hub, server: str) -> Any:
     return hub.as_operator().client.get(f"/servers/{server}.json").get_json()["server"]
 
 
@@ -115,7 +115,7 @@ def test_a_definition_gets_the_packages_of_its_block_in_a_confined_worker(hub: H
         assert not (own / "canary").exists()
     if "namespaces" in hub.hosts.protections()["names"]:
         assert found["beside"] == [own.name]
-    page = shown(hub, "newest")
+    page = server_details(hub, "newest")
     assert page["packages"]["state"] == "ready" and page["problems"] == []
     assert page["packages"]["locked"] == ["pk-one==2.0", "pk-two==1.0"]
     assert "pk-one==2.0" in hub.client.get("/servers/newest/settings", headers={"Accept": "text/html"}).text
@@ -130,7 +130,7 @@ def test_requirements_of_a_configuration_are_those_of_a_block(hub: Hub) -> None:
 
 
 def test_a_missing_import_is_a_problem_with_its_line_and_the_lines_to_add(hub: Hub) -> None:
-    [problem] = shown(hub, "lacking")["problems"]
+    [problem] = server_details(hub, "lacking")["problems"]
     assert (problem["where"], problem["line"]) == ("import pk_one", 1)
     assert problem["fix"] == '# /// script\n# dependencies = ["pk_one"]\n# ///'
     assert "See the lines" in hub.client.get("/servers/lacking", headers={"Accept": "text/html"}).text
@@ -140,13 +140,13 @@ def test_a_missing_import_is_a_problem_with_its_line_and_the_lines_to_add(hub: H
 def test_a_failure_names_its_reason_and_the_next_step_and_the_operator_repeats_it(hub: Hub, wheels: Path) -> None:
     answer = hub.call("late", "late")
     assert answer.result["isError"] and "pk-late was not found" in answer.text and "Next step: " in answer.text
-    [problem] = until(lambda: shown(hub, "late")["problems"])
+    [problem] = until(lambda: server_details(hub, "late")["problems"])
     assert problem["line"] == 1 and "pk-late was not found" in problem["reason"]
     make_wheel(wheels, "pk-late", "3.1")
     again = hub.as_operator().client.post("/servers/late/packages", data={"csrf": ""})
     assert again.status_code == 303, again.text
     assert result(hub, "late") == "3.1"
-    until(lambda: shown(hub, "late")["problems"] == [])
+    until(lambda: server_details(hub, "late")["problems"] == [])
 
 
 def test_an_environment_that_is_there_needs_no_installation_after_a_restart(

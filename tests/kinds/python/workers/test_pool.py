@@ -260,10 +260,10 @@ def test_any_number_of_idle_workers_may_have_ended() -> None:
 def test_a_worker_that_ends_before_it_gets_its_definition_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     before, hosts = descriptors(), WorkerPool()
 
-    def gone(link: WorkerConnection, data: bytes) -> bytes:
+    def lose_worker(link: WorkerConnection, data: bytes) -> bytes:
         raise WorkerGone
 
-    monkeypatch.setattr(WorkerConnection, "write", gone)
+    monkeypatch.setattr(WorkerConnection, "write", lose_worker)
     assert failure(hosted(hosts, PID)).startswith("the tool")
     hosts.close()
     until(lambda: descriptors() <= before)
@@ -291,10 +291,10 @@ def test_workers_continue_when_no_process_can_be_started_for_cleanup(
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     with socket.create_server(("127.0.0.1", 0)) as control:
-        nursery = ForkServer(os.dup(control.fileno()), tmp_path)
+        parent = ForkServer(os.dup(control.fileno()), tmp_path)
     monkeypatch.setattr(os, "fork", no_more)
-    nursery._clean(folder)
+    parent._clean(folder)
     assert folder.exists()
-    nursery._control.close()
-    os.close(nursery._woken)
-    os.close(nursery._wake)
+    parent._control.close()
+    os.close(parent._woken)
+    os.close(parent._wake)

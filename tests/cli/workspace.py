@@ -65,7 +65,7 @@ class Ended:
 
 
 @dataclass
-class Desk:
+class Workspace:
     """A folder with a home, the programs, and servers to be reached. `environment` is added to what programs see."""
 
     folder: Path

@@ -40,7 +40,7 @@ TRIALS = [{"gene": "BRAF", "phase": phase, "id": f"NCT{phase[-1]}"} for phase in
 
 
 @dataclass(frozen=True)
-class Abroad:
+class HttpsHost:
     """The host while it runs: what the environment of commands has to say, and what the proxy was asked for."""
 
     environment: Mapping[str, str]
@@ -49,7 +49,7 @@ class Abroad:
 
 class _Silent(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Nothing is to be said."""
+        """Write no log line."""
 
 
 class _Proxy(socketserver.ThreadingTCPServer):
@@ -168,7 +168,7 @@ def _api() -> Flask:
 
 
 @contextmanager
-def abroad(folder: Path) -> Iterator[Abroad]:
+def run_https_host(folder: Path) -> Iterator[HttpsHost]:
     """Have the host run."""
     authority, context = _certified(folder)
     api, hub = _api(), Hub(folder / "hub", allowed_hosts=(HOST,), access="open")
@@ -186,6 +186,6 @@ def abroad(folder: Path) -> Iterator[Abroad]:
             stack.callback(server.shutdown)
         url = f"http://127.0.0.1:{proxy.server_address[1]}"
         names = {"HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "", "no_proxy": ""}
-        yield Abroad(
+        yield HttpsHost(
             {**names, "SSL_CERT_FILE": str(authority), "API_KEY": TOKEN.removeprefix("Token ")}, proxy.connects
         )
