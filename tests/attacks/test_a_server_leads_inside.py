@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -227,8 +228,8 @@ def test_a_mounted_server_leads_the_hub_to_no_other_address(evil: Leading, seen:
         evil.way = "contents"
         hub.line_with("the upstream evil answers")
         until(lambda: b'"look"' in asked(hub.port, "tools/list", {}), "its tools are listed")
-        called = asked(hub.port, "tools/call", {"name": "look", "arguments": {"x": {"$ref": evil.there}}})
-        assert b"linked" in called
+        look: dict[str, Any] = {"name": "look", "arguments": {"x": {"$ref": evil.there}}}
+        until(lambda: b"linked" in asked(hub.port, "tools/call", look), "the worker has a connection to its server")
         for page in ("/servers/evil", "/servers/evil/source", "/mcp", "/"):
             assert hub.get(page)[0] == 200
     assert seen.visits == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.request
 from typing import Any
 
@@ -28,10 +29,17 @@ def call(base: str, server: str, tool: str, arguments: dict[str, Any], progress:
         return bytes(answer.read())
 
 
-def newest(base: str, tool: str) -> str:
-    """The id of the newest call of a tool."""
-    with urllib.request.urlopen(f"{base}/activity.json?limit=1&tool={tool}", timeout=30) as answer:
-        return str(json.load(answer)["records"][0]["id"])
+def recorded_call(base: str, server: str, tool: str, arguments: dict[str, Any], progress: bool = False) -> str:
+    """Make a call of another client, to its end; return the id of its record, which is written shortly after it."""
+    begun = time.time() - 0.01
+    call(base, server, tool, arguments, progress)
+
+    def find() -> str | None:
+        with urllib.request.urlopen(f"{base}/activity.json?limit=1&tool={tool}", timeout=30) as answer:
+            records = json.load(answer)["records"]
+        return str(records[0]["id"]) if records and records[0]["at"] >= begun else None
+
+    return str(until(find, "the record of the call"))
 
 
 def is_recorded(base: str, tool: str) -> bool:
@@ -59,8 +67,7 @@ def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
     page.get_by_role("button", name="Pause").click()
     expect(status).to_have_text("Paused.")
     before = page.locator("#calls").inner_html()
-    call(base, "atelier", "say", {"text": "unseen"})
-    newest(base, "say")
+    recorded_call(base, "atelier", "say", {"text": "unseen"})
     assert page.locator("#calls").inner_html() == before
     page.get_by_role("button", name="Resume").click()
     expect(status).to_have_text(re.compile("^Live"), timeout=BOUND)
@@ -91,8 +98,8 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
 
 def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab: Tab, base: str, served: Hub) -> None:
     tab.log_in(served)
-    call(base, "atelier", "steps", {"many": 3}, progress=True)
-    page = tab.open(f"/activity/{newest(base, 'steps')}")
+    record = recorded_call(base, "atelier", "steps", {"many": 3}, progress=True)
+    page = tab.open(f"/activity/{record}")
     told = [row.inner_text().split("\t")[1:] for row in page.locator("section").first.locator("tbody tr").all()]
     assert told[1][0] == "progress" and told[1][1] == "1 of 3: step 1"
     assert told[2] == ["log", "info: at 1"]
@@ -108,8 +115,7 @@ def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab
 
 def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str, served: Hub) -> None:
     tab.log_in(served)
-    call(base, "atelier", "steps", {"many": 2})
-    record = newest(base, "steps")
+    record = recorded_call(base, "atelier", "steps", {"many": 2})
     page = tab.open(f"/activity/{record}")
     page.evaluate(
         "() => { window.real = window.fetch; window.fetch = (...all) => new Promise((_, no) => "
@@ -122,14 +128,14 @@ def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str, served: Hu
 
 
 def test_without_scripts_everything_can_be_read(browser: Browser, base: str, served: Hub) -> None:
-    call(base, "atelier", "say", {"text": "plain"})
+    record = recorded_call(base, "atelier", "say", {"text": "plain"})
     tab = Tab(browser, base, java_script_enabled=False)
-    page = tab.open(f"/activity/{newest(base, 'say')}")
+    page = tab.open(f"/activity/{record}")
     assert "Only the operator of this hub can see this." in page.inner_text(
         "main"
     ) and '"plain"' not in page.inner_text("main")
     tab.log_in(served)
-    page = tab.open(f"/activity/{newest(base, 'say')}")
+    page = tab.open(f"/activity/{record}")
     assert '"plain"' in page.get_by_label("Result", exact=True).inner_text()
     assert tab.open("/activity").locator("#plots svg rect").count() > 0
     tab.close()
@@ -141,9 +147,9 @@ def test_the_pages_about_calls_and_the_login_page_have_no_violation(
     browser: Browser, base: str, scheme: Any, size: str
 ) -> None:
     """WCAG 2.2 AA."""
-    call(base, "atelier", "steps", {"many": 2}, progress=True)
+    record = recorded_call(base, "atelier", "steps", {"many": 2}, progress=True)
     tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
-    for path in ("/activity", f"/activity/{newest(base, 'steps')}", "/login", "/activity?tool=none-of-that-name"):
+    for path in ("/activity", f"/activity/{record}", "/login", "/activity?tool=none-of-that-name"):
         page = tab.open(path)
         for summary in page.locator("main details > summary").all():
             summary.click()

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
 from tests.kinds.mount.changing import mount, tool
-from tests.serving.running import Hub, running
+from tests.serving.running import ONE_WORKER, Hub, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
@@ -31,7 +31,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("pins")
     (folder / "servers").mkdir()
     (folder / "servers/far.json").write_text(mount("hold", [tool(0), tool(1)]))
-    with running(folder) as hub:
+    # Each worker runs a process of the mounted program, and the tool `control` changes the tools of one process.
+    with running(folder, *ONE_WORKER) as hub:
         until(lambda: tools_of(hub) == {"control", "t0", "t1"}, "the tools at first sight")
         send_request(hub, "tools/call", {"name": "control", "arguments": {"tools": [CHANGED, tool(1, 1)]}})
         until(lambda: tools_of(hub) == {"control"}, "the changed tools to go")

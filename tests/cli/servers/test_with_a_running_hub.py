@@ -108,10 +108,10 @@ def test_a_removed_server_is_no_longer_served_until_it_is_restored(folder: Path,
     text = (folder / "servers" / "spare.py").read_bytes()
     removed = command(folder, "remove", "spare", "--yes")
     assert "Undo: patchbay restore spare" in removed.out
-    assert "spare" not in rows(folder)
+    until(lambda: "spare" not in rows(folder), "no worker serves it")
     assert not (folder / "servers" / "spare.py").exists()
     assert "Undo: patchbay remove spare" in command(folder, "restore", "spare").out
-    assert rows(folder)["spare"]["state"] == "on"
+    until(lambda: rows(folder).get("spare", {}).get("state") == "on", "it is served again")
     assert (folder / "servers" / "spare.py").read_bytes() == text
 
 
@@ -126,10 +126,14 @@ def test_a_restarted_mount_has_a_new_program(folder: Path, hub: Hub) -> None:
     address = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPTED))}"
     assert command(folder, "new", "piped", "--remote", address).code == 0
     until(lambda: rows(folder)["piped"]["state"] == "on", "the mount answers")
-    since = json.loads(command(folder, "show", "piped", "--json").out)["upstream"]["since"]
+
+    def began() -> float:
+        return float(json.loads(command(folder, "show", "piped", "--json").out)["upstream"]["since"])
+
+    since = began()
     restarted = command(folder, "restart", "piped")
     assert (restarted.code, "it answers" in restarted.out) == (0, True), restarted
-    assert json.loads(command(folder, "show", "piped", "--json").out)["upstream"]["since"] > since
+    until(lambda: began() > since, "every worker has a new program")
     assert "piped: it answers" in command(folder, "logs", "piped").err
 
 
