@@ -9,7 +9,6 @@ ends. A direct call yields no Pause; its answer is never streamed.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 import time
@@ -24,7 +23,8 @@ from patchbay.events import Event
 from patchbay.kinds.python.blocking import may_block
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.functions import call_function, emit_value, events_of_value
-from patchbay.kinds.python.runner_threads import RunnerCall, Stopped
+from patchbay.kinds.python.interrupts import Stopped, raise_in
+from patchbay.kinds.python.runner_threads import RunnerCall
 
 MIN_QUICK_CALLS = 32
 """Number of quick calls in a row after which a function is called directly."""
@@ -82,7 +82,7 @@ class Place:
         try:
             if self.call is call and now - self.raised > AGAIN_SECONDS:
                 self.raised = now
-                _raise_in(self.thread, Stopped)
+                raise_in(self.thread, Stopped)
         finally:
             self.interrupting = False
 
@@ -103,7 +103,7 @@ class Place:
         """Wait until the watchdog has decided, and cancel a pending `Stopped`."""
         while self.interrupting:
             time.sleep(0.001)
-        _raise_in(self.thread, None)
+        raise_in(self.thread, None)
         self.raised = 0.0
 
 
@@ -289,10 +289,3 @@ def _processor_seconds(thread: int) -> float:
     if sys.platform == "darwin" or sys.platform == "win32":
         return time.monotonic()
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
-
-
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """Raise an exception in a thread at its next Python instruction; None cancels a pending one."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), ctypes.py_object(kind) if kind is not None else None
-    )

@@ -8,7 +8,6 @@ returns. Each definition has its own pool, so that one that hangs blocks no othe
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 from patchbay.activation import PAUSE, Call, Events, described, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
+from patchbay.kinds.python.interrupts import Stopped, raise_in, when_lost
 
 MAX_THREADS = 512
 """Maximum threads of one pool."""
@@ -37,12 +37,6 @@ CLEANUP_SECONDS = 1.0
 """Seconds that an ending process waits for the cleanup of an abandoned tool."""
 
 
-class Stopped(SystemExit):
-    """Raised in a tool whose call has ended. `except Exception` does not catch it, and a thread that it ends logs
-    nothing.
-    """
-
-
 class PendingEvent:
     """An event on its way to the caller, with the queue for its answer."""
 
@@ -57,9 +51,12 @@ Work = Callable[["RunnerCall"], list[Event]]
 
 
 class RunnerCall:
-    """One call on a runner. `out` carries events, then one list (the last events) or one exception."""
+    """One call on a runner. `out` carries events, then one list (the last events) or one exception.
 
-    __slots__ = ("abandoned", "loop", "out", "room", "runner", "work")
+    `stopping` is true when the tool is known to end: no further interrupt may disturb its cleanup.
+    """
+
+    __slots__ = ("abandoned", "loop", "out", "room", "runner", "stopping", "work")
 
     def __init__(self, work: Work, runner: Runner) -> None:
         self.work = work
@@ -68,6 +65,7 @@ class RunnerCall:
         self.room: threading.Semaphore | None = None
         self.loop: AbstractEventLoop | None = None
         self.abandoned = False
+        self.stopping = False
 
     def emit(self, event: Event | PendingEvent) -> None:
         """Emit an event; waits while too many are pending. Raises Stopped when the call has ended.
@@ -99,6 +97,7 @@ class RunnerCall:
 
     def _check_abandoned(self) -> None:
         if self.abandoned:
+            self.stopping = True
             raise Stopped
 
 
@@ -116,6 +115,7 @@ class Runner:
 
     def _run_jobs(self) -> None:
         going = True
+        when_lost(self._stop_again)
         with suppress(Stopped):
             while going:
                 try:
@@ -139,10 +139,9 @@ class Runner:
         with self.lock:
             if self.job is not job:
                 return
+            # First the interrupt: a tool that read `abandoned` before would end by itself, and meet it in its cleanup.
+            raise_in(self.thread.ident or 0, Stopped)
             job.abandoned = True
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(Stopped)
-            )
         if job.loop is not None:
             with suppress(RuntimeError):  # the loop was closed in the meantime
                 job.loop.call_soon_threadsafe(_do_nothing)
@@ -151,6 +150,12 @@ class Runner:
             threading.Thread(
                 target=self.thread.join, args=(CLEANUP_SECONDS,), name="end of a tool", daemon=False
             ).start()
+
+    def _stop_again(self) -> None:
+        """Interrupt the job again after a finalizer has dropped the interrupt, unless it ends already."""
+        with self.lock:
+            if self.job is not None and self.job.abandoned and not self.job.stopping:
+                raise_in(self.thread.ident or 0, Stopped)
 
 
 def _do_nothing() -> None:

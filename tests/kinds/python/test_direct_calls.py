@@ -13,7 +13,7 @@ from patchbay.events import Data, Done, Event, Failed, Text
 from patchbay.kinds.python import direct_calls
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.direct_calls import MIN_QUICK_CALLS, DirectCalls, FunctionHistory
-from patchbay.kinds.python.runner_threads import Stopped
+from patchbay.kinds.python.interrupts import Stopped, raise_in
 from tests.kinds.calls import call_of
 from tests.waiting import until
 
@@ -181,7 +181,7 @@ def test_a_call_that_ends_while_the_watchdog_decides_takes_the_interruption_back
 
     def decide() -> None:
         until(lambda: place.call is None)
-        direct_calls._raise_in(place.thread, Stopped)
+        raise_in(place.thread, Stopped)
         place.raised = time.monotonic()
         place.interrupting = False
 

@@ -11,6 +11,7 @@ from patchbay.activation import Call, Events, activate
 from patchbay.errors import ToolFailed
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.kinds.python import runner_threads
+from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.runner_threads import Pool, RunnerCall
 from tests.kinds.calls import call_of, events, next_event
 from tests.waiting import BOUND, until
@@ -103,7 +104,7 @@ def test_a_helper_thread_of_a_tool_that_is_over_cannot_speak_any_more() -> None:
         ended.wait(20)
         try:
             job.emit(Text("too late"))
-        except runner_threads.Stopped:
+        except Stopped:
             stopped.set()
 
     def work(job: RunnerCall) -> list[Event]:

@@ -31,7 +31,7 @@ from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
 from patchbay.kinds.python.environments.activation import activate_environment
 from patchbay.kinds.python.functions import run_function
-from patchbay.kinds.python.runner_threads import Stopped
+from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, open_descriptors
