@@ -7,6 +7,8 @@ SQLite, several processes.
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,6 +226,13 @@ class Bus(Protocol):
     def subscribe(self, topics: Sequence[str], size: int = 256) -> Subscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         ...
+
+
+def order_token() -> bytes:
+    """Return 16 bytes that are greater than all that processes of this machine got before: messages of the bus do not
+    arrive in the order in which processes sent them.
+    """
+    return time.monotonic_ns().to_bytes(8) + secrets.token_bytes(8)
 
 
 class Collection(Protocol):

@@ -121,6 +121,9 @@ ROOM_LIVE = "room-live/"
 ROOM_ALIVE = "room-alive/"
 """Signs of life of the members of a room, by room."""
 
+ROOM_READERS = "room-readers/"
+"""Connections that read a session of a room from now on, by room."""
+
 ROOM_TOOLS = "room-tools/"
 """The tools of a room changed, by room."""
 

@@ -112,6 +112,15 @@ class Members:
             if record["member"] == member:
                 self.leave(id, reason)
 
+    def note_reader(self, message: bytes) -> None:
+        """End the connection here of a session that a connection in another process reads now.
+
+        The message is the order token of that connection (16 bytes) and the id of the session.
+        """
+        session = self.sessions.get(message[16:].decode())
+        if session is not None:
+            session.replace(message[:16])
+
     def notice(self, logged: Logged) -> None:
         """Close the session here that another process, or the room, has parted."""
         envelope = logged.entry.envelope

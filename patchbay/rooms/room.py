@@ -173,6 +173,10 @@ class Room:
         self._calls.expire(now_ms())
         self._members.end_revoked()
 
+    def note_reader(self, message: bytes) -> None:
+        """Take note that a connection in another process reads a session (the message of ROOM_READERS)."""
+        self._members.note_reader(message)
+
     def next_deadline(self) -> int | None:
         """Return when the next call is over its time (Unix time in milliseconds), None without open calls."""
         return self._calls.next_deadline()

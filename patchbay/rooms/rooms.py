@@ -27,7 +27,7 @@ from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store
-from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOMS
+from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOM_READERS, ROOMS
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class Rooms:
         except Exception:
             log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
         beaten = ticked = time.monotonic()
-        with self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*"], 4096) as subscription:
+        with self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*"], 4096) as subscription:
             while not self._ending.is_set() and not subscription.closed:
                 found = subscription.get(self._until_next_deadline())
                 try:
@@ -226,13 +226,14 @@ class Rooms:
         return max(0.0, min(TICK_SECONDS, left))
 
     def _receive(self, topic: str, message: bytes) -> None:
-        kind, _, id = topic.partition("/")
         with self._lock:
-            room = self._open.get(id)
+            room = self._open.get(topic.partition("/")[2])
         if room is None:
             return
-        if kind == "room":
+        if topic.startswith(ROOM_NEWS):
             room.tick()
+        elif topic.startswith(ROOM_READERS):
+            room.note_reader(message)
         else:
             room.liveness.note_alive(orjson.loads(message))
 

@@ -19,6 +19,8 @@ from patchbay.rooms.hello import has_streams
 from patchbay.rooms.past import past_deliveries
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
 from patchbay.rooms.signatures import check_signature
+from patchbay.store import order_token
+from patchbay.topics import ROOM_READERS
 
 TAKEN_AT_ONCE = 256
 
@@ -113,6 +115,8 @@ class RoomSession:
         self._is_woken = False
         self._reading = threading.Lock()
         self._replaced: Callable[[], None] | None = None
+        self._reader = b""
+        """The order token of the newest connection in this process."""
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     # sending
@@ -148,8 +152,20 @@ class RoomSession:
     # connections
 
     def attach(self, replaced: Callable[[], None]) -> None:
-        """Let a connection read this session. `replaced` is called when another connection reads it in its place."""
+        """Let a connection read this session. `replaced` is called when another connection, in any process, reads it
+        in its place.
+        """
         before, self._replaced, self.is_attached = self._replaced, replaced, True
+        self._reader = order_token()
+        if before is not None:
+            before()
+        self.room.store.bus.publish(ROOM_READERS + self.room.id, self._reader + self.id.encode())
+
+    def replace(self, reader: bytes) -> None:
+        """End the connection here when the one with this order token, in another process, is newer."""
+        if reader <= self._reader:
+            return
+        before, self._replaced, self.is_attached = self._replaced, None, False
         if before is not None:
             before()
 

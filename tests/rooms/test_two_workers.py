@@ -11,9 +11,10 @@ import pytest
 from patchbay.events import Data, Done, Pause, Progress
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.room import Room
+from patchbay.store import order_token
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
-from tests.rooms.people import BOUNDS, Person, envelope, rooms_of, serving
+from tests.rooms.people import BOUNDS, Person, envelope, hello, rooms_of, serving
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -79,6 +80,34 @@ def test_a_session_without_a_connection_is_resumed_in_another_worker(two: tuple[
     assert bob.waits_for("chat.msg")
     with pytest.raises(RoomRefused, match="the session is of another caller"):
         there.resume("mallory", bob.id)
+
+
+def test_a_session_has_one_connection_over_all_workers(two: tuple[Room, Room]) -> None:
+    """ENS-9: the newest connection reads it; the earlier one ends, whichever worker has it."""
+    here, there = two
+    session = here.join("bob", hello())
+    ended: list[str] = []
+    session.attach(lambda: ended.append("first"))
+    second = there.resume("bob", session.id)
+    second.attach(lambda: ended.append("second"))
+    until(lambda: ended == ["first"], "the end of the first connection")
+    assert (session.is_attached, second.is_attached) == (False, True)
+    here.resume("bob", session.id).attach(lambda: ended.append("third"))
+    until(lambda: ended == ["first", "second"], "the end of the second connection")
+    assert (session.is_attached, second.is_attached) == (True, False)
+
+
+def test_the_late_message_of_an_earlier_connection_elsewhere_ends_no_newer_one(two: tuple[Room, Room]) -> None:
+    """ENS-9: messages of the bus do not arrive in the order of the connections."""
+    here, _ = two
+    session = here.join("bob", hello())
+    earlier = order_token()
+    ended: list[str] = []
+    session.attach(lambda: ended.append("newest"))
+    here.note_reader(earlier + session.id.encode())
+    assert (ended, session.is_attached) == ([], True)
+    here.note_reader(order_token() + session.id.encode())
+    assert (ended, session.is_attached) == (["newest"], False)
 
 
 def test_a_ghost_is_not_resumed_elsewhere(two: tuple[Room, Room]) -> None:

@@ -9,8 +9,6 @@ Source: MCP specification 2026-07-28, server/utilities/subscriptions; 2025-11-25
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -29,7 +27,7 @@ from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
-from patchbay.store import Store, Wait, wait_blocking
+from patchbay.store import Store, Wait, order_token, wait_blocking
 from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -119,7 +117,7 @@ class Listeners:
         self, server: Server, session: LegacySession, after: int | None, sender: Principal
     ) -> Iterator[NumberedMessage | Pause | Wait]:
         """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
-        own, token = f"{SESSIONS}{session.nonce}", _stream_token()
+        own, token = f"{SESSIONS}{session.nonce}", order_token()
         kinds, lost = _heard_of(server, session), 0
         self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
@@ -176,11 +174,6 @@ class Listeners:
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
         return (got is None or got[0] == ACCESS_ENDED) and not self._access.is_current(sender)
-
-
-def _stream_token() -> bytes:
-    """Return a token that is greater than those of all streams that processes of this machine opened before."""
-    return time.monotonic_ns().to_bytes(8) + secrets.token_bytes(8)
 
 
 def _topics_of(sender: Principal) -> list[str]:

@@ -226,13 +226,14 @@ class RoomsOverHttp:
         return mailbox
 
     def _end(self, session: RoomSession, mailbox: SessionMailbox, release: Callable[[], None], is_own: bool) -> None:
-        """The stream of a session is over. A session of the stream alone leaves; another one stays until it is idle."""
+        """The stream of a session is over. A session of the stream alone leaves, unless another connection reads it;
+        another session stays until it is idle.
+        """
         release()
         mailbox.close()
         with self._lock:
             self._streams.discard(mailbox)
-        session.detach(mailbox.close)
-        if is_own:
+        if session.detach(mailbox.close) and is_own:
             work = threading.Thread(target=session.leave, args=("the event stream ended",), daemon=True)
             work.start()
 

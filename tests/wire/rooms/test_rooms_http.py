@@ -175,6 +175,22 @@ def test_a_stream_without_a_session_joins_and_leaves_with_it(hub: Hub) -> None:
     until(lambda: session not in rooms_of(hub).open("demo").state_now["sessions"], "the end of the session")
 
 
+def test_a_stream_that_joined_leaves_its_session_to_another_stream_that_reads_it(hub: Hub) -> None:
+    """ENS-18: the session ends with the stream that joined only while that stream reads it."""
+    first = hub.client.get("/rooms/demo/events", buffered=False)
+    session = first.headers["Enso-Session"]
+    second = hub.client.get(f"/rooms/demo/events?session={session}", buffered=False)
+    first.get_data()
+    first.close()
+    left = hub.client.get("/rooms/demo/events", buffered=False)
+    gone = left.headers["Enso-Session"]
+    left.close()
+    until(lambda: gone not in rooms_of(hub).open("demo").state_now["sessions"], "the end of a session that is not read")
+    assert session in rooms_of(hub).open("demo").state_now["sessions"]
+    posted(hub, envelope("chat.msg", {"text": "for the second"}), session)
+    assert "for the second" in [one["payload"].get("text") for _, one in events_of(second, 3)]
+
+
 def test_the_log_is_signed_ndjson_that_verifies(hub: Hub) -> None:
     """ENS-16: one audit trail, which anybody can check."""
     posted(hub, envelope("chat.msg", {"text": "for the log"}), joined(hub))
