@@ -30,11 +30,12 @@ import httpx2
 from tests.client.peers import UV
 from tests.interaction.peers import INSPECTOR, NODE
 from tests.interaction.programs import free_port, plain_environment, running_hub, status_of
-from tests.waiting import BOUND, until
+from tests.waiting import BOUND, until, until_every_worker
 
 START_SECONDS = 180.0
 CALL_SECONDS = 120.0
 TOKEN = "a-token-of-this-run"
+REFUSED_CURSOR = "params.cursor is not a cursor of this list"
 
 Json = dict[str, Any]
 Call = Callable[[str, Json], Json]
@@ -204,14 +205,23 @@ def call_directly(endpoint: str) -> Call:
 
 
 def list_tools(endpoint: str) -> list[Json]:
-    """Return all tools of a server."""
-    found: list[Json] = []
+    """Return all tools of a server. The listing begins anew when the list changes between two pages."""
+    pages: list[Json] = until(lambda: _list_pages(endpoint), "pages of one list")
+    return [tool for page in pages for tool in page["tools"]]
+
+
+def _list_pages(endpoint: str) -> list[Json]:
+    """Return the pages of the list of tools; none when it changed in the meantime, which makes its cursors invalid."""
+    pages: list[Json] = []
     params: Json = {}
     while True:
         page = request(endpoint, "tools/list", params)
-        found += page["tools"]
+        if params and REFUSED_CURSOR in str(page):
+            return []
+        assert "tools" in page, page
+        pages.append(page)
         if "nextCursor" not in page:
-            return found
+            return pages
         params = {"cursor": page["nextCursor"]}
 
 
@@ -266,7 +276,7 @@ def mounted_server(server: ApiServer, folder: Path) -> Iterator[MountedServer]:
         environment = {**plain_environment(folder), "JUPYTER_TOKEN": TOKEN}
         with running_hub(folder / "hub", [definition], enable="echo", environment=environment) as hub:
             endpoint = f"{hub.url}/mcp/{server.name}"
-            until(lambda: list_tools(endpoint), "its tools")
+            until_every_worker(lambda: list_tools(endpoint), "its tools")
             yield MountedServer(server, endpoint, f"{hub.url}/servers/{server.name}", folder)
 
 

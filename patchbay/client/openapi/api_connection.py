@@ -1,9 +1,10 @@
 """Requests to an HTTP API whose answers arrive piece by piece, on the event loop of this process.
 
 Closing an exchange cancels its request and closes its connection at once. No cookie of an answer is stored, so that
-callers share nothing.
+callers share nothing. A request with a safe method is sent once more when the server closed the kept connection before
+it answered.
 
-Sources: RFC 9110; RFC 6265 section 5.3 (a client may ignore cookies).
+Sources: RFC 9110 (section 9.2.2: requests that are repeated); RFC 6265 section 5.3 (a client may ignore cookies).
 """
 
 from __future__ import annotations
@@ -13,18 +14,24 @@ import zlib
 from concurrent.futures import Future
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from queue import SimpleQueue
+from typing import Any
 
 import httpx2
 
-from patchbay.client.addresses.targets import mask_url, mask_urls
+from patchbay.client.addresses.targets import mask_url
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
+from patchbay.client.openapi.attempts import Attempt
+from patchbay.client.openapi.failures import describe_failure
 from patchbay.client.openapi.http_client import MAX_REDIRECTS, RedirectRefused, Reply, RequestRules
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError
 
 DECODED = ("identity", "gzip", "deflate")
 """Content encodings that are decoded; a body in another one is bytes of an unknown type."""
+
+MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS = 100, 20
+"""Connections to one API at once, and those that are kept between requests."""
 
 Piece = Reply | bytes | PatchbayError | None
 """The head of an answer (a Reply without its body), bytes of its body, the error that ends it, or None at its end."""
@@ -36,6 +43,8 @@ class ApiExchange:
     def __init__(self) -> None:
         self.pieces: SimpleQueue[Piece] = SimpleQueue()
         self.running: Future[None] | None = None
+        self.attempt = Attempt()
+        """The last attempt to send the request."""
 
     def get(self, seconds: float) -> Piece:
         """Return the next piece. Raises queue.Empty when none arrives within so many seconds."""
@@ -54,6 +63,7 @@ class ApiConnection:
         self.rules = rules
         self._limit = limit
         self._client: httpx2.AsyncClient | None = None
+        self._unkept_client: httpx2.AsyncClient | None = None
 
     def start(self, call: HttpRequest, timeout: float) -> ApiExchange:
         """Start a request; each of its steps may take `timeout` seconds."""
@@ -63,8 +73,9 @@ class ApiConnection:
 
     def close(self) -> None:
         """Close the kept connections."""
-        client, self._client = self._client, None
-        if client is not None:
+        clients = self._client, self._unkept_client
+        self._client = self._unkept_client = None
+        for client in filter(None, clients):
             get_shared_loop().start(client.aclose())
 
     async def _run(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
@@ -77,7 +88,8 @@ class ApiConnection:
         except httpx2.TimeoutException:
             exchange.pieces.put(ServerTimeout(f"{shown} did not answer within {timeout:g} s"))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as problem:
-            exchange.pieces.put(Unreachable(f"{shown} cannot be reached: {mask_urls(str(problem))}"))
+            reason = describe_failure(problem, exchange.attempt.has_answered)
+            exchange.pieces.put(Unreachable(f"{shown} cannot be reached: {reason}"))
 
     async def _follow_redirects(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
         for _ in range(MAX_REDIRECTS):
@@ -89,9 +101,8 @@ class ApiConnection:
 
     async def _send_once(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> HttpRequest | None:
         """Send a request and hand its answer over; for a redirect, return the request that follows it."""
-        prepared = await asyncio.to_thread(self.rules.prepare, call)
-        client = self._get_client()
-        answer = await client.send(client.build_request(**prepared, timeout=timeout), stream=True)
+        prepared = await asyncio.to_thread(self.rules.prepare, call) | {"timeout": timeout}
+        answer = await self._get_answer(prepared, exchange)
         try:
             following = self._find_redirect(call, answer)
             if following is None:
@@ -104,6 +115,15 @@ class ApiConnection:
             return following
         finally:
             await answer.aclose()
+
+    async def _get_answer(self, prepared: dict[str, Any], exchange: ApiExchange) -> httpx2.Response:
+        """Return the head of an answer. The second attempt, if there is one, opens a connection."""
+        try:
+            return await _send(self._get_client(), prepared, exchange)
+        except httpx2.HTTPError as problem:
+            if not exchange.attempt.may_be_repeated(prepared["method"], problem):
+                raise
+        return await _send(self._get_unkept_client(), prepared, exchange)
 
     def _find_redirect(self, call: HttpRequest, answer: httpx2.Response) -> HttpRequest | None:
         """Return the request that follows a redirect. A redirect that is not followed is an answer like others."""
@@ -128,6 +148,25 @@ class ApiConnection:
 
     def _get_client(self) -> httpx2.AsyncClient:
         if self._client is None:
-            stores_nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-            self._client = httpx2.AsyncClient(cookies=stores_nothing, follow_redirects=False)
+            self._client = _make_client(MAX_KEPT_CONNECTIONS)
         return self._client
+
+    def _get_unkept_client(self) -> httpx2.AsyncClient:
+        """Return the client that opens a connection for each request, because the server may close all kept ones."""
+        if self._unkept_client is None:
+            self._unkept_client = _make_client(0)
+        return self._unkept_client
+
+
+def _make_client(kept: int) -> httpx2.AsyncClient:
+    """Make a client that keeps so many connections between requests."""
+    stores_nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    limits = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=kept)
+    return httpx2.AsyncClient(cookies=stores_nothing, follow_redirects=False, limits=limits)
+
+
+async def _send(client: httpx2.AsyncClient, prepared: dict[str, Any], exchange: ApiExchange) -> httpx2.Response:
+    """Send a request and return the head of its answer; the exchange knows the attempt."""
+    exchange.attempt = Attempt()
+    extensions = {**(prepared["extensions"] or {}), **exchange.attempt.begin()}
+    return await client.send(client.build_request(**{**prepared, "extensions": extensions}), stream=True)

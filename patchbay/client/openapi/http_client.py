@@ -18,8 +18,9 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from patchbay.client.addresses.targets import check_headers, mask_url, mask_urls
+from patchbay.client.addresses.targets import check_headers, mask_url
 from patchbay.client.errors import ServerTimeout, Unreachable
+from patchbay.client.openapi.failures import describe_failure
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ParseError, PatchbayError
@@ -180,9 +181,10 @@ class ApiClient:
 
     def _send_once(self, call: HttpRequest, unread: str) -> Reply:
         prepared = self._rules.prepare(call)
-        shown = mask_url(call.url)
+        shown, has_answered = mask_url(call.url), False
         try:
             answer = self._client.send(self._client.build_request(**prepared), stream=True)
+            has_answered = True
             try:
                 empty = Reply(call.url, answer.status_code, answer.headers, b"")
                 skipped = bool(unread) and empty.media_type == unread
@@ -192,7 +194,7 @@ class ApiClient:
         except httpx2.TimeoutException as problem:
             raise ServerTimeout(f"{shown} did not answer within {self._timeout:g} s") from problem
         except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-            raise Unreachable(f"{shown} cannot be reached: {mask_urls(str(problem))}") from problem
+            raise Unreachable(f"{shown} cannot be reached: {describe_failure(problem, has_answered)}") from problem
 
     def _read_body(self, answer: httpx2.Response, shown: str) -> bytes:
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":

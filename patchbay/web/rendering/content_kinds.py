@@ -15,13 +15,7 @@ import orjson
 from patchbay.kind import CONFIGURATION_KIND, known_kinds, recognized_kind
 from patchbay.kinds import discovery
 from patchbay.kinds.python.discovery.syntax import parse_source
-
-IMAGES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
+from patchbay.outputs import media_type_of
 
 MAX_PARSED_CHARACTERS = 200_000
 """Characters of a text that language detection reads, at most."""
@@ -34,9 +28,8 @@ _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 
 def image_type(data: bytes) -> str | None:
     """The media type of a bitmap image; None for other content. SVG does not count, because it can hold scripts."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for head, kind in IMAGES if data.startswith(head)), None)
+    found = media_type_of(data)
+    return found if found is not None and found.startswith("image/") else None
 
 
 def decode_text(data: bytes) -> str | None:

@@ -87,6 +87,24 @@ def test_parts_of_a_document_at_other_urls_of_its_origin_are_read(tmp_path: Path
         hub.close()
 
 
+@pytest.mark.parametrize("summary", ["List orders", "List all orders"])
+def test_a_cursor_stays_valid_when_a_document_with_the_same_tools_is_read_again(tmp_path: Path, summary: str) -> None:
+    """A cursor names the last tool of its page; it does not depend on the version of the server."""
+    with recording_api(document(PATHS)) as api:
+        hub = Hub(tmp_path, {"shop.json": mount(api, changes="follow")}, page_size=1).as_operator()
+        until(lambda: len(hub.catalogue.find("shop").tools) == 2, "its tools")
+        first, before = hub.modern("shop", "tools/list").result, hub.catalogue.find("shop")
+        change(api, summary=summary)
+        read = len(api.document_requests)
+        assert before.standing is not None
+        before.standing.check_soon()
+        until(lambda: len(api.document_requests) > read, "the document is read again")
+        until(lambda: hub.catalogue.find("shop").tools["list_orders"].wire["title"] == summary, "its tools")
+        second = hub.modern("shop", "tools/list", {"cursor": first["nextCursor"]}).result
+        assert [one["name"] for one in first["tools"] + second["tools"]] == list(before.tools)
+        hub.close()
+
+
 def test_a_changed_operation_is_not_served_before_approval(tmp_path: Path) -> None:
     """17.2: drift is handled as for every mount."""
     with mounted(tmp_path, PATHS, changes="hold", refresh=1) as (hub, api):
