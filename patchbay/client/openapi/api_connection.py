@@ -4,7 +4,7 @@ Closing an exchange cancels its request and closes its connection at once. No co
 callers share nothing. A request with a safe method is sent once more when the server closed the kept connection before
 it answered.
 
-Sources: RFC 9110 (section 9.2.2: requests that are repeated); RFC 6265 section 5.3 (a client may ignore cookies).
+Sources: RFC 9110 (section 9.2.2: methods that may be retried); RFC 6265 section 5.3 (a client may ignore cookies).
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ import httpx2
 from patchbay.client.addresses.targets import mask_url
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import ServerTimeout, Unreachable
-from patchbay.client.openapi.attempts import Attempt
-from patchbay.client.openapi.failures import describe_failure
+from patchbay.client.openapi.failures import CLOSED_EARLY, describe_failure
 from patchbay.client.openapi.http_client import MAX_REDIRECTS, RedirectRefused, Reply, RequestRules
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import PatchbayError
 
 DECODED = ("identity", "gzip", "deflate")
 """Content encodings that are decoded; a body in another one is bytes of an unknown type."""
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods of requests that change nothing on the server."""
 
 MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS = 100, 20
 """Connections to one API at once, and those that are kept between requests."""
@@ -43,8 +45,15 @@ class ApiExchange:
     def __init__(self) -> None:
         self.pieces: SimpleQueue[Piece] = SimpleQueue()
         self.running: Future[None] | None = None
-        self.attempt = Attempt()
-        """The last attempt to send the request."""
+        self.has_connected = False
+        """Whether the last attempt to send the request opened a connection; else it used a kept one."""
+        self.has_answered = False
+        """Whether the head of an answer arrived."""
+
+    async def trace(self, event: str, _: object) -> None:
+        """Receive an event of httpcore (its extension `trace`)."""
+        if event.endswith("connect_tcp.complete"):
+            self.has_connected = True
 
     def get(self, seconds: float) -> Piece:
         """Return the next piece. Raises queue.Empty when none arrives within so many seconds."""
@@ -88,7 +97,7 @@ class ApiConnection:
         except httpx2.TimeoutException:
             exchange.pieces.put(ServerTimeout(f"{shown} did not answer within {timeout:g} s"))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as problem:
-            reason = describe_failure(problem, exchange.attempt.has_answered)
+            reason = describe_failure(problem, exchange.has_answered)
             exchange.pieces.put(Unreachable(f"{shown} cannot be reached: {reason}"))
 
     async def _follow_redirects(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
@@ -120,8 +129,8 @@ class ApiConnection:
         """Return the head of an answer. The second attempt, if there is one, opens a connection."""
         try:
             return await _send(self._get_client(), prepared, exchange)
-        except httpx2.HTTPError as problem:
-            if not exchange.attempt.may_be_repeated(prepared["method"], problem):
+        except CLOSED_EARLY:
+            if exchange.has_connected or prepared["method"] not in SAFE_METHODS:
                 raise
         return await _send(self._get_unkept_client(), prepared, exchange)
 
@@ -166,7 +175,9 @@ def _make_client(kept: int) -> httpx2.AsyncClient:
 
 
 async def _send(client: httpx2.AsyncClient, prepared: dict[str, Any], exchange: ApiExchange) -> httpx2.Response:
-    """Send a request and return the head of its answer; the exchange knows the attempt."""
-    exchange.attempt = Attempt()
-    extensions = {**(prepared["extensions"] or {}), **exchange.attempt.begin()}
-    return await client.send(client.build_request(**{**prepared, "extensions": extensions}), stream=True)
+    """Send a request and return the head of its answer."""
+    exchange.has_connected = exchange.has_answered = False
+    extensions = {**(prepared["extensions"] or {}), "trace": exchange.trace}
+    answer = await client.send(client.build_request(**{**prepared, "extensions": extensions}), stream=True)
+    exchange.has_answered = True
+    return answer

@@ -20,7 +20,7 @@ CLOSED_EARLY = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 def describe_failure(problem: BaseException, has_answered: bool) -> str:
     """Return the reason of a failed request, as the end of a sentence; it is never empty.
 
-    `has_answered` says whether a part of the answer arrived.
+    `has_answered` says whether the head of the answer arrived.
     """
     causes = list(_list_causes(problem))
     for cause in causes:

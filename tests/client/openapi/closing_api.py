@@ -18,7 +18,6 @@ ANSWERS = {
     "silence": b"",
     "part of the head": b"HTTP/1.1 200 OK\r\nContent-",
     "part of the body": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart",
-    "early hints": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
     "close": b"",
     "reset": b"",
 }
