@@ -49,6 +49,11 @@ def served(hub: Hub, name: str) -> bool:
     return hub.get(f"/servers/{name}")[0] == 200
 
 
+def served_tools(hub: Hub, name: str) -> list[int]:
+    """The number of tools of a server, in a list; an empty list when the worker that answers does not serve it yet."""
+    return [one["tools"] for one in orjson.loads(hub.get("/servers.json")[1]) if one["name"] == name]
+
+
 def wait_for_scans(hub: Hub, folder: Path, name: str) -> None:
     """Wait until a file that was saved last is served: by then the folder was scanned several times."""
     (folder / f"{name}.py").write_text("def later() -> str:\n    return 'later'\n")
@@ -64,10 +69,7 @@ def test_a_file_is_not_served_while_a_program_has_it_open_for_writing(hub: Hub, 
             wait_for_scans(hub, folder, name)
             assert not served(hub, "upload")
         file.write(REST)
-    until(lambda: served(hub, "upload"), "the whole file is served")
-    listed = orjson.loads(hub.get("/servers.json")[1])
-    [count] = [one["tools"] for one in listed if one["name"] == "upload"]
-    assert count == 2
+    assert until(lambda: served_tools(hub, "upload"), "the whole file is served") == [2]
 
 
 def test_a_file_that_grows_is_not_served_before_it_rests(hub: Hub, place: Path) -> None:
