@@ -66,6 +66,15 @@ def test_an_old_file_needs_no_second_scan_when_the_hub_starts(bench: Any) -> Non
     assert WatchedFolder(bench.store, bench.settings.servers).scan()
 
 
+def test_an_old_file_that_is_being_written_when_the_hub_starts_waits(tmp_path: Path) -> None:
+    """A writer may pause while a hub or a second worker of it starts."""
+    comparison, signature = ScanComparison(tmp_path), (1, 1, 0, 1)
+    with (tmp_path / "hello.py").open("w"):
+        assert comparison.compare({"hello.py": signature}) == {"hello"}
+        assert comparison.compare({"hello.py": signature}) == {"hello"}
+    assert comparison.compare({"hello.py": signature}) == frozenset()
+
+
 def test_files_settle_on_a_system_without_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """fcntl(2): macOS has no F_SETLEASE, so two equal scans are enough there."""
     for name in ("F_SETLEASE", "F_SETSIG"):

@@ -64,12 +64,15 @@ class ScanComparison:
         for file, signature in files.items():
             now[server_of(file)][file] = signature
         before, self._before = self._before, now
+        unconfirmed = self._pending
         if before is None:
+            # A program may have begun to write a file before this process started, and pause.
+            unconfirmed = frozenset(now)
             since = time.time_ns() - int(SETTLED_SECONDS * 1e9)
             changed = {name for name, own in now.items() if any(changed > since for _, changed, *_ in own.values())}
         else:
             changed = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
-        written = {name for name in self._pending - changed if any(map(self._is_written, now.get(name, ())))}
+        written = {name for name in unconfirmed - changed if any(map(self._is_written, now.get(name, ())))}
         self._pending = frozenset(changed | written)
         return self._pending
 
