@@ -28,7 +28,7 @@ def {deed}_{thing}_{place}(text: str, times: int = 1, loud: bool = False) -> str
     Args:
         text: What to say of the {thing}.
         times: How often, from 1 to 9.
-        loud: Whether everybody should hear it.
+        loud: Whether all should hear it.
     """
     said = " ".join([text] * times)
     return said.upper() if loud else said

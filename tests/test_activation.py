@@ -65,11 +65,11 @@ def test_every_activation_has_exactly_one_ending_and_it_comes_last(
     assert [event for event in seen if isinstance(event, Text)] == [event for event in said if isinstance(event, Text)]
 
 
-def test_what_a_handler_says_after_its_ending_is_not_heard() -> None:
+def test_events_after_the_last_event_of_a_handler_are_ignored() -> None:
     assert list(activate(saying(Text("a"), Done(), Text("b")), call_of())) == [Text("a"), Done()]
 
 
-def test_a_raised_exception_is_told_by_type_and_message_after_the_partial_output() -> None:
+def test_a_raised_exception_is_reported_by_type_and_message_after_the_partial_output() -> None:
     """T5.5: a raising tool fails with its message; its earlier output stays."""
     seen = list(activate(raising(ValueError("no such colour"), Text("so far")), call_of()))
     assert seen == [Text("so far"), Failed("ValueError: no such colour")]
@@ -201,7 +201,7 @@ class Mute(Exception):
         return str(self.args[7])
 
 
-def test_an_exception_that_cannot_say_anything_is_told_by_its_name() -> None:
+def test_an_exception_without_a_message_is_reported_by_its_name() -> None:
     assert list(activate(raising(Mute("x")), call_of())) == [Failed("Mute")]
 
 

@@ -51,6 +51,6 @@ def test_a_value_under_the_other_name_is_checked_like_any() -> None:
     assert checked({"name": 1, "prompt": "b"})[0] == ["session_name"]
 
 
-def test_what_is_no_alias_stays_wrong() -> None:
+def test_an_undeclared_name_is_refused() -> None:
     """SUB-C14"""
     assert checked({"name": "a", "prompt": "b", "turns": 3})[0] == [""]

@@ -95,7 +95,7 @@ def test_any_text_is_a_cid_or_refused_with_a_sentence(text: str) -> None:
         str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha1"))),
     ],
 )
-def test_what_is_no_cid_of_this_hub_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_cid_is_refused(text: str) -> None:
     with pytest.raises(BadCid):
         canonical(text)
 

@@ -270,7 +270,7 @@ fields = st.sampled_from(["tools", "resources", "prompts", "timeout", "icons", "
 
 
 @given(st.dictionaries(fields, values, max_size=4))
-def test_whatever_is_configured_is_taken_or_refused_with_a_sentence(config: dict[str, Any]) -> None:
+def test_any_configuration_is_accepted_or_refused_with_a_reason(config: dict[str, Any]) -> None:
     """T1.4: nothing but ConfigError ever comes out"""
     try:
         assert parse_config(json.dumps(config).encode(), "x.json") == config

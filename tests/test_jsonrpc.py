@@ -60,7 +60,7 @@ def test_any_text_of_a_tool_is_one_line_that_parses(text: str) -> None:
     assert said == text.encode("utf-8", "replace").decode()
 
 
-def test_a_huge_integer_of_a_tool_is_said_in_full() -> None:
+def test_a_huge_integer_of_a_tool_is_encoded_in_full() -> None:
     assert b"1" + b"0" * 30 in encode(Result(1, {"n": 10**30}))
 
 
@@ -107,7 +107,7 @@ def test_a_parse_error_names_the_problem(body: bytes, where: str) -> None:
         parse(body)
 
 
-def test_notifications_and_failures_are_told_apart() -> None:
+def test_notifications_and_errors_are_distinguished() -> None:
     """SUB-6."""
     assert message({"jsonrpc": "2.0", "method": "n"}) == Notification("n", {})
     assert message({"jsonrpc": "2.0", "method": "n", "params": None}) == Notification("n", {})

@@ -376,7 +376,7 @@ def test_a_circle_is_found() -> None:
     assert circle(graph_of(modules)) == ["boot.image", "boot.names", "boot.image"]
 
 
-def test_what_is_allowed_is_not_a_fault() -> None:
+def test_an_allowed_module_has_no_fault() -> None:
     text = (
         '"""A store."""\nimport threading\nfrom patchbay.errors import MissingBlob\nfrom patchbay.stores.bus import Bus'
     )

@@ -150,7 +150,7 @@ def test_every_json_value_inside_an_object_comes_out_unchanged(value: Any) -> No
         (["\ud800", 1], "surrogates"),
     ],
 )
-def test_what_json_cannot_say_is_refused_with_a_sentence(value: Any, words: str) -> None:
+def test_a_value_that_json_cannot_hold_is_refused_with_a_reason(value: Any, words: str) -> None:
     with pytest.raises(ToolFailed, match=words):
         list(events_of(value))
 
@@ -265,7 +265,7 @@ def test_content_models_of_the_official_types_pass_through() -> None:
         ["text", "text/plain"],
     ],
 )
-def test_what_only_looks_like_a_block_is_data(value: Any) -> None:
+def test_a_value_that_resembles_a_block_is_data(value: Any) -> None:
     assert one(value) == Data(value)
 
 

@@ -95,7 +95,7 @@ def test_the_readonly_boot_answers_and_changes_nothing(tmp_path_factory: pytest.
         hub.close()
 
 
-def test_a_pinned_address_serves_the_old_version_for_ever(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_pinned_address_always_serves_the_old_version(tmp_path_factory: pytest.TempPathFactory) -> None:
     """DESIGN section 4: by the CID of the version and by that of the definition, beside the moving name."""
     hub = Hub(tmp_path_factory.mktemp("pins"), {"v.py": "def which() -> str:\n    return 'first'\n"})
     try:

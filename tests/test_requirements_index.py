@@ -24,7 +24,7 @@ def test_each_row_that_a_test_shows_has_one_proving_test() -> None:
     assert faults(sections(), shown_by(), proofs()) == []
 
 
-def test_a_missing_and_a_wrong_proving_test_are_told() -> None:
+def test_a_missing_and_a_wrong_proving_test_are_reported() -> None:
     tables = {"Rows": {"T1.1": "One.", "T1.2": "Two.", "T1.3": "No test yet."}}
     tests = {"T1.1": ["a.py::test_a"], "T1.2": ["a.py::test_b", "a.py::test_c"]}
     assert faults(tables, tests, {"T1.1": "a.py::test_a", "T1.2": "a.py::test_c"}) == []

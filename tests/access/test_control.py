@@ -154,7 +154,7 @@ def test_clients_hear_that_the_grants_changed(hub: Hub, ann: Headers) -> None:
     assert len(send_request(hub, ann, "notes", "tools/list")["result"]["tools"]) > 1
 
 
-def test_what_a_sender_may_do_is_asked_anew_after_each_change(hub: Hub) -> None:
+def test_permissions_of_a_sender_are_read_again_after_each_change(hub: Hub) -> None:
     access = hub.app.extensions["dispatcher"].services.access
     who = Principal("key:ann")
     allow(hub, "notes.search")

@@ -84,7 +84,7 @@ def denial(*to: str, on: list[str] | None = None) -> Any:
         ({}, Principal("a", scopes=frozenset({"call"})), "call", "notes", "x", False, "no grant"),
     ],
 )
-def test_a_decision_and_what_it_rests_on(
+def test_a_decision_names_the_rule_that_made_it(
     document: Any, who: Principal, action: str, server: str, entry: str, allowed: bool, because: str
 ) -> None:
     found = decide(who, action, Object(server, entry), grants(document))
@@ -99,7 +99,7 @@ def test_a_decision_and_what_it_rests_on(
         *[(text, False) for text in ("", "operate", "call:", "call: x", "mcp", "openid", "call:" + "x" * 600)],
     ],
 )
-def test_what_a_scope_is(text: str, good: bool) -> None:
+def test_only_valid_texts_are_scopes(text: str, good: bool) -> None:
     assert is_scope(text) is good
 
 

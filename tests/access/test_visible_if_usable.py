@@ -41,14 +41,16 @@ def hub(team: Team) -> Hub:
 
 @settings(deadline=None, max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, principals, st.sampled_from(SERVERS))
-def test_what_is_listed_is_what_can_be_used(team: Team, document: Any, who: Principal, server: str) -> None:
+def test_lists_hold_exactly_the_entries_that_can_be_used(
+    team: Team, document: Any, who: Principal, server: str
+) -> None:
     for way in WAYS.keys() - OVER_HTTP:
         team.check(way, document, who, server, Comparisons())
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, principals, st.sampled_from(SERVERS), st.integers(0, 99))
-def test_what_is_listed_is_what_can_be_used_over_http_and_on_pages(
+def test_lists_hold_exactly_the_entries_that_can_be_used_over_http_and_on_pages(
     team: Team, document: Any, who: Principal, server: str, seed: int
 ) -> None:
     for way in OVER_HTTP:

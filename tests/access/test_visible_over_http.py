@@ -157,7 +157,7 @@ def check_other_ways(hub: Hub, key: str, who: Principal, document: Json) -> None
 
 
 @pytest.mark.parametrize("seed", range(DOCUMENTS))
-def test_what_is_listed_is_what_can_be_used_over_http(hub: Hub, keys: dict[str, str], seed: int) -> None:
+def test_lists_hold_exactly_the_entries_that_can_be_used_over_http(hub: Hub, keys: dict[str, str], seed: int) -> None:
     document = random_document(seed)
     put = sent(hub.port, "PUT", "/variables/access", orjson.dumps(document), hub.as_operator())
     assert put[0] in (200, 201), put

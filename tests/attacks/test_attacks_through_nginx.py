@@ -36,7 +36,7 @@ class Public:
     key: str
 
     def connect(self, address: str = "127.0.0.1") -> ssl.SSLSocket:
-        """Connect from an address of this machine; the connection takes few bytes that nobody reads."""
+        """Connect from an address of this machine; the connection buffers few bytes of answers that are not read."""
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(BOUND)
@@ -144,13 +144,13 @@ def test_no_spelling_of_a_path_opens_what_is_protected(public: Public, way: str)
 
 @pytest.mark.parametrize("path", ["/servers//mark", "/static//style.css", "//evil.example//servers"])
 def test_no_redirect_leaves_tls(public: Public, path: str) -> None:
-    """A redirect to http would send the browser of a member to whoever answers on the network."""
+    """A redirect to http would send the browser of a member to any server that answers on the network."""
     status, answer = public.get(path, public.with_key())
     assert status == 404 and b"http://" not in answer.partition(b"\r\n\r\n")[0], answer
 
 
 def test_one_address_does_not_take_the_connections_of_all(public: Public) -> None:
-    """Requests without a key that do not end; nginx has one address at the hub for everybody."""
+    """Requests without a key that do not end; nginx has one address at the hub for all clients."""
     [limit] = map(int, re.findall(r"limit_conn hub (\d+);", printed("nginx")))
     with ExitStack() as held:
         slow = [held.enter_context(public.connect()) for _ in range(limit + 5)]

@@ -1,4 +1,4 @@
-"""A configuration file of somebody else is imported: no value in it changes the hub or the programs that it starts.
+"""A configuration file of another person is imported: no value in it changes the hub or the programs that it starts.
 
 Sources: CWE-454 (external initialization of trusted variables); ld.so(8), LD_PRELOAD.
 """
@@ -23,7 +23,7 @@ OF_THE_SYSTEM = re.compile(r"(?m)^(PATH|(LD_|PYTHON|BASH_|PATCHBAY_|SSL_)\w*|HTT
 def test_the_variables_of_an_entry_do_not_replace_those_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
-    """The file that --env-file writes is read by a shell, as the command says, and has none of the system's."""
+    """The file that --env-file writes is read by a shell, as the command says, without variables of the system."""
     monkeypatch.setenv("HOME", str(tmp_path))
     entry = {"command": "node", "env": dict.fromkeys([*HOSTILE, "PRELOAD", "ACCESS", "GITHUB_TOKEN"], "/srv/theirs")}
     entry["args"] = ["--access-token", "s3cret"]

@@ -1,4 +1,4 @@
-"""Approvals of somebody else are imported: a digest that a person knows beside the CID of other bytes, wrong types.
+"""Approvals of another person are imported: a digest that a person knows beside the CID of other bytes, wrong types.
 
 Sources: issue 16; ACCESS section 4.
 """

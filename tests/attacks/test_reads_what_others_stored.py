@@ -134,7 +134,7 @@ def test_records_of_calls_do_not_contain_arguments_and_results(hub: Hub, link: s
     assert not any(b'"arguments":{"uri":"' + link.encode() in page for page in records_for_operator())
 
 
-def test_the_configuration_stays_for_everybody(hub: Hub) -> None:
+def test_the_configuration_stays_for_all_callers(hub: Hub) -> None:
     page = send(hub, "GET", "/servers/notes.json").json
     definition, version = page["server"]["definition"], page["server"]["version"]
     for cid in (

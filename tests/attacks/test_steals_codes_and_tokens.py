@@ -120,7 +120,7 @@ def test_the_state_comes_back_as_it_was_and_cannot_add_parameters(hub: Hub, ann:
     assert "#" not in answer.headers["Location"] and answer.headers["Location"].count("code=") == 1
 
 
-def test_what_a_client_sends_does_not_change_the_page(hub: Hub, ann: Browser) -> None:
+def test_data_from_a_client_does_not_change_the_page(hub: Hub, ann: Browser) -> None:
     name = "</title><script>alert(1)</script>{{ site }}\u202e\u0000"
     client = OAuthClient(hub).register(client_name=name)
     text = ann.ask(client.query(scope="call:<script>", state="<script>")).text

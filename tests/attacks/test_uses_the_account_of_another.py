@@ -164,7 +164,7 @@ def test_a_form_of_another_site_or_session_connects_and_disconnects_nothing(
     assert is_connected(hub, name_of(victim))
 
 
-def test_a_person_of_the_name_of_a_removed_one_gets_none_of_its_accounts(hub: Hub, victim: Caller) -> None:
+def test_a_new_person_with_the_name_of_a_removed_one_does_not_get_its_accounts(hub: Hub, victim: Caller) -> None:
     name = name_of(victim)
     connect(victim.browser.client, "far", "victim-there")
     accounts_of(hub).people.remove(name)

@@ -215,7 +215,7 @@ READS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", READS)
 @pytest.mark.parametrize("endpoint", ["notes", ""])
-def test_what_may_not_be_read_answers_as_what_does_not_exist(hub: Hub, ann: Headers, what: str, endpoint: str) -> None:
+def test_a_denied_entry_is_answered_like_a_missing_one(hub: Hub, ann: Headers, what: str, endpoint: str) -> None:
     method, denied, missing = READS[what]
     names = [str(next(iter(params.values()))) for params in (denied, missing)]
     answers = [answer_text(hub.modern(endpoint, method, params, headers=ann)) for params in (denied, missing)]
@@ -306,7 +306,7 @@ def test_a_search_of_tools_finds_only_what_may_be_called(hub: Hub, ann: Headers,
     hub.catalogue.refresh()
 
 
-def test_a_narrowed_key_does_only_what_it_is_narrowed_to(hub: Hub) -> None:
+def test_a_key_with_scopes_is_limited_to_them(hub: Hub) -> None:
     narrow = new_key(hub, "narrow", ["call:notes.search"])
     set_grants(hub, {"grants": [{"to": ["*"], "may": ["see", "call", "read"], "on": ["*"]}]})
     names = [tool["name"] for tool in hub.modern("notes", "tools/list", headers=narrow).result["tools"]]

@@ -27,7 +27,7 @@ def test_the_table_shows_aim_and_figure_of_each_run_and_the_verdict() -> None:
     assert "| run 1 | run 2 | met | by the clock |" in page
 
 
-def test_what_no_run_measured_is_said_to_be_unmeasured() -> None:
+def test_a_figure_without_a_run_is_shown_as_not_measured() -> None:
     page, _ = make_page([run_of_calls()], {})
     assert line_with(page, "1,000 tools beside FastMCP").count("not measured") == 2
 

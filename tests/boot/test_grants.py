@@ -103,7 +103,7 @@ def test_a_text_that_is_no_document_is_refused_with_its_place(text: bytes, place
         ("demo", "room.demo", "", False),
     ],
 )
-def test_what_a_pattern_covers(pattern: str, server: str, entry: str, expected: bool) -> None:
+def test_a_pattern_covers_the_expected_entries(pattern: str, server: str, entry: str, expected: bool) -> None:
     assert covers(pattern, server, entry) is expected
 
 

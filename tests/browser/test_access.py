@@ -66,7 +66,7 @@ def test_no_page_of_access_has_a_violation(browser: Browser, shared: Team, schem
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_what_strangers_write_is_only_shown(browser: Browser, shared: Team, size: dict[str, int]) -> None:
+def test_text_from_strangers_is_shown_as_text(browser: Browser, shared: Team, size: dict[str, int]) -> None:
     """Issue 16, item 6: names of clients, browsers, tools and groups, arguments, reasons, changed descriptions."""
     person, operator = Tab(browser, shared.base, viewport=size), Tab(browser, shared.base, viewport=size)
     operator.log_in(shared.hub)

@@ -96,7 +96,9 @@ def test_filters_and_plots_lead_to_the_calls_they_speak_of(tab: Tab, base: str) 
     expect(page.get_by_label("Tool, prompt or resource")).to_have_value("say")
 
 
-def test_one_call_is_told_event_by_event_and_runs_again_with_the_same_result(tab: Tab, base: str, served: Hub) -> None:
+def test_the_page_of_a_call_shows_each_event_and_repeats_the_call_with_the_same_result(
+    tab: Tab, base: str, served: Hub
+) -> None:
     tab.log_in(served)
     record = recorded_call(base, "atelier", "steps", {"many": 3}, progress=True)
     page = tab.open(f"/activity/{record}")

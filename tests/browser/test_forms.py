@@ -54,13 +54,13 @@ def test_a_form_says_everything_its_schema_can_hold(tab: Tab) -> None:
     }
 
 
-def test_what_is_left_empty_is_not_sent_and_defaults_are(tab: Tab) -> None:
+def test_empty_fields_are_not_sent_and_defaults_are(tab: Tab) -> None:
     trial = tab.item("atelier", "order")
     given = trial.call(who="Ada", city="Bern")["structuredContent"]
     assert given == {"who": "Ada", "size": "small", "many": 2, "gift": True, "address": {"city": "Bern"}}
 
 
-def test_text_that_is_no_value_is_told_at_its_field(tab: Tab) -> None:
+def test_an_invalid_value_shows_an_error_at_its_field(tab: Tab) -> None:
     trial = tab.item("atelier", "order")
     trial.fill(who="Ada", city="Bern")
     field = trial.item.locator('[data-name="extra"] textarea')
@@ -174,7 +174,7 @@ def test_examples_fill_a_field(tab: Tab) -> None:
     assert "Ada" in trial.shown()
 
 
-def test_a_time_goes_through_json_and_back_and_a_default_that_is_none_breaks_no_form(tab: Tab) -> None:
+def test_a_time_survives_json_and_an_invalid_default_breaks_no_form(tab: Tab) -> None:
     trial = tab.item("atelier", "hours")
     toggle = trial.item.get_by_role("button", name="As JSON")
     toggle.click()

@@ -127,7 +127,7 @@ def test_it_is_kept_as_a_profile(tab: Tab, base: str) -> None:
     expect(inspect(tab, "@atelier").get_by_role("heading", level=1)).to_contain_text("atelier", ignore_case=True)
 
 
-def test_what_cannot_be_inspected_is_said(tab: Tab) -> None:
+def test_the_page_says_why_an_address_cannot_be_inspected(tab: Tab) -> None:
     page = inspect(tab, "http://127.0.0.1:1/mcp")
     expect(page.get_by_role("alert")).to_contain_text("http://127.0.0.1:1/mcp cannot be reached", timeout=BOUND)
     page = tab.open("/inspect?address=mcp%2Bstdio%3Atouch%20x")

@@ -97,7 +97,7 @@ def go_to_tab(page: Page, label: str) -> None:
     )
 
 
-def test_what_would_be_listed_is_seen_while_it_is_written(tab: Tab) -> None:
+def test_the_editor_previews_the_listing_while_the_source_is_written(tab: Tab) -> None:
     """VWR-22: with the line that is wrong, and the caret put there."""
     page = tab.open("/servers/new")
     page.get_by_label("Name").fill("live")

@@ -20,7 +20,7 @@ PAGES = (
 )
 
 
-def test_home_says_what_is_plugged_in(tab: Tab) -> None:
+def test_home_names_the_servers(tab: Tab) -> None:
     """VWR-5: cards with kind, tools, version and health; a line for each client with the right address."""
     page = tab.open("/")
     card = page.locator(".card").filter(has=page.get_by_role("heading", name="Echo"))
@@ -40,7 +40,7 @@ def test_home_says_what_is_plugged_in(tab: Tab) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Echo")
 
 
-def test_a_card_tells_of_the_last_call(tab: Tab) -> None:
+def test_a_card_shows_the_last_call(tab: Tab) -> None:
     tab.item("hello", "hello").call()
     page = tab.open("/")
     card = page.locator(".card").filter(has=page.get_by_role("heading", name="hello"))
@@ -130,7 +130,7 @@ def test_nothing_sticks_out_of_a_narrow_page(browser: Browser, base: str, path: 
     tab.close()
 
 
-def test_the_policy_stops_what_is_inline_and_a_tab_tells_of_it(tab: Tab) -> None:
+def test_the_content_security_policy_stops_inline_code_and_the_tab_reports_it(tab: Tab) -> None:
     """S24, THREATS 1.4: an inline script and an inline style do nothing; these tests would notice either."""
     page = tab.open("/")
     page.evaluate(

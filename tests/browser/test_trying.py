@@ -198,7 +198,7 @@ def test_work_in_the_background_is_followed_to_its_end(
     assert "task" in trial.ran.locator(".stream").inner_text()
 
 
-def test_what_fails_says_so(tab: Tab) -> None:
+def test_a_failure_is_shown_as_a_failure(tab: Tab) -> None:
     """A tool's own failure, one in the background, and an error of the protocol."""
     trial = tab.item("everything", "test_error_handling")
     assert trial.call("The tool reports an error")["isError"]

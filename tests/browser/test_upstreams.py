@@ -139,7 +139,9 @@ def test_no_page_of_accounts_at_servers_has_a_violation(
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_what_a_mounted_server_and_its_issuer_write_is_only_shown(browser: Browser, office: Office, size: Any) -> None:
+def test_text_from_a_mounted_server_and_its_issuer_is_shown_as_text(
+    browser: Browser, office: Office, size: Any
+) -> None:
     """Issue 16, item 6: the address of a mount, the reason of a refusal."""
     tab = office.open_as(f"hostile.{size['width']}", browser, viewport=size)
     for path in ("/upstreams", "/upstreams/strange", f"/upstreams/{quote(ALL[:200], safe='')}"):

@@ -97,7 +97,7 @@ def test_both_programs_are_installed_and_share_their_commands() -> None:
     assert names <= set(main.list_commands(click.Context(main)))
 
 
-def test_launchers_are_found_where_nobody_installed_them() -> None:
+def test_launchers_are_found_without_an_installation() -> None:
     """JN-6: uv beside this Python, npx and node in the Node wheel, on an otherwise empty PATH; uv has no project."""
     environment = make_launch_environment({"PATH": ""})
     assert all(shutil.which(name, path=environment["PATH"]) for name in ("uv", "npx", "node", "python"))

@@ -101,7 +101,7 @@ def test_a_profile_of_that_api_is_called_with_its_key(far: Workspace) -> None:
     assert [(row["gene"], row["signed"]) for row in rows] == [("BRAF", True)] * 5
 
 
-def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_told(far: Workspace) -> None:
+def test_a_url_of_other_data_is_read_by_its_type_or_name_and_a_failure_is_reported(far: Workspace) -> None:
     """JN-36: CSV rows; a status that no MCP server would answer is the failure, another one names both."""
     table = far.quick("jn head -n 1 https://api.genomoncology.com/genes.csv")
     assert table.records == [{"gene": "BRAF", "n": "1"}]

@@ -76,7 +76,7 @@ def test_a_command_for_a_fetched_server_runs_as_written(
     assert "Traceback" not in ended.err
 
 
-def test_what_a_fetched_server_says_goes_into_files_as_written(workspace: Workspace) -> None:
+def test_the_output_of_a_fetched_server_is_written_to_files_as_documented(workspace: Workspace) -> None:
     """JN-38, JN-63: the same exploration as `jn mcp explore "..."`, and the whole pipeline of the usage examples.
 
     JN-C16: `filter` is plain jq, so this expression gives a boolean per record, and those are what the file holds.

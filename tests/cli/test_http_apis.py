@@ -78,7 +78,7 @@ def test_an_operation_is_called_with_words_beside_the_address(workspace: Workspa
     assert asked_for.records[0]["keys"] == ["k"]
 
 
-def test_what_is_missing_or_does_not_exist_is_said(workspace: Workspace, api: str) -> None:
+def test_errors_name_missing_arguments_and_unknown_operations(workspace: Workspace, api: str) -> None:
     missing = workspace.quick(f"jn call openapi+{api} listTrials gene=BRAF")
     assert (missing.code, "expected the argument 'X-Key' (header)" in missing.err) == (exit_codes.USAGE, True)
     unknown = workspace.quick(f"jn call openapi+{api} list_trials gene=BRAF")

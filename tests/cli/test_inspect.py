@@ -85,7 +85,7 @@ def test_a_server_of_this_hub_is_inspected_in_this_process(workspace: Workspace)
 
 
 @pytest.mark.parametrize("place", ["results.json", "gopher://example.org", "mcp+docker://image", "@no/such/thing"])
-def test_what_cannot_be_inspected_is_an_error(workspace: Workspace, place: str) -> None:
+def test_an_address_that_cannot_be_inspected_is_an_error(workspace: Workspace, place: str) -> None:
     """JN-35, JN-27: one sentence on standard error, exit code 2."""
     ended = workspace.quick(f"jn inspect {place}")
     assert (ended.code, ended.out) == (exit_codes.USAGE, "")

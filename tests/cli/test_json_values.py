@@ -53,12 +53,14 @@ def test_values_are_read_as_jq_reads_them(text: str, values: list[Any]) -> None:
         (b'"\xff"\n2\n', [2], ['line 1 | "\ufffd"']),
     ],
 )
-def test_what_is_no_value_is_told_and_the_rest_is_read(text: str | bytes, values: list[Any], told: list[str]) -> None:
+def test_an_invalid_line_is_reported_and_the_rest_is_read(
+    text: str | bytes, values: list[Any], told: list[str]
+) -> None:
     """J-F7, J-F8: by its line."""
     assert read(text) == (values, told)
 
 
-def test_where_only_objects_will_do_anything_else_is_told() -> None:
+def test_values_that_are_not_objects_are_reported_where_objects_are_required() -> None:
     """J-F7: arguments of a tool are an object."""
     assert read('{"a": 1}\n[2]\n{"b": 3}\n', objects=True) == ([{"a": 1}, {"b": 3}], ["line 2 | [2]"])
 
@@ -107,7 +109,7 @@ def test_long_strings_and_strings_without_end_are_read_once() -> None:
     assert read(f"{escaped}2") == ([2], [f"line 1 | {escaped[:100]}"])
 
 
-def test_a_value_beyond_the_limit_is_told_and_the_next_line_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_beyond_the_limit_is_reported_and_the_next_line_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_values, "MAX_VALUE_BYTES", 100)
     assert read(f'["{"x" * 200}"]\n2\n') == ([2], [f'line 1 | ["{"x" * 98}'])
     assert read("[\n" + "1,\n" * 40 + '2\n]\n{"a": 3}\n')[0][-1] == {"a": 3}

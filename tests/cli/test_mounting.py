@@ -76,7 +76,7 @@ def test_the_file_says_what_was_asked_for(tmp_path: Path) -> None:
         (("unmount", "../far"), "there is no such file"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
+def test_an_impossible_mount_is_refused_with_a_reason(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:
     (tmp_path / "taken.json").write_text('{"kind": "static"}', "utf-8")
     (tmp_path / "code.py").write_text("", "utf-8")
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}

@@ -62,7 +62,7 @@ def test_a_command_of_one_operation_says_what_is_missing(workspace: Workspace, l
     assert "expected a" in ended.err
 
 
-def test_what_is_missing_is_said_without_the_secrets_of_the_address(workspace: Workspace) -> None:
+def test_an_error_about_an_address_does_not_show_its_secrets(workspace: Workspace) -> None:
     """THREATS X20."""
     ended = workspace.quick("jn call 'mcp+https://example.org/mcp?header.Authorization=hidden'")
     assert ended.code == exit_codes.USAGE
@@ -101,7 +101,7 @@ def test_a_record_whose_call_fails_does_not_end_the_batch(workspace: Workspace) 
     assert ended.code == exit_codes.FAILED
 
 
-def test_a_tool_that_reports_an_error_is_told_by_the_exit_code(workspace: Workspace) -> None:
+def test_the_exit_code_shows_that_a_tool_reported_an_error(workspace: Workspace) -> None:
     """JN-C18: isError stands in the record."""
     ended = workspace.quick(f'jn cat "{workspace.serve({"name": "fail"})}?tool=fail"')
     assert ended.records[0]["isError"] is True
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(workspace: Workspace) -> 
     assert sorted(path.name for path in workspace.work.iterdir()) == ["kept.json"]
 
 
-def test_what_cannot_be_written_is_told_in_a_sentence(workspace: Workspace) -> None:
+def test_a_file_that_cannot_be_written_is_reported_in_one_sentence(workspace: Workspace) -> None:
     """A folder in the place of a file, a full disk, a name without a format."""
     (workspace.work / "folder.json").mkdir()
     (workspace.work / "one.ndjson").write_text("{}\n")

@@ -57,7 +57,7 @@ def test_create_writes_one_form_into_the_users_directory(workspace: Workspace) -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{// comment\n}", '{"plugin": "no-such-plugin"}', '{"command": 5}'])
-def test_create_refuses_what_is_no_profile(workspace: Workspace, text: str) -> None:
+def test_create_refuses_an_invalid_profile(workspace: Workspace, text: str) -> None:
     """JN-C7: one sentence, nothing written."""
     ended = workspace.quick("jn profile create biomcp", text)
     assert ended.code == exit_codes.USAGE
@@ -193,7 +193,7 @@ def test_update_follows_tools_that_are_renamed_and_drops_those_that_are_gone(wor
     assert "Drop the tool 'count'" in ended.out
 
 
-def test_a_test_run_that_fails_is_told(workspace: Workspace) -> None:
+def test_a_failed_test_run_is_reported(workspace: Workspace) -> None:
     """JN-72: references that work and that do not, by the exit code too."""
     created(workspace, tested_with=["search?gene=BRAF", "fail?x=1"])
     workspace.serve(SEARCH, {"name": "fail"})

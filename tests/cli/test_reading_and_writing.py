@@ -32,7 +32,7 @@ PICK = {
 
 
 @pytest.mark.parametrize("words", ["filter .", "head", "put out.json", "put '{}?tool=count'", "profile create x"])
-def test_a_closed_standard_input_is_told_in_a_sentence(workspace: Workspace, words: str) -> None:
+def test_a_closed_standard_input_is_reported_in_one_sentence(workspace: Workspace, words: str) -> None:
     ended = workspace.run(f"jn {words.format(workspace.serve(COUNT))} <&-")
     assert ended.code == exit_codes.USAGE
     assert ended.err == "jn: standard input: expected records, but it is closed; pipe records in, or name a file\n"
@@ -116,14 +116,14 @@ def test_a_warning_begins_with_what_breaks_the_tool_in_use_and_counts_the_rest(w
     assert lines[start + 7] == "  and 3 more, which 'jn profile validate many' shows"
 
 
-def test_a_connection_that_ends_is_told_once(workspace: Workspace) -> None:
+def test_a_closed_connection_is_reported_once(workspace: Workspace) -> None:
     (workspace.work / "ends.py").write_text("import sys; sys.stdin.readline(); sys.exit(3)\n")
     told = workspace.run("jn inspect 'mcp+python://ends.py'").err
     assert told.lower().count("connection closed") == 1
     assert "exit code 3" in told
 
 
-def test_a_message_beyond_the_limit_is_told_as_that(workspace: Workspace) -> None:
+def test_a_message_beyond_the_limit_is_reported_with_the_limit(workspace: Workspace) -> None:
     code = "import sys; sys.stdin.readline(); print('{' + ' ' * (33 << 20), end='', flush=True); sys.stdin.read()"
     (workspace.work / "large.py").write_text(code)
     told = workspace.run("jn inspect 'mcp+python://large.py'").err

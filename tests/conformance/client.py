@@ -30,7 +30,7 @@ from patchbay.client.sources import skills
 from tests.interaction.programs import free_port
 
 METADATA = "https://conformance-test.local/client-metadata.json"
-"""The client metadata document that the suite knows; nobody fetches it."""
+"""The client metadata document that the suite knows; it is not fetched."""
 
 PATIENCE_SECONDS = 120
 """Seconds for one answer: the suite runs up to 48 of these clients at once, on a machine that may be busy."""

@@ -1,6 +1,6 @@
 """A program that is run many times: one process imports it, and each run is a fork of that process.
 
-    python -m tests.conformance.forks PLACE MODULE         hold a module, and run its `main` for whoever asks
+    python -m tests.conformance.forks PLACE MODULE         hold a module, and run its `main` for each request
     python -I -S tests/conformance/forks.py PLACE [WORD]... ask for a run with these words
 
 A run has the environment, the folder and the standard streams of the process that asks; that one ends when the run

@@ -30,7 +30,7 @@ def test_the_whole_suite_passes_in_processes_of_their_own(isolated: Hub, tmp_pat
     assert faults(outcomes, revision, LEGS[revision]) == []
 
 
-def test_what_needs_no_session_passes_with_two_workers(tmp_path: Path) -> None:
+def test_scenarios_without_sessions_pass_with_two_workers(tmp_path: Path) -> None:
     with running_hub(tmp_path / "hub", options=("--workers", "2")) as hub:
         outcomes = run(hub.endpoint("everything"), "2026-07-28", tmp_path / "suite", tmp_path)
     assert faults(outcomes, "2026-07-28", LEGS["2026-07-28"]) == []

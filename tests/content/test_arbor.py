@@ -208,7 +208,7 @@ def test_a_tree_of_ten_thousand_nodes_is_read_and_drawn(hub: Hub) -> None:
     assert len(orjson.loads(read["text"])["nodes"]) == 10_002
 
 
-def test_a_talk_that_branches_at_every_turn_is_drawn_in_bounded_width(hub: Hub, tree: str) -> None:
+def test_a_conversation_with_a_branch_at_each_message_is_drawn_in_bounded_width(hub: Hub, tree: str) -> None:
     node = add_text(hub, tree, "start")
     for number in range(60):
         add_text(hub, tree, f"side {number}", node)

@@ -78,7 +78,7 @@ def test_the_result_is_the_output_and_the_exit_code(hub: Hub, version: str) -> N
     )
 
 
-def test_a_bad_ending_is_an_error_that_keeps_the_output_and_tells_the_exit_code(hub: Hub) -> None:
+def test_a_command_that_fails_is_an_error_with_its_output_and_exit_code(hub: Hub) -> None:
     """SUB-C5: another exit code than 0 is `isError`."""
     result = run(hub, "echo half; exit 3").result
     assert [item["text"] for item in result["content"]] == ["half\n", "the command ended with exit code 3"]

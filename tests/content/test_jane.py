@@ -297,7 +297,7 @@ def test_the_setting_of_the_folder_takes_precedence_over_the_configuration(tmp_p
         hub.close()
 
 
-def test_an_edit_of_content_tells_of_the_document_and_not_of_the_list(hub: Hub) -> None:
+def test_an_edit_of_content_notifies_of_the_document_and_not_of_the_list(hub: Hub) -> None:
     """JANE-24: a new title changes the list, and so does a new document."""
     with hub.catalogue.store.bus.subscribe(["updated/jane", "changed/jane"]) as mailbox:
 

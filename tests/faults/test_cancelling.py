@@ -140,7 +140,7 @@ def test_a_cancelled_call_stops_and_gets_no_answer(
 
 
 @PLACES
-def test_a_stream_that_is_closed_tells_the_tool(hub: Hub, tmp_path: Path, server: str) -> None:
+def test_a_tool_learns_that_its_stream_was_closed(hub: Hub, tmp_path: Path, server: str) -> None:
     """SUB-5: in 2026-07-28."""
     params = {"name": "wait", "arguments": {"folder": str(tmp_path)}}
     frames = hub.stream(server, *modern_request("tools/call", params, meta={"progressToken": "t"}))
@@ -189,7 +189,7 @@ def test_a_function_that_takes_no_notice_is_killed(hub: Hub, tmp_path: Path) -> 
 
 @pytest.mark.process
 @pytest.mark.parametrize("isolation", ["inline", "process"])
-def test_ctrl_c_at_a_pipe_tells_the_tool_and_answers_nothing(tmp_path: Path, isolation: str) -> None:
+def test_a_tool_behind_a_pipe_learns_of_ctrl_c_and_answers_nothing(tmp_path: Path, isolation: str) -> None:
     """SUB-5, SUB-37: and it is no failure."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "piped.py").write_text(TOOLS)

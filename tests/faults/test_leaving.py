@@ -47,7 +47,7 @@ import time
 from pathlib import Path
 
 def count(label: str, folder: str, context):
-    """Count for as long as somebody wants to hear it."""
+    """Count until the caller leaves."""
     try:
         for number in itertools.count():
             context.progress(number + 1, message="x" * 80)
@@ -79,7 +79,7 @@ def left(hub: Hub, body: dict[str, Any], headers: dict[str, str], most: int) -> 
         connection.sendall(f"POST /mcp/leaving HTTP/1.1\r\n{head}\r\n".encode() + sent)
         read = bytearray()
         # The head is sent after a quarter of a second, and a process that has to be started may take longer than that:
-        # who leaves before the tool began is none of those that it is told of.
+        # a client that leaves before the tool began is not counted by the tool.
         while (len(read) < most or BEGAN not in read) and (piece := connection.recv(max(most - len(read), 1024))):
             read += piece
     return read.count(BEGAN)

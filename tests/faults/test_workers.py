@@ -78,7 +78,7 @@ def right(load: Load) -> set[int]:
     return answered
 
 
-def test_a_killed_worker_loses_only_what_it_had_in_hand(tmp_path: Path) -> None:
+def test_a_killed_worker_loses_only_its_running_calls(tmp_path: Path) -> None:
     """X1, M2: the journal is what was acknowledged and some of what is unknown, and nothing was done twice."""
     served(tmp_path, journal=JOURNAL)
     chance, kills = random.Random(1), list[float]()
@@ -164,7 +164,7 @@ def test_a_definition_that_changes_under_load_fails_no_call(tmp_path: Path) -> N
 
 
 def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -> None:
-    """X25: it goes on, nothing it had is lost, and everybody is served once there is room."""
+    """X25: the hub goes on, loses nothing, and serves all clients when files are free again."""
     served(tmp_path, journal=JOURNAL)
 
     def asked(number: int) -> bytes:

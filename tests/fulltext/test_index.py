@@ -77,7 +77,7 @@ def test_words_are_found_however_they_are_written(text: str, query: str) -> None
 @pytest.mark.parametrize(
     ("text", "query"), [("running", "runni "), ("one two", '"two one"'), ("issues", "sue"), ("a b", "c")]
 )
-def test_what_is_not_there_is_not_found(text: str, query: str) -> None:
+def test_absent_words_are_not_found(text: str, query: str) -> None:
     assert keys(index_of(text, "zzz"), query) == []
 
 
@@ -278,7 +278,7 @@ def test_an_sqlite_without_the_module_is_an_error() -> None:
     connection.close()
 
 
-def test_an_index_that_nobody_holds_lets_go_of_its_database(tmp_path: Path) -> None:
+def test_an_unused_index_closes_its_database(tmp_path: Path) -> None:
     index = Index({"text": 1.0}, tmp_path / "index.db")
     closer = weakref.ref(index)
     del index

@@ -33,7 +33,7 @@ class Case:
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "tools/list": ("tools/list", {}),
-    "tools/list with a cursor nobody gave": ("tools/list", {"cursor": "nonsense"}),
+    "tools/list with an unknown cursor": ("tools/list", {"cursor": "nonsense"}),
     "tools/list with a number for a cursor": ("tools/list", {"cursor": 5}),
     "tools/call": ("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}),
     "tools/call of a simple text": ("tools/call", {"name": "test_simple_text"}),
@@ -114,11 +114,11 @@ ANYWHERE: dict[str, Change] = {
     "that is empty": text(b""),
     "that is a number": text(b"5"),
     "that is an empty array": text(b"[]"),
-    "naming a revision nobody knows": headers(MCP_Protocol_Version="1999-01-01"),
+    "naming an unknown revision": headers(MCP_Protocol_Version="1999-01-01"),
 }
 IN_A_SESSION: dict[str, Change] = {
     "without its session": lambda case: replace(case, session=False),
-    "in a session nobody opened": lambda case: replace(
+    "in an unknown session": lambda case: replace(
         case, session=False, headers={**case.headers, "Mcp-Session-Id": UNKNOWN}
     ),
     "naming no revision": headers(MCP_Protocol_Version=None),

@@ -2,7 +2,7 @@
 
 The policy that is asserted: a change that a server's author announces is told once to every listener of that server.
 Saved files are looked at twice a second, so changes of a file that follow each other faster become one notice; after
-the last one there is a notice for everybody. A listener gets no changes of another server. All of it holds for both
+the last one there is a notice for all listeners. A listener gets no changes of another server. All of it holds for both
 eras alike.
 """
 
@@ -107,7 +107,7 @@ def test_every_listener_hears_of_every_change_of_its_own_server_and_everything_c
     changed(crowd, servers, CHANGES)
     crowd.until(lambda: everyone(listeners["everything"], CHANGES), "every change that was announced is told")
     moving = listeners["moving"]
-    crowd.until(lambda: everyone(moving, 1) and agreed(moving), "the changes of a file are told to everybody")
+    crowd.until(lambda: everyone(moving, 1) and agreed(moving), "all listeners get the changes of a file")
     told = max(one.told for one in moving)
     assert told <= CHANGES
     save(servers, "moving", 0)

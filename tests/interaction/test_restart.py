@@ -80,7 +80,7 @@ class Place:
         for process in (hub.pid, *workers_of(hub.pid)):
             os.kill(process, signal.SIGKILL)
         hub.wait(BOUND)
-        until(lambda: status_of(f"{self.url}/readyz") is None, "nobody answers any more")
+        until(lambda: status_of(f"{self.url}/readyz") is None, "the hub does not answer any more")
 
 
 @pytest.fixture

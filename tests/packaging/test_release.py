@@ -35,6 +35,6 @@ def test_a_release_without_entries_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "next", "1.0 beta", "01.0.0"])
-def test_a_version_that_is_none_is_refused(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(ReleaseError, match=r"version|write it as"):
         check_can_release(version)

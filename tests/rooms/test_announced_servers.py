@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def test_an_announcement_is_advertised_to_all_and_every_participant_can_call(room: Room) -> None:
-    """ENS-7, ENS-8: descriptors in, `tool.advertise` out (E-F7), and anybody calls the tool."""
+    """ENS-7, ENS-8: descriptors in, `tool.advertise` out (E-F7), and any member calls the tool."""
     owner, caller = Person(room, "bob", caps=["tool.host", "mcp.server:fs"]), Person(room, "carol", caps=["tool.call"])
     owner.announces("fs", READ, resources=[NOTES])
     advert = caller.waits_for("tool.advertise")["payload"]
@@ -218,7 +218,7 @@ def test_closing_the_activation_cancels_the_call_at_its_owner(room: Room) -> Non
         ("fs", "none", "unknown tool: none; the server fs is ready and has no such tool"),
     ],
 )
-def test_an_mcp_client_gets_a_sentence_for_what_is_not_there(room: Room, server: str, tool: str, sentence: str) -> None:
+def test_an_mcp_client_gets_a_reason_for_a_missing_entry(room: Room, server: str, tool: str, sentence: str) -> None:
     """ENS-19: a failure is an ending with a sentence, and nothing is logged of it."""
     Person(room, "bob").announces("fs")
     before = room.seq

@@ -117,7 +117,7 @@ def test_a_second_hello_is_refused_and_so_is_anything_after_leaving(room: Room) 
         alice.says("chat.msg", {"text": "too late"})
 
 
-def test_everybody_sees_who_comes_and_goes(room: Room) -> None:
+def test_every_member_sees_who_joins_and_leaves(room: Room) -> None:
     """ENS-18: every member is notified of presence."""
     alice = Person(room, "alice")
     bob = Person(room, "bob")

@@ -210,7 +210,7 @@ def test_a_bad_frame_is_refused_with_its_sentence(frame: bytes, sentence: str) -
 
 
 @pytest.mark.parametrize(("make", "sentence"), [row[1:] for row in ENVELOPES], ids=[row[0] for row in ENVELOPES])
-def test_what_is_no_envelope_is_refused_and_nothing_is_logged(
+def test_an_invalid_envelope_is_refused_and_not_logged(
     room: Room, make: Callable[[Person], Json], sentence: str
 ) -> None:
     """ENS-18, ENS-C2: the whole envelope is demanded, within bounds (E-F1)."""
@@ -329,7 +329,7 @@ def test_the_bounds_of_a_room_name_their_settings() -> None:
 
 
 @pytest.mark.parametrize("found", [None, [], "x", {}])
-def test_what_is_no_object_is_a_bad_frame(room: Room, found: Any) -> None:
+def test_a_value_that_is_not_an_object_is_a_bad_frame(room: Room, found: Any) -> None:
     """ENS-18: nothing but an envelope is taken."""
     with pytest.raises(BadFrame):
         Person(room, "bob").session.receive(found)

@@ -109,7 +109,9 @@ def test_an_mcp_client_calls_a_mounted_tool_and_a_cancelled_call_ends_upstream(
 
 
 @pytest.mark.process
-def test_what_the_room_sees_is_request_and_manifest_and_acl(upstream: Hub, mounting: tuple[Rooms, Store]) -> None:
+def test_the_room_sees_the_intersection_of_request_manifest_and_acl(
+    upstream: Hub, mounting: tuple[Rooms, Store]
+) -> None:
     """ENS-15, ENS-C3: the effective set is mount request AND scope manifest AND ACL; the manifest is a blob."""
     rooms, store = mounting
     acl = [{"servers": ["work*"], "roles": ["owner"], "tools": ["greet", "wait", "ask"]}]

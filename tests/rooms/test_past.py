@@ -65,7 +65,7 @@ def test_a_reader_that_comes_back_reads_what_it_missed(room: Room) -> None:
 def test_a_reader_that_falls_behind_what_is_in_memory_reads_the_log(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ENS-16: everybody has everything in order, however slow."""
+    """ENS-16: every member has all entries in order, however slow it is."""
     monkeypatch.setattr("patchbay.rooms.feed.MAX_DELIVERIES", 8)
     alice, bob = Person(room, "alice"), Person(room, "bob")
     expected = [str(number) for number in range(100)]

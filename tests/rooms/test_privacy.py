@@ -31,7 +31,7 @@ AGENT = {"name": "laptop-of-bob", "version": "1"}
     ],
 )
 def test_the_profile_decides_what_is_logged(room: Room, profile: str, name: str, agent: bool, kept: str) -> None:
-    """ENS-18: E-F12: name, agent and contents by profile; everybody present sees the contents live."""
+    """ENS-18: E-F12: name, agent and contents by profile; all members who are present see the contents live."""
     carol = Person(room, "carol")
     bob = Person(room, "bob", privacy={"profile": profile}, agent=AGENT)
     assert bob.member.startswith(name)

@@ -60,7 +60,7 @@ def test_an_mcp_client_calls_through_another_worker(two: tuple[Room, Room]) -> N
     assert events == [Progress(1.0, None, None), Data({"answer": 42}), Done()]
 
 
-def test_a_change_of_tools_is_told_in_every_worker(two: tuple[Room, Room]) -> None:
+def test_a_change_of_tools_is_published_to_every_worker(two: tuple[Room, Room]) -> None:
     """ENS-6: the topic of the bus that says that a room's tools may have changed."""
     here, there = two
     with here.core.store.bus.subscribe([ROOM_TOOLS + here.id]) as mailbox:

@@ -18,7 +18,7 @@ def test_before_it_begins_running_calls_have_all_the_time() -> None:
     assert drain.wait(0) is False
 
 
-def test_beginning_turns_readiness_off_and_starts_the_clock() -> None:
+def test_a_drain_ends_readiness_and_starts_the_clock() -> None:
     drain = Drain(50)
     drain.begin()
     assert drain.is_draining

@@ -19,7 +19,7 @@ def thresholds() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("thresholds")
-def test_what_start_up_made_is_left_out_of_later_collections() -> None:
+def test_objects_made_at_start_are_left_out_of_later_collections() -> None:
     lasting: list[object] = [[]]
     leave_out_what_lasts()
     assert gc.get_threshold() == THRESHOLDS

@@ -44,7 +44,7 @@ def by_worker(hub: Hub) -> dict[str, float]:
     return {worker: calls for worker, calls in counted(hub).items() if worker != "all"}
 
 
-def test_whichever_worker_is_asked_tells_of_all_of_them(tmp_path: Path) -> None:
+def test_each_worker_reports_the_numbers_of_all_workers(tmp_path: Path) -> None:
     with running(tmp_path, "--workers", "2") as hub:
         until(lambda: counted(hub)["all"] == 2, "both workers tell")
         for _ in range(40):

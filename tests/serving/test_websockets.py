@@ -122,7 +122,7 @@ def test_a_text_that_is_not_utf8_closes_with_1007(hub: Hub) -> None:
         assert closed_with(connection)[0] == 1007
 
 
-def test_a_session_is_told_of_the_end(hub: Hub) -> None:
+def test_a_session_learns_that_its_connection_was_closed(hub: Hub) -> None:
     mark = hub.folder / "marks" / "gone"
     with opened(hub, "/echo/gone") as connection:
         connection.send("here")
@@ -131,7 +131,7 @@ def test_a_session_is_told_of_the_end(hub: Hub) -> None:
     until(mark.exists, "the session learns that the WebSocket is closed")
 
 
-def test_a_session_is_told_of_an_end_without_a_close(hub: Hub) -> None:
+def test_a_session_learns_that_its_connection_was_lost(hub: Hub) -> None:
     mark = hub.folder / "marks" / "torn"
     with opened(hub, "/echo/torn") as connection:
         connection.socket.shutdown(socket.SHUT_RDWR)

@@ -48,7 +48,7 @@ def change_row(folder: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
-def test_nobody_else_on_the_machine_may_read_it(tmp_path: Path) -> None:
+def test_other_users_of_the_machine_cannot_read_the_store(tmp_path: Path) -> None:
     """THREATS 1.4: arguments and results of calls are in it."""
     SqliteStore(tmp_path).close()
     SqliteStore(tmp_path / "kept").close()
@@ -173,7 +173,7 @@ def test_messages_are_swept_after_a_minute(store: SqliteStore, tmp_path: Path) -
     connection.close()
 
 
-def test_what_was_said_before_the_first_subscription_is_not_delivered(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_message_before_the_first_subscription_is_not_delivered(store: SqliteStore, tmp_path: Path) -> None:
     assert python("store.bus.publish('a', b'old'); store.close()", tmp_path).wait(SOON) == 0
     with store.bus.subscribe(["a"]) as reader:
         assert python("store.bus.publish('a', b'new'); store.close()", tmp_path).wait(SOON) == 0

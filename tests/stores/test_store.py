@@ -22,7 +22,7 @@ def test_an_unknown_kind_is_refused_with_the_kinds_there_are(tmp_path: Path) -> 
         open_store("papyrus", tmp_path)
 
 
-def test_what_was_put_is_read_back_under_its_cid(store: Store) -> None:
+def test_a_stored_blob_is_read_back_by_its_cid(store: Store) -> None:
     assert store.blobs.put(HELLO) == HELLO_CID
     assert store.blobs.get(HELLO_CID) == HELLO
     assert store.blobs.put(b"") == cid_of(b"")
@@ -98,7 +98,7 @@ def test_a_name_is_taken_away_with_none(store: Store) -> None:
     assert [(move.cid, move.why) for move in store.names.past("a")] == [(None, "out"), (there, "in")]
 
 
-def test_a_change_to_what_stands_is_no_move(store: Store) -> None:
+def test_a_change_to_the_present_value_is_not_a_move(store: Store) -> None:
     there = store.blobs.put(HELLO)
     first = store.names.move({"a": there}, "me", "in")
     assert store.names.move({"a": there, "never": None}, "me", "again") == first

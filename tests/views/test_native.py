@@ -103,7 +103,7 @@ def test_each_event_is_one_item_with_hash_and_provenance(event: Event, expected:
 
 
 @pytest.mark.parametrize("event", [Pause(), Detach(), Ask({"a": Question("roots/list", {})})])
-def test_what_says_nothing_is_no_item(event: Event) -> None:
+def test_an_empty_event_gives_no_item(event: Event) -> None:
     assert items(event, STAMP) == ()
 
 
@@ -126,7 +126,7 @@ def test_no_total_is_no_percentage() -> None:
     assert "percentage" not in seen(Progress(5, 0))[0]
 
 
-def test_data_that_claims_to_be_text_can_still_be_told_from_text() -> None:
+def test_data_with_the_type_of_text_differs_from_text() -> None:
     assert [item["content_type"] for item in seen(Data("x", TEXT), Data("x", BLOCK), Text("x"))] == [JSON, JSON, TEXT]
 
 
@@ -166,7 +166,7 @@ endings = st.one_of(st.just(Done()), st.text().map(Failed))
 
 @settings(deadline=None)
 @given(st.lists(events, max_size=12), endings)
-def test_read_back_the_items_fold_to_what_mcp_answers(said: list[Event], ending: Event) -> None:
+def test_items_that_are_read_back_fold_to_the_answer_of_mcp(said: list[Event], ending: Event) -> None:
     """SUB-1, SUB-22, SUB-23, SUB-C4, SUB-C5: two views of one activation are equal in content."""
     stream: list[Event] = [*said, ending]
     sent: list[Any] = [parse(encode(notification("m", 1, item))) for event in stream for item in items(event, STAMP)]

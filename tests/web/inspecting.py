@@ -139,7 +139,7 @@ def bearer(hub: Hub) -> dict[str, str]:
 
 
 def answering(server: socket.socket, answer: bytes) -> Callable[[], None]:
-    """Give everybody one answer, in a thread; answers what ends it."""
+    """Give all requests one answer, in a thread; return the function that ends it."""
 
     def serve() -> None:
         while True:

@@ -48,7 +48,7 @@ ENDS = ("nothing", "end", "...")
 
 
 class Unreadable(ValueError):
-    """A line that is none of the language."""
+    """A line that is not of the language."""
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(f"line {line}: {sentence}")

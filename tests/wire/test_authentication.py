@@ -121,7 +121,7 @@ def test_a_preflight_of_a_browser_needs_no_credentials_and_says_nothing_about_th
     assert asked("shared", HTTP_ORIGIN="http://evil.example", **ask)[1].startswith("403")
 
 
-def test_what_the_schemes_see_of_a_request() -> None:
+def test_authentication_schemes_see_the_target_and_the_headers_of_a_request() -> None:
     environ = {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": "/mcp/notes",

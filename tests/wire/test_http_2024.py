@@ -320,7 +320,7 @@ def test_a_session_belongs_to_its_server(pair: Pair) -> None:
     assert pair.post(ping, pair.address.replace("zoo", "echo")).status == 404
 
 
-def test_a_hub_that_stops_answers_what_runs_before_the_stream_ends(tmp_path: Path) -> None:
+def test_a_hub_that_stops_answers_running_calls_before_the_stream_ends(tmp_path: Path) -> None:
     """THREATS X22: this stream carries answers, it does not only listen."""
     source = "import time\n\n\ndef slow() -> str:\n    time.sleep(0.5)\n    return 'done'\n"
     hub = Hub(tmp_path, {"slow.py": source})

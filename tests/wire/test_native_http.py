@@ -184,7 +184,7 @@ def test_unsubscribing_in_another_request_ends_the_stream(zoo: Hub) -> None:
 
 
 def test_a_reader_that_leaves_cancels_its_call(zoo: Hub) -> None:
-    """SUB-5, X-19: natively nothing is kept for somebody who comes back."""
+    """SUB-5, X-19: natively nothing is kept for a client that comes back."""
     reading = Reading(zoo, "zoo.hangs", STREAM)
     next(reading.frames)
     reading.response.close()
@@ -224,7 +224,7 @@ METHODS = st.sampled_from(
     | VALUES,
     st.sampled_from([JSON, STREAM, NDJSON]),
 )
-def test_whatever_is_posted_gets_an_answer_that_tells_nothing_of_the_inside(zoo: Hub, value: Any, accept: str) -> None:
+def test_any_body_gets_an_answer_without_internal_details(zoo: Hub, value: Any, accept: str) -> None:
     try:
         body = orjson.dumps(value)
     except TypeError:  # integers beyond 64 bits

@@ -56,12 +56,12 @@ DIFFERS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("pattern", "value"), FITS)
-def test_what_fits(pattern: Any, value: Any) -> None:
+def test_a_matching_value_passes(pattern: Any, value: Any) -> None:
     match(pattern, value, {})
 
 
 @pytest.mark.parametrize(("pattern", "value"), DIFFERS)
-def test_what_differs(pattern: Any, value: Any) -> None:
+def test_a_different_value_is_a_mismatch(pattern: Any, value: Any) -> None:
     with pytest.raises(Mismatch):
         match(pattern, value, {})
 

@@ -26,8 +26,8 @@ WRONG = {
     "a message that differs": PROGRESS + ONE + '< {"params": {"progress": 3}}\n' + DONE,
     "messages in another order": PROGRESS + TWO + ONE + DONE,
     "a message too many": PROGRESS + ONE + TWO + DONE + DONE,
-    "a message that nobody expects": PROGRESS + ONE + DONE,
-    "a message that nobody expects at the end": PROGRESS + ONE + TWO,
+    "an unexpected message": PROGRESS + ONE + DONE,
+    "an unexpected message at the end": PROGRESS + ONE + TWO,
     "a member too many": PROGRESS + '< = {"method": "notifications/progress", "params": {"progress": 1}}\n< ...\n',
     "an error where nothing is expected": '> modern 1 resources/read {"uri": "wire://nothing"}\n',
 }
@@ -53,19 +53,19 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=list(WRONG))
-def test_what_is_wrong_fails_over_http(stage: Stage, text: str) -> None:
+def test_a_wrong_conversation_fails_over_http(stage: Stage, text: str) -> None:
     with pytest.raises(Unexpected, match=r"line \d+: "):
         play(stage, read(text), "http")
 
 
 @pytest.mark.parametrize("text", WRONG_OVER_HTTP.values(), ids=list(WRONG_OVER_HTTP))
-def test_what_is_wrong_with_http_fails(stage: Stage, text: str) -> None:
+def test_a_wrong_answer_over_http_fails(stage: Stage, text: str) -> None:
     with pytest.raises(Unexpected, match=r"line \d+: "):
         play(stage, read(text), "http")
 
 
-@pytest.mark.parametrize("what", ["a message that nobody expects", "a message that nobody expects at the end"])
-def test_what_is_left_over_fails_on_a_pipe(stage: Stage, what: str) -> None:
+@pytest.mark.parametrize("what", ["an unexpected message", "an unexpected message at the end"])
+def test_an_unexpected_message_fails_on_a_pipe(stage: Stage, what: str) -> None:
     with pytest.raises(Unexpected, match=r"more came than was expected"):
         play(stage, read(WRONG[what]), "stdio")
 
@@ -81,6 +81,6 @@ def test_a_message_that_never_comes_fails_on_a_pipe(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("over", ["http", "stdio"])
-def test_what_is_right_passes(stage: Stage, over: str) -> None:
+def test_a_right_conversation_passes(stage: Stage, over: str) -> None:
     play(stage, read(PROGRESS + ONE + TWO + DONE), over)
     play(stage, read(PROGRESS + "< ...\n" + DONE), over)

@@ -1,4 +1,4 @@
-// An OAuth 2.1 authorization server that nobody here wrote (npm oidc-provider), as the outside issuer of tests.
+// An OAuth 2.1 authorization server of another project (npm oidc-provider): the outside issuer of tests.
 //
 //   node issuer.mjs <folder that holds node_modules> <port> <file with its private keys, a JWK set> [seconds of a token]
 //

@@ -33,7 +33,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 @pytest.mark.parametrize(
     "text", ["demo", "ftp://127.0.0.1/rooms/demo", "http://127.0.0.1:8000/mcp/demo", "http://me:key@hub/rooms/demo"]
 )
-def test_what_is_no_address_of_a_room_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_address_of_a_room_is_refused_with_an_example(text: str) -> None:
     """ENS-18: a room is always named by its address."""
     with pytest.raises(AddressError, match="expected the address of a room, such as"):
         parse_room_address(text)

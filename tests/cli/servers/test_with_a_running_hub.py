@@ -159,7 +159,7 @@ def test_open_prints_an_address_that_logs_in_once(folder: Path, hub: Hub) -> Non
     assert hub.get(path)[0] == 401
 
 
-def test_a_second_hub_on_the_folder_is_told_where_the_first_is(folder: Path, hub: Hub) -> None:
+def test_a_second_hub_on_a_folder_exits_with_the_address_of_the_first(folder: Path, hub: Hub) -> None:
     ended = command(folder, "serve", "--port", str(hub.port))
     assert ended.code == 3
     assert f"A hub runs at http://127.0.0.1:{hub.port} already: `patchbay open` shows it" in ended.err

@@ -129,7 +129,7 @@ def test_the_servers_folder_is_that_of_the_last_hub(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("restart", "echo"), ("open",)])
-def test_what_needs_a_running_hub_says_how_to_start_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_command_that_needs_a_running_hub_says_how_to_start_one(tmp_path: Path, words: tuple[str, ...]) -> None:
     ended = run_command(tmp_path, *words)
     assert ended.code == exit_codes.UNREACHABLE
     assert "`patchbay serve` starts one" in ended.err

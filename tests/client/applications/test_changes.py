@@ -70,7 +70,7 @@ def parse_independently(name: str, data: bytes) -> Any:
 
 @pytest.mark.parametrize("formatting", FORMATTINGS)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_installed_is_read_and_removed_byte_for_byte(name: str, formatting: str, tmp_path: Path) -> None:
+def test_an_installed_entry_is_read_and_removed_byte_for_byte(name: str, formatting: str, tmp_path: Path) -> None:
     file = place_sample(name, tmp_path)
     before = FORMATTINGS[formatting](file.path.read_bytes())
     file.path.write_bytes(before)

@@ -33,7 +33,7 @@ def test_a_program_is_started_called_and_ended() -> None:
     assert connection.closed
 
 
-def test_what_the_server_sends_is_kept_as_it_is() -> None:
+def test_lists_of_a_server_are_returned_unchanged() -> None:
     """JN-4: lists are live, from all pages, with fields that no revision knows."""
     with opened() as connection:
         tools = connection.list_tools()

@@ -140,7 +140,7 @@ class TestJnsResolver:
         found = resolve_profile_reference(profiles, {}, "@biomcp/search?gene=A&n=1", {"gene": "TP53"})[1]
         assert found["params"] == {"gene": "TP53", "n": "1"}
 
-    def test_what_is_no_reference_is_refused(self, profiles: Profiles) -> None:
+    def test_an_invalid_reference_is_refused(self, profiles: Profiles) -> None:
         """J-F14 (14)."""
         with pytest.raises(ProfileError, match="Invalid profile reference"):
             resolve_profile_reference(profiles, {}, "biomcp/search")

@@ -92,7 +92,7 @@ def test_progress_and_logs_pass_through(hub: Hub, name: str, era: str) -> None:
         assert text(caller.call_tool("steps", on_event=heard.append)) == "done"
     told = [item for item in heard if isinstance(item, Progress)]
     assert [(item.progress, item.total, item.message) for item in told][-1] == (3, 3, "step 3")
-    assert [item.data for item in heard if isinstance(item, Log)] == ["a line for everybody"]
+    assert [item.data for item in heard if isinstance(item, Log)] == ["a line for all callers"]
 
 
 @pytest.mark.process

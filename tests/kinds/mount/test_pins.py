@@ -109,7 +109,7 @@ def test_a_call_of_an_older_version_changes_no_pins(hub: Hub) -> None:
     assert load_pins(hub.catalogue.store, "older").cid == pins
 
 
-def test_the_page_of_a_server_tells_the_operator_alone_what_is_held(hub: Hub) -> None:
+def test_only_the_operator_sees_held_entries_on_the_page_of_a_server(hub: Hub) -> None:
     control(hub, "hold", tools=[tool(0, 2)])
     until(lambda: ("tool", "t0") in hub.catalogue.find("hold").pins.held, "the held tool")
     accept = {"Accept": "text/html"}

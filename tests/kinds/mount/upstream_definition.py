@@ -13,7 +13,7 @@ def steps(context) -> str:
     """Report progress and log lines."""
     for number in (1, 2, 3):
         context.progress(number, total=3, message=f"step {number}")
-    context.log("a line for everybody")
+    context.log("a line for all callers")
     context.log("a line for the curious", level="debug")
     return "done"
 

@@ -76,7 +76,7 @@ def test_the_fields_of_a_body_are_arguments_without_those_that_are_only_answered
     assert tool["inputSchema"]["required"] == ["name"]
 
 
-def test_what_the_configuration_supplies_is_no_argument() -> None:
+def test_a_configured_parameter_is_not_an_argument() -> None:
     schemes = {"key": {"type": "apiKey", "in": "query", "name": "api_key"}, "user": {"type": "http", "scheme": "basic"}}
     tool = wire(
         operation(

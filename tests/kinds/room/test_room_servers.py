@@ -203,7 +203,7 @@ def test_calls_end_at_once_when_the_owner_leaves_and_unknown_tools_have_a_senten
     assert "there is no tool 'fs__slow'" in hub.call(SERVER, "fs__slow").text
 
 
-def test_clients_are_told_when_the_tools_change(hub: Hub, room: Room) -> None:
+def test_clients_are_notified_when_the_tools_change(hub: Hub, room: Room) -> None:
     """ENS-6, ENS-8: notifications/tools/list_changed follows an announcement."""
     message, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     stream = hub.stream(SERVER, message, headers)
@@ -239,8 +239,8 @@ def test_names_of_rooms_are_no_names_for_other_servers(hub: Hub) -> None:
     (hub.servers / "room.demo.py").unlink()
 
 
-def test_a_hub_that_starts_again_ends_what_lost_sessions_offered(tmp_path: Path) -> None:
-    """ENS-16: offers of sessions that are alive in no process end, without anybody opening the room."""
+def test_a_hub_that_starts_again_removes_the_offers_of_lost_sessions(tmp_path: Path) -> None:
+    """ENS-16: offers of sessions that are alive in no process end although the room is not opened."""
     first = Hub(tmp_path, store="sqlite")
     owner = Person(rooms_of(first).create("demo", "local"), "local")
     owner.announces("fs", ECHO)

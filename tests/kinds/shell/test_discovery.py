@@ -84,7 +84,7 @@ def test_a_script_that_cannot_be_read_is_refused_with_its_line(script: bytes, li
         ("#!" + "/" * 100_000, "python"),
     ],
 )
-def test_the_first_line_tells_the_language(first: str, kind: str) -> None:
+def test_the_first_line_decides_the_language(first: str, kind: str) -> None:
     """V-F10: Python unless a shell is named."""
     assert detect_kind(first.encode() + b"\nrest\n") == kind
 

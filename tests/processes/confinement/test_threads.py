@@ -63,7 +63,7 @@ def test_nothing_begins_where_the_thread_cannot_be_confined(
     assert begun == []
 
 
-def test_what_beginning_raises_reaches_the_caller(confined: list[int]) -> None:
+def test_an_exception_at_the_start_reaches_the_caller(confined: list[int]) -> None:
     def begin() -> None:
         raise FileNotFoundError("prog")
 

@@ -93,7 +93,7 @@ def test_a_caller_that_knows_no_tasks_stays_on_the_line_unless_the_background_is
     assert TASKS in refused.error["message"]
 
 
-def test_what_stands_after_a_required_background_does_not_run_for_a_caller_that_cannot_have_one(jobs: Hub) -> None:
+def test_code_after_a_required_background_does_not_run_for_a_caller_without_tasks(jobs: Hub) -> None:
     assert call(jobs, "acts", {}).error["code"] == -32021
     assert call(jobs, "acted").text == "0"
     ended(jobs, begin(jobs, "acts"))

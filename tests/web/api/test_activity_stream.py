@@ -36,7 +36,7 @@ def events(stream: Stream, name: str) -> Iterator[Any]:
                 yield orjson.loads(lines[1].removeprefix("data: "))
 
 
-def test_a_call_is_told_when_it_has_ended_without_its_contents(hub: Hub) -> None:
+def test_a_finished_call_is_reported_without_its_contents(hub: Hub) -> None:
     stream = watch(hub)
     assert next(events(stream, "running")) == []
     hub.call("busy", "say", {"text": "seen"})
@@ -47,7 +47,7 @@ def test_a_call_is_told_when_it_has_ended_without_its_contents(hub: Hub) -> None
     stream.close()
 
 
-def test_only_calls_that_fit_are_told(hub: Hub) -> None:
+def test_only_matching_calls_are_reported(hub: Hub) -> None:
     stream = watch(hub, "outcome=tool_error&tool=fails")
     next(stream)
     hub.call("busy", "say")
@@ -56,7 +56,7 @@ def test_only_calls_that_fit_are_told(hub: Hub) -> None:
     stream.close()
 
 
-def test_what_runs_is_told_while_it_runs_and_again_when_it_has_ended(hub: Hub) -> None:
+def test_a_call_is_reported_while_it_runs_and_when_it_has_ended(hub: Hub) -> None:
     stream = watch(hub)
     assert next(events(stream, "running")) == []
     call = hub.stream("busy", *modern_request("tools/call", {"name": "hangs"}, meta={"progressToken": 1}))
@@ -67,7 +67,7 @@ def test_what_runs_is_told_while_it_runs_and_again_when_it_has_ended(hub: Hub) -
     stream.close()
 
 
-def test_of_too_many_calls_at_once_the_newest_are_told_and_the_rest_is_a_number(
+def test_the_newest_of_too_many_calls_are_reported_and_the_others_counted(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(activity_stream, "MAX_CALLS_PER_UPDATE", 2)

@@ -110,7 +110,7 @@ def test_another_spelling_is_sent_to_the_canonical_one(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(("address", "status"), [(ABSENT, 404), ("nonsense", 400), ("Qm" + "a" * 44, 400), ("b", 400)])
-def test_what_is_not_there_is_said_in_a_sentence(hub: Hub, address: str, status: int) -> None:
+def test_a_missing_content_is_answered_with_a_reason(hub: Hub, address: str, status: int) -> None:
     answer = hub.client.get(f"/cid/{address}")
     assert answer.status_code == status
     assert answer.mimetype == "text/plain"
@@ -200,7 +200,7 @@ def test_a_variable_is_deleted_and_its_past_stays(hub: Hub) -> None:
     assert hub.client.delete("/variables/a").status_code == 404
 
 
-def test_a_change_happens_only_to_what_the_caller_saw(hub: Hub) -> None:
+def test_a_change_applies_only_to_the_version_that_the_caller_saw(hub: Hub) -> None:
     put(hub, "/variables/a", b"1")
     tag = hub.client.get("/variables/a").headers["ETag"]
     assert tag == f'"{cid_of(b"1")}"'

@@ -83,7 +83,7 @@ def test_a_name_that_a_stranger_made_up_is_no_label(hub: Hub) -> None:
     assert value(found, "patchbay_calls_total", **unknown, outcome="tool_error") == 20
 
 
-def test_what_goes_on_is_seen_while_it_does(hub: Hub) -> None:
+def test_running_calls_are_counted_while_they_run(hub: Hub) -> None:
     stream = hub.stream("meter", *modern_request("tools/call", {"name": "hangs"}, meta={"progressToken": 1}))
     next(stream)
     found = samples(hub)
@@ -100,7 +100,7 @@ def test_hosts_that_end_are_counted_by_reason(hub: Hub) -> None:
     until(lambda: samples(hub)[lost] == before + 1, "the host that ended by itself is counted")
 
 
-def test_it_says_what_runs_here(hub: Hub) -> None:
+def test_metrics_name_the_version_and_the_root(hub: Hub) -> None:
     found = samples(hub)
     root = hub.catalogue.store.names.get("root")
     (labels,) = [dict(labels) for name, labels in found if name == "patchbay_build_info"]

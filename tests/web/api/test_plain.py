@@ -244,7 +244,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("tool", "body", "kind"), RESULTS)
-def test_a_result_comes_back_as_what_it_is(hub: Hub, tool: str, body: bytes, kind: str) -> None:
+def test_a_result_has_its_own_content_type(hub: Hub, tool: str, body: bytes, kind: str) -> None:
     """V-F8."""
     answer = get(hub, f"/kiosk/{tool}")
     assert (answer.get_data(), answer.headers["Content-Type"]) == (body, kind)
@@ -293,7 +293,7 @@ def test_a_tool_that_asks_is_for_mcp_clients(hub: Hub) -> None:
 @pytest.mark.parametrize(
     "path", ["/nobody", "/kiosk/nobody", "/off", "/off/add?a=1", "/broken", "/broken/x", "/favicon.ico", "/../etc"]
 )
-def test_what_is_not_there_or_not_on_is_not_found(hub: Hub, path: str) -> None:
+def test_a_missing_or_disabled_tool_is_not_found(hub: Hub, path: str) -> None:
     """T14.1, T14.3."""
     answer = hub.client.get(path)
     assert answer.status_code == 404

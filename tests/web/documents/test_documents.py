@@ -147,7 +147,7 @@ def test_a_name_with_special_characters_is_read(hub: Hub) -> None:
         "/servers/none/documents",
     ],
 )
-def test_what_does_not_exist_gets_404_or_a_clear_error(hub: Hub, page: str) -> None:
+def test_a_missing_document_gets_404_or_a_clear_error(hub: Hub, page: str) -> None:
     answer = hub.client.get(page, headers=BROWSER)
     assert answer.status_code in (400, 404), answer.status_code
     assert "passwd:" not in answer.get_data(as_text=True)

@@ -62,7 +62,7 @@ def served(hub: Hub, name: str) -> Any:
     return next((one for one in hub.catalogue.all() if one.name == name), None)
 
 
-def test_what_would_be_listed_is_shown_before_anything_is_saved(hub: Hub) -> None:
+def test_the_listing_is_previewed_before_the_source_is_saved(hub: Hub) -> None:
     """VWR-22: from the syntax tree alone."""
     source = GREET + "\ndef _hidden(): ...\n\ndef many(*names): ...\n"
     text = preview_text(post(hub, "/servers/new", action="check", name="greeter", source=source))
@@ -101,7 +101,7 @@ def test_a_message_says_what_is_wrong_and_where(hub: Hub, source: str, parts: tu
 
 
 @pytest.mark.parametrize("name", ["servers", "new", "a b", "..", "x" * 129, "TOWN", "town", "naïve"])
-def test_a_name_that_cannot_be_is_refused_and_what_was_typed_stays(hub: Hub, name: str) -> None:
+def test_an_invalid_name_is_refused_and_the_typed_source_stays(hub: Hub, name: str) -> None:
     answer = post(hub, "/servers/new", action="save", name=name, source=GREET)
     assert answer.status_code in (400, 409, 422)
     html = answer.get_data(as_text=True)
@@ -191,7 +191,7 @@ def test_a_broken_edit_is_saved_only_by_who_says_so(hub: Hub) -> None:
     assert "line 1" in preview_text(hub.client.get("/servers/fragile/edit", headers=BROWSER))
 
 
-def test_what_somebody_else_saved_meanwhile_is_not_overwritten(hub: Hub) -> None:
+def test_a_newer_version_of_another_person_is_not_overwritten(hub: Hub) -> None:
     post(hub, "/servers/new", action="save", name="shared", source=GREET)
     mine = GREET.replace("hello", "mine")
     answer = post(hub, "/servers/shared/edit", action="save", source=mine, base=cid_of(b"what it was before"))

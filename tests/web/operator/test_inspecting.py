@@ -56,7 +56,7 @@ def test_a_program_gets_the_same_as_json(looker: Hub, far: str) -> None:
 
 @pytest.mark.parametrize("site", ["none", "same-origin", "same-site", "cross-site", ""])
 @pytest.mark.parametrize("path", ["/inspect", "/inspect.json"])
-def test_a_link_reaches_nothing_whoever_follows_it(looker: Hub, listener: socket.socket, site: str, path: str) -> None:
+def test_following_a_link_inspects_no_address(looker: Hub, listener: socket.socket, site: str, path: str) -> None:
     headers = {"User-Agent": "Mozilla/5.0", "Accept": "*/*"} | ({"Sec-Fetch-Site": site} if site else {})
     for seal in ("", "&seal=x", "&seal=" + "A" * 43):
         answer = looker.client.get(f"{path}?address={quote(place(listener))}{seal}", headers=headers)
@@ -89,7 +89,7 @@ def test_no_other_site_presses_a_button(looker: Hub, listener: socket.socket, pa
     assert has_no_connection(listener)
 
 
-def test_nobody_but_the_operator_inspects(tmp_path: Path, listener: socket.socket) -> None:
+def test_only_the_operator_inspects(tmp_path: Path, listener: socket.socket) -> None:
     hub = Hub(tmp_path)
     try:
         page = hub.client.get("/inspect", query_string={"address": place(listener)}, headers=HERE)
@@ -181,7 +181,7 @@ def test_a_hub_may_inspect_nothing_at_all(tmp_path: Path, listener: socket.socke
         ("http://127.0.0.1:1/" + "x" * 2000, "at most 2000 characters"),
     ],
 )
-def test_what_cannot_be_inspected_is_said_in_a_sentence(looker: Hub, address: str, words: str) -> None:
+def test_the_answer_says_why_an_address_cannot_be_inspected(looker: Hub, address: str, words: str) -> None:
     assert words in program(looker, address)["problem"]
     answer = press(looker, address=address)
     html = (
@@ -191,7 +191,7 @@ def test_what_cannot_be_inspected_is_said_in_a_sentence(looker: Hub, address: st
     assert unescape(html).count(address[:100]) >= 1
 
 
-def test_what_variables_hold_is_shown_nowhere(looker: Hub) -> None:
+def test_values_of_variables_are_not_shown(looker: Hub) -> None:
     address = "mcp+http://127.0.0.1:1/mcp?query.key=${CANARY}&header.Authorization=${CANARY}"
     shown = inspected(looker, address) + json.dumps(program(looker, address))
     assert "cannot be reached" in shown and "canary-7f3a" not in shown

@@ -151,7 +151,9 @@ def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "upstream inspect"]
 
 
-def test_guests_are_few_and_leave_when_nobody_asks(far: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspected_servers_are_limited_and_closed_when_they_are_unused(
+    far: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = InspectedServers(Settings(), whole_environment())
     addresses = [InspectionTarget(f"{far}?{number}") for number in range(inspection.MAX_INSPECTED_SERVERS + 2)]
     try:

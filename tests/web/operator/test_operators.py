@@ -265,7 +265,7 @@ def test_after_logging_in_one_stays_on_the_hub(exposed: Hub, path: str) -> None:
     assert log_in(exposed, exposed.token, path).headers["Location"] == "/"
 
 
-def test_no_answer_and_no_log_line_holds_what_was_shown(exposed: Hub, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_answer_and_no_log_line_holds_a_presented_token(exposed: Hub, caplog: pytest.LogCaptureFixture) -> None:
     token = exposed.token
     answers = [
         log_in(exposed, "almost-" + token),

@@ -163,7 +163,7 @@ def test_large_descriptors_are_shown_a_few_at_a_time(operator: Hub) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_a_server_says_stays_text(operator: Hub, text: str) -> None:
+def test_text_from_a_server_is_shown_as_text(operator: Hub, text: str) -> None:
     server = f"hostile-{HOSTILE.index(text)}"
     store = operator.catalogue.store
     listed = tools(tool(description=text, inputSchema={"type": "object", "properties": {text: {"title": text}}}))

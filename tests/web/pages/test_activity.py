@@ -126,7 +126,7 @@ def test_a_record_that_is_not_there_is_404(hub: Hub) -> None:
     assert get(hub, "/activity/nonsense.json", 400).status_code == 400
 
 
-def test_a_moment_is_said_in_many_ways() -> None:
+def test_a_time_can_be_written_in_several_formats() -> None:
     now = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
     assert parse_time("since", "", now) == 0
     assert parse_time("since", "90s", now) == now - 90
@@ -152,7 +152,7 @@ def test_the_page_shows_calls_filters_and_what_runs(hub: Hub) -> None:
     assert "Running in this worker" not in get(hub, "/activity").get_data(as_text=True)
 
 
-def test_what_a_stranger_called_or_called_itself_stays_text(hub: Hub) -> None:
+def test_names_from_a_stranger_are_shown_as_text(hub: Hub) -> None:
     """VWR-35: S24."""
     evil = '"><script>alert(1)</script>'
     hub.legacy("busy", "tools/call", {"name": evil})

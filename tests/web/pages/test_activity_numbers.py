@@ -80,7 +80,7 @@ def test_calls_at_once_and_listening_streams_are_the_most_in_each_step() -> None
     assert [bar["listening"] for bar in found[:8]] == [None, None, 3, 1, 1, 1, 1, 0]
 
 
-def test_durations_are_told_by_the_nearest_rank() -> None:
+def test_percentiles_of_durations_use_the_nearest_rank() -> None:
     [row] = group_by_tool([call(1.0, float(ms), outcome="timeout" if ms == 7 else "ok") for ms in range(1, 101)])
     assert (row["calls"], row["failed"], row["seconds"]) == (100, 1, 5.05)
     assert [row[label] for label in ("p5", "p25", "p50", "p75", "p95", "p99", "max")] == [5, 25, 50, 75, 95, 99, 100]

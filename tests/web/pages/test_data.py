@@ -110,7 +110,7 @@ def test_links_open_a_client_with_the_server_filled_in() -> None:
         assert orjson.loads(unquote(entry)) == {"name": "my a", "type": "http", "url": url}
 
 
-def test_the_places_of_this_machine_are_told_to_it_alone(tmp_path: Path) -> None:
+def test_paths_of_this_machine_are_shown_on_this_machine_only(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", servers=tmp_path / "servers", enable=("everything", "bash"))
     assert stdio_command(settings, "a", False) == ["patchbay", "stdio", "a"]
     assert str(tmp_path / "data") in stdio_command(settings, "", True)

@@ -59,7 +59,7 @@ def field(html: str, name: str) -> str:
 
 
 def rolled(hub: Hub, path: str, **changed: str) -> TestResponse:
-    """Open the page that confirms, and press its button; `changed` are fields that somebody tampered with."""
+    """Open the page that confirms, and press its button; `changed` are fields with other values than the page has."""
     html = read(hub, path)
     names = [name for name in ("csrf", "root", "name", "cid", "seen") if f'name="{name}" value=' in html]
     fields = {name: field(html, name) for name in names} | changed
@@ -91,7 +91,7 @@ def test_a_broken_version_can_be_compared_too(hub: Hub) -> None:
 @pytest.mark.parametrize(
     "query", ["", "?old={version}", "?old={version}&new=bafkreinothing", "?old={other}&new={version}"]
 )
-def test_only_what_a_server_was_can_be_compared(hub: Hub, query: str) -> None:
+def test_only_earlier_versions_of_a_server_can_be_compared(hub: Hub, query: str) -> None:
     version, other = served(hub, "town").version, served(hub, "echo").version
     answer = hub.client.get("/servers/town/compare" + query.format(version=version, other=other))
     assert answer.status_code in (400, 404)
@@ -184,7 +184,7 @@ def test_a_hub_that_changed_meanwhile_is_not_overwritten(hub: Hub) -> None:
     assert read_variable(hub.catalogue.store, "meanwhile") == b"one"
 
 
-def test_only_what_was_is_a_way_back(hub: Hub) -> None:
+def test_only_an_earlier_state_can_be_restored(hub: Hub) -> None:
     """Knowing a CID is no permission."""
     foreign = hub.catalogue.store.blobs.put(
         b'{"version":1,"readonly":false,"servers":[],"variables":[],"templates":[]}'

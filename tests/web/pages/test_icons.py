@@ -54,7 +54,7 @@ def test_the_hub_sends_the_picture_in_a_sandbox(hub: Hub) -> None:
 @pytest.mark.parametrize(
     "path", ["/servers/plain/icon", "/servers/drawn/icon?tool=other", "/servers/drawn/icon?tool=no"]
 )
-def test_what_has_no_picture_is_not_found(hub: Hub, path: str) -> None:
+def test_a_missing_icon_is_not_found(hub: Hub, path: str) -> None:
     assert hub.client.get(path).status_code == 404
 
 

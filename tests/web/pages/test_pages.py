@@ -85,7 +85,7 @@ def test_the_endpoint_sends_a_browser_to_the_meta_page(client: FlaskClient) -> N
     assert answer.headers["Location"] == "/servers/town"
 
 
-def test_home_shows_what_is_plugged_in_and_one_line_to_connect(client: FlaskClient) -> None:
+def test_home_shows_the_servers_and_one_line_to_connect(client: FlaskClient) -> None:
     html = read(client, "/")
     assert html.count("claude mcp add") == 1
     assert {"/servers/town", "/servers/jq", "/mcp"} <= links(html)
@@ -115,7 +115,7 @@ def test_the_configurations_in_mcps_are_links(client: FlaskClient, hub: Hub) -> 
     assert f"/cid/{config}" in links(html)
 
 
-def test_a_mistake_in_mcps_is_told_where_people_look(tmp_path: Path) -> None:
+def test_an_error_in_mcps_is_shown_on_the_pages_of_servers(tmp_path: Path) -> None:
     hub = Hub(tmp_path)
     store = hub.catalogue.store
     good = store.names.get("variables/mcps")
@@ -191,7 +191,7 @@ def test_a_broken_error_template_does_not_hide_the_error(client: FlaskClient, hu
     change_names(store, {"templates/mcp/error.html": before}, "test", "as it was")
 
 
-def test_every_page_is_built_for_everybody(client: FlaskClient) -> None:
+def test_every_page_is_built_for_each_visitor(client: FlaskClient) -> None:
     tabs = [f"/servers/town{tab}" for tab in ("", "/source", "/past", "/settings")]
     for path in ("/", "/mcp", *tabs, "/servers", "/variables", "/history"):
         html = read(client, path)
@@ -236,5 +236,5 @@ def test_many_resources_and_prompts_come_in_pages_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["0", "2", "000001" + "0" * 5000, "000001999", "x", "-1"])
-def test_a_page_that_is_none_is_refused_as_such(client: FlaskClient, page: str) -> None:
+def test_an_invalid_page_number_is_refused(client: FlaskClient, page: str) -> None:
     assert client.get(f"/servers/town?page={page}", headers=BROWSER).status_code == 400

@@ -88,7 +88,7 @@ def test_nothing_a_stranger_wrote_runs_in_a_list(hostile: Hub, path: str) -> Non
 
 
 @pytest.mark.parametrize("index", range(len(HOSTILE)))
-def test_what_is_searched_for_and_found_is_text(hostile: Hub, index: int) -> None:
+def test_the_query_and_the_results_of_a_search_are_shown_as_text(hostile: Hub, index: int) -> None:
     """T14.2: the query in its field, and titles and descriptions with what matched marked."""
     page = Reader(
         hostile.client.get("/search", query_string={"q": HOSTILE[index]}, headers=BROWSER).get_data(as_text=True)
@@ -150,7 +150,9 @@ def test_a_method_that_is_not_served_is_refused_with_those_that_are(hub: Hub) ->
     assert "DELETE" not in answer.headers["Allow"]
 
 
-def test_what_nobody_expected_is_an_incident_without_details(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_exception_is_answered_with_an_incident_number_alone(
+    hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
     """T5.5: the log has the trace, the caller has its number."""
     app: Flask = hub.app
     with app.test_request_context("/servers", headers=BROWSER):

@@ -67,8 +67,8 @@ def test_another_site_cannot_have_markdown_rendered(client: FlaskClient) -> None
     assert "byte 0" in read_json(wrong)["error"]
 
 
-def test_what_nests_without_end_is_shown_as_deep_as_pages_go(client: FlaskClient) -> None:
-    """The text is all there; the answer has a form, whatever somebody wrote."""
+def test_deep_nesting_is_shown_down_to_the_depth_of_pages(client: FlaskClient) -> None:
+    """The text is complete; the depth of the answer is limited for any text."""
     nodes = read_json(client.post("/render/markdown", data="**a " * 2000 + " b**" * 2000))["nodes"]
     assert text(nodes).count("a") == text(nodes).count("b") == 2000
     assert len(list(elements(nodes))) <= MAX_ELEMENT_DEPTH

@@ -47,7 +47,7 @@ def test_a_change_within_a_line_is_marked_word_by_word() -> None:
     assert [text for hit, text in row.right if hit] == ["float"]
 
 
-def test_texts_that_are_too_long_are_said_to_be() -> None:
+def test_texts_that_are_too_long_are_not_compared() -> None:
     found = compare("a\n" * (MAX_COMPARED_LINES + 1), "b")
     assert found.problem and str(MAX_COMPARED_LINES) in found.problem and not found.rows
 
@@ -59,7 +59,7 @@ def test_colours_change_no_character(text: str, language: str) -> None:
     assert all(kind == "" or kind.replace("-", "").isalpha() for line in lines for kind, _ in line)
 
 
-def test_a_cid_in_a_text_is_a_link_and_what_looks_like_one_is_none() -> None:
+def test_a_cid_in_a_text_is_a_link_and_similar_texts_are_not() -> None:
     cid = cid_of(b"x")
     assert ("cid", cid) in highlight_lines(f'{{"a": "{cid}"}}', "json")[0]
     assert all(kind != "cid" for kind, _ in highlight_lines("bafkrei" + "9" * 52, "text")[0])
@@ -94,12 +94,12 @@ def test_a_long_text_is_shown_in_part_and_without_colours() -> None:
         (b"(" * 5000, "text"),
     ],
 )
-def test_a_kind_is_told_from_the_bytes(data: bytes, kind: str) -> None:
+def test_the_kind_of_a_content_is_detected_from_its_bytes(data: bytes, kind: str) -> None:
     assert detect_kind(data) == kind
     assert (image_type(data) is not None) == (kind == "image")
 
 
-def test_what_points_at_a_content_knows_better() -> None:
+def test_a_reference_to_a_content_decides_its_kind() -> None:
     assert detect_kind(b"# only a comment\n") == "markdown"
     assert detect_kind(b"# only a comment\n", ["python"]) == "python"
 
@@ -112,7 +112,7 @@ def test_only_so_many_changed_lines_are_looked_into() -> None:
         assert any(changed for row in found.rows for changed, _ in row.left) == marked
 
 
-def test_a_hostile_text_is_told_from_markdown_in_no_time() -> None:
+def test_a_hostile_text_is_distinguished_from_markdown_in_bounded_time() -> None:
     """THREATS 1.5: time-bound every pattern. A tool's long answer is content with a page."""
     begun = time.thread_time()
     assert detect_kind(b"](a" * 60_000) == "text"

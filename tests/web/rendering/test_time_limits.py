@@ -13,14 +13,14 @@ from tests.hubs import Hub
 from tests.waiting import BOUND, until
 
 
-def test_what_is_quick_is_answered_and_what_fails_is_told() -> None:
+def test_a_result_in_time_is_returned_and_an_exception_raised() -> None:
     assert run_within(BOUND, lambda: "done", "the text") == "done"
     with pytest.raises(ZeroDivisionError):
         run_within(BOUND, lambda: 1 / 0, "the text")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_what_does_not_end_is_broken_off_and_its_thread_with_it() -> None:
+def test_a_function_that_does_not_end_is_stopped_with_its_thread() -> None:
     threads: list[threading.Thread] = []
 
     def spin() -> None:

@@ -135,7 +135,7 @@ def closed_after_a_look(watched: SlowClientWatch, sender: socket.socket) -> bool
 def test_only_accepted_connections_are_cut_off(
     pairs: tuple[SlowClientWatch, socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A connection that this process opened is somebody else's affair, stuck or not."""
+    """A connection that this process opened is not watched, stuck or not."""
     watched, accepted, other = pairs
     full(accepted)
     full(other)

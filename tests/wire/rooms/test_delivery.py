@@ -1,4 +1,4 @@
-"""Deliveries to WebSockets: in batches, whose bytes are shared, and none of them larger than others can wait for."""
+"""Deliveries to WebSockets: in batches, whose bytes are shared, each small enough that others do not wait long."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_several_envelopes_are_taken_in_order_with_the_hello_among_them(hub: Hub
     assert rows[4]["error"].startswith("line 5: the envelope's id is None")
 
 
-def test_what_the_room_refuses_has_a_sentence_and_403(hub: Hub) -> None:
+def test_a_refusal_of_the_room_is_answered_with_403_and_a_reason(hub: Hub) -> None:
     """ENS-19: a call of an unknown server is answered with tool.result ok:false."""
     session = joined(hub, "tool.call")
     call = {"callId": "b9b1a2f4-0000-4000-8000-000000000001", "provider": "mcp", "serverId": "none", "name": "x"}
@@ -192,7 +192,7 @@ def test_a_stream_that_joined_leaves_its_session_to_another_stream_that_reads_it
 
 
 def test_the_log_is_signed_ndjson_that_verifies(hub: Hub) -> None:
-    """ENS-16: one audit trail, which anybody can check."""
+    """ENS-16: one audit trail, which anyone can check."""
     posted(hub, envelope("chat.msg", {"text": "for the log"}), joined(hub))
     answer = hub.client.get("/rooms/demo/log", headers={"Authorization": f"Bearer {hub.token}"})
     assert answer.mimetype == "application/x-ndjson"

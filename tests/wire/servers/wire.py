@@ -61,7 +61,7 @@ def meta(context) -> dict[str, Any]:
 
 
 def hangs(context) -> str:
-    """Go on until somebody has had enough."""
+    """Go on until the caller cancels."""
     context.progress(1)
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Docstrings: three styles, the first line, and text in none of these styles."""
+"""Docstrings: three styles, the first line, and text in no style."""
 
 from __future__ import annotations
 
