@@ -27,7 +27,7 @@ from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
-from patchbay.protocol.results.large import Keep
+from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic

@@ -20,7 +20,7 @@ from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
-from patchbay.protocol.results.large import Keep, limited, limited_event
+from patchbay.protocol.results.result_limits import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
 
 _CHECKERS: ServerCache[tuple[str, str], Any] = ServerCache()

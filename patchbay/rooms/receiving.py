@@ -18,8 +18,8 @@ from patchbay.rooms.folding.calls import NoRationale
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import Action, allowed_capabilities, decide
 from patchbay.rooms.hello import read_capabilities
+from patchbay.rooms.history import redact_entry
 from patchbay.rooms.membership import Members
-from patchbay.rooms.past import redact_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope, now_text
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import announce

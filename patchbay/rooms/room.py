@@ -11,8 +11,8 @@ from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.folding.rights import Action, Decision, decide
+from patchbay.rooms.history import exported_lines, forget_redacted
 from patchbay.rooms.membership import Liveness, Members
-from patchbay.rooms.past import exported_lines, forget_redacted
 from patchbay.rooms.receiving import Reception
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json

@@ -16,7 +16,7 @@ from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
 from patchbay.rooms.hello import has_streams
-from patchbay.rooms.past import past_deliveries
+from patchbay.rooms.history import past_deliveries
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
 from patchbay.rooms.signatures import check_signature
 from patchbay.store import order_token

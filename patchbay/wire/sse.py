@@ -17,7 +17,7 @@ from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
 from patchbay.protocol.results.event_limits import fitted
-from patchbay.protocol.results.large import Keep
+from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat

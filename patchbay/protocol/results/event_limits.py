@@ -16,7 +16,7 @@ from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, Message, Notification, Rendered, Request, Result, encode, failure
-from patchbay.protocol.results.large import HEAD, NOT_KEPT, Keep, json_of, linked
+from patchbay.protocol.results.result_limits import HEAD, NOT_KEPT, Keep, json_of, linked
 from patchbay.views.sse import MAX_EVENT_BYTES
 
 MAX_BLOCK_BYTES = 16 * 1024
