@@ -74,9 +74,10 @@ NOTHING: Mapping[str, Any] = {}
 class Activity:
     """The records of one process, and access to all records in the same store. Safe to use from many threads.
 
-    `running` holds the running calls of this process, `tally` the counters, `dropped` the number of records lost to a
-    full queue, `failed` the number lost to failures of the store. `tracing` begins the spans. `every` is the number of
-    seconds between two polls of the queue. `audit` gets every finished call too; None for a hub without an audit chain.
+    `running` holds the running calls of this process, `counters` counts finished ones, `dropped` is the number of
+    records lost to a full queue, `failed` the number lost to failures of the store. `tracing` begins the spans. `every`
+    is the number of seconds between two polls of the queue. `audit` gets every finished call too; None for a hub
+    without an audit chain.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Activity:
         audit: AuditedCalls | None = None,
     ) -> None:
         self.running: set[CallRecording] = set()
-        self.tally = CallCounters()
+        self.counters = CallCounters()
         self.dropped = 0
         self.failed = 0
         self._store = store
@@ -186,7 +187,7 @@ class Activity:
         """Count the calls in the queue, without using the store, which may be slow."""
         with self._counting:
             runs = [self._queue.popleft() for _ in range(len(self._queue))]
-            self.tally.count(*runs)
+            self.counters.count(*runs)
             self._counted.extend(runs)
 
     def flush(self) -> None:
@@ -212,7 +213,7 @@ class Activity:
             self.dropped += 1
         if self.audit is not None:
             self.audit.drop(1, QUEUE_FULL)
-        self.tally.count(run)
+        self.counters.count(run)
 
     def _wake(self) -> None:
         with self._lock:

@@ -86,7 +86,7 @@ def encode_content(value: Mapping[str, Any]) -> bytes | None:
 
 
 def whole_digest(value: Mapping[str, Any]) -> bytes:
-    """Return the SHA-256 digest of a JSON object of any size, in the form of `packed`."""
+    """Return the SHA-256 digest of a JSON object of any size, in the form of `encode_content`."""
     if "resultType" in value:
         value = {key: each for key, each in value.items() if key not in STAMPS}
     try:

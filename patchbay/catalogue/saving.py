@@ -66,7 +66,7 @@ class ServerEditor:
         root.
 
         With `expected`, the change is made only if these names still point there. Raises StaleUpdate when they do not,
-        Refused when a file cannot be written; ConfigError and MissingBlob like `boot.change`.
+        Refused when a file cannot be written; ConfigError and MissingBlob like `boot.change_names`.
         """
         with _LOCK:
             return self._names(wanted, who, why, expected or {})

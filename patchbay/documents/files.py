@@ -282,7 +282,7 @@ def _lock(descriptor: int, seconds: float) -> None:
 
 
 def _find_ignoring_case(folder: int, parts: Sequence[str]) -> str | None:
-    """As `Disk.taken`, from an open folder: return the first name that differs by case, or the whole path."""
+    """Like `Disk.find_ignoring_case`, from an open folder: the first name that differs by case, or the whole path."""
     same = [one for one in os.listdir(folder) if one.casefold() == parts[0].casefold()]
     if not same:
         return None

@@ -1,4 +1,4 @@
-"""What the standing connections of mounted servers and of mounted APIs share: surroundings, health, and pins."""
+"""What the standing connections of mounted servers and of mounted APIs share: context, health and pins."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ A connection (WebSocket, SSE):
     for delivery in session.events(): ...          # waits; None is 15 s of silence: send a comment or a ping
     session.leave("the connection ended")
 
-On an event loop use `session.listen(callback)` and `session.take(limit)` in place of `events`: the callback comes on
-any thread whenever there may be something to take; `take` never waits and returns at most `limit` deliveries.
+On an event loop use `session.listen(callback)` and `session.read(limit)` in place of `events`: the callback comes on
+any thread whenever there may be something to read; `read` never waits and returns at most `limit` deliveries.
 A `Delivery` has `envelope`, `data` (the envelope as JSON), `frame` (as a WebSocket frame) and `seq`, its place in the
 log, None for what is live only: the id of an SSE event, and what `Last-Event-ID` gives back as `after`.
 `parse_frame(text, bounds.envelope)` reads a WebSocket frame; `pong_bytes(ts)` answers a ping.
@@ -31,7 +31,7 @@ principal, ttl)` yields the events of one activation and its ending. `patchbay.t
 topic of the store's bus that says that the tools have changed.
 
 Pages: `rooms.all()`, `room.state()`, `room.state_cid`, `room.seq`, `room.head`, `room.lines(after, principal)` (the
-signed log as NDJSON; `record.verification.verify` takes these lines), `room.entries(after, limit)`,
+signed log as NDJSON; `record.verification.verify` checks these lines), `room.entries(after, limit)`,
 `rooms.fork(room, seq, principal, name)`.
 
     record/    a log: canonical JSON, envelopes, entries and the contents beside them, appended and verified

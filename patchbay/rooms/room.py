@@ -142,7 +142,7 @@ class Room:
         """Yield the signed log as lines of NDJSON without line breaks, entries after a seq.
 
         For a principal, what it may not see is one line `{"withheld": {...}}`; None sees everything (the operator).
-        `verify` takes these lines.
+        `record.verification.verify` checks these lines.
         """
         return exported_lines(self.core, after, principal)
 
@@ -159,8 +159,8 @@ class Room:
         """Call a tool for an MCP client that has not joined: the events of one activation, then its ending.
 
         With `method` `resources/read` or `prompts/get`, read the resource whose URI is `name`, or get the prompt of
-        this name. `ttl` in seconds. Closing the generator cancels the call. Waits say Pause, so that `activate` can
-        notice a deadline and a cancellation.
+        this name. `ttl` in seconds. Closing the generator cancels the call. A wait yields Pause, so that
+        `activation.activate` can notice a deadline and a cancellation.
         """
         return call_server(self._calls, Wanted(server_id, name, arguments, method), principal, ttl)
 

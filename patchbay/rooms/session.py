@@ -1,4 +1,4 @@
-"""One participant of a room: what it sends goes through `receive`, what it is to read comes from `take` or `events`."""
+"""One participant of a room: it sends through `receive`, and reads with `read` or `events`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from patchbay.rooms.signatures import check_signature
 from patchbay.store import order_token
 from patchbay.topics import ROOM_READERS
 
-TAKEN_AT_ONCE = 256
+MAX_DELIVERIES_PER_READ = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ UNLIMITED = UnlimitedRights()
 class RoomSession:
     """A participant's session in this process. `id` is its session id, `greeting` the answer to its hello.
 
-    One thread or task reads (`take` or `events`); any may send (`receive`) and end it (`leave`).
+    One thread or task reads (`read` or `events`); any may send (`receive`) and end it (`leave`).
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class RoomSession:
     # reading
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever `take` may have something, on any thread; it must return at once."""
+        """Call `wake` whenever `read` may return something, on any thread; it must return at once."""
         self._listeners = (*self._listeners, wake)
         self._is_woken = False
         wake()
@@ -194,7 +194,7 @@ class RoomSession:
         self._listeners = tuple(one for one in self._listeners if one != wake)
 
     def wake(self) -> None:
-        """Say that there is something to read. Before the next `take` further calls change nothing."""
+        """Say that there is something to read. Before the next `read` further calls change nothing."""
         if self._is_woken:
             return
         self._is_woken = True
@@ -210,12 +210,12 @@ class RoomSession:
     def seek(self, after: int) -> None:
         """Read from the entry after this seq on: what the log has of it first, then what comes.
 
-        A new connection calls it after `attach`: the former one takes nothing any more.
+        A new connection calls it after `attach`: the former one reads nothing any more.
         """
         with self._reading:
             self._after, self._position, self._index = after, self.room.log.position(after), None
 
-    def read(self, limit: int = TAKEN_AT_ONCE, size: int | None = None) -> list[Delivery]:
+    def read(self, limit: int = MAX_DELIVERIES_PER_READ, size: int | None = None) -> list[Delivery]:
         """Return what is there to read now, in order; never waits.
 
         At most `limit` deliveries, and none after the one with which they have `size` bytes. Fewer deliveries, and

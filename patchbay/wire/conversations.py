@@ -56,7 +56,7 @@ class Conversation:
     """Takes the messages of one client and sends the answers, each as one line of JSON.
 
     `opened` is called when the handshake opened the session, before its answer is sent; `encoded` encodes a message.
-    One thread at a time may call `take`; many threads call `send`.
+    One thread at a time may call `handle`; many threads call `send`.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Conversation:
         dispatcher: Dispatcher,
         connection: ConnectionState,
         send: Send,
-        crew: CallThreads,
+        threads: CallThreads,
         opened: Opened,
         encoded: Callable[[Message], bytes] = encode,
     ) -> None:
         self._dispatcher = dispatcher
         self._connection = connection
         self._send = send
-        self._crew = crew
+        self._threads = threads
         self._opened = opened
         self._encoded = encoded
 
@@ -86,16 +86,18 @@ class Conversation:
         sent = message(value)
         if not isinstance(sent, Request) or sent.method in AT_ONCE:
             self._send_all(self._begin(sent))
-        elif not self._crew.run(lambda: partial(self._answer, sent.id, self._begin(sent))):
-            raise Busy(self._crew.most)
+        elif not self._threads.run(lambda: partial(self._answer, sent.id, self._begin(sent))):
+            raise Busy(self._threads.most)
 
     def _take_batch(self, values: list[Any]) -> None:
         session = self._connection.session
         if session is None:
             raise InvalidRequest("an array of messages is served only after initialize, in 2025-03-26 and before")
         check_batch(values, session.revision)
-        if not self._crew.run(lambda: partial(self._answer_batch, [self._begun_of_batch(value) for value in values])):
-            raise Busy(self._crew.most)
+        if not self._threads.run(
+            lambda: partial(self._answer_batch, [self._begun_of_batch(value) for value in values])
+        ):
+            raise Busy(self._threads.most)
 
     def _begin(self, sent: Message) -> Answers:
         """Admit a message, register it for cancellation, and return its answers."""

@@ -67,7 +67,7 @@ class HttpSse:
         self._settings = settings
         self._ending = ending
         self._others = others
-        self._crew = CallThreads(settings.threads)
+        self._threads = CallThreads(settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         found = _PATH.fullmatch(environ["PATH_INFO"])
@@ -109,12 +109,12 @@ class HttpSse:
         self, channel: Channel, wire: TransportInfo, background: Callable[[Iterator[Wait]], None]
     ) -> Iterator[bytes | Wait]:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
-        telling = False
+        is_listening = False
         for item in channel.messages(
             self._settings.keepalive, partial(self._has_ended, wire), partial(self._busy, channel, wire)
         ):
-            if channel.session_id is not None and not telling:
-                telling = True
+            if channel.session_id is not None and not is_listening:
+                is_listening = True
                 self._tell_changes(channel, wire, background)
             if isinstance(item, Wait):
                 yield item
@@ -187,7 +187,7 @@ class HttpSse:
         connection = ConnectionState(wire, self._dispatcher.services.sessions, session, handshake_only=True)
         keep = self._dispatcher.services.keep(wire.principal)
         return Conversation(
-            self._dispatcher, connection, channel.send, self._crew, save_session, lambda sent: fitted(sent, keep)
+            self._dispatcher, connection, channel.send, self._threads, save_session, lambda sent: fitted(sent, keep)
         )
 
     def _session(self, channel: Channel, wire: TransportInfo) -> LegacySession | None:

@@ -43,7 +43,7 @@ class NativePipe:
         self._wire = TransportInfo("", sender=LOCAL_OPERATOR, connection=secrets.token_urlsafe(16), way="native stdio")
         self._lines = lines(read, dispatcher.services.settings.body_limit)
         self._writer = Writer(write, gone)
-        self._crew = CallThreads(MAX_CONCURRENT_CALLS)
+        self._threads = CallThreads(MAX_CONCURRENT_CALLS)
 
     def serve(self) -> None:
         """Take every message until the end of the input. Calls may still run then: see `finish`."""
@@ -61,12 +61,12 @@ class NativePipe:
 
     def finish(self, seconds: float) -> bool:
         """Wait up to `seconds` for running calls to end; return whether all have ended."""
-        return self._crew.wait(seconds)
+        return self._threads.wait(seconds)
 
     def close(self, seconds: float) -> bool:
         """Cancel running calls and wait up to `seconds` for their end; return whether all have ended."""
         self._native.cancel_all(self._wire, "the connection ended")
-        return self._crew.wait(seconds)
+        return self._threads.wait(seconds)
 
     def _handle(self, value: Any) -> None:
         request = parse_request(value)
@@ -75,8 +75,8 @@ class NativePipe:
         answer = self._native.answer(request, self._wire)
         if isinstance(answer, (Result, Failure)):
             self._send(answer)
-        elif not self._crew.run(lambda: partial(self._send_all, request.id, next(answer), answer)):
-            raise Busy(self._crew.most)
+        elif not self._threads.run(lambda: partial(self._send_all, request.id, next(answer), answer)):
+            raise Busy(self._threads.most)
 
     def _send_all(self, id: Id, first: Any, messages: Stream) -> None:
         """Send the subscription id, then every item, in a thread of its own."""

@@ -57,9 +57,9 @@ class Pipe:
         self._connection = ConnectionState(wire, services.sessions)
         self._lines = lines(read, services.settings.body_limit)
         self._writer = Writer(write, gone)
-        self._crew = CallThreads(MAX_CONCURRENT_CALLS)
+        self._threads = CallThreads(MAX_CONCURRENT_CALLS)
         self._conversation = Conversation(
-            dispatcher, self._connection, self._writer.send, self._crew, self._listen_for_changes
+            dispatcher, self._connection, self._writer.send, self._threads, self._listen_for_changes
         )
         self._changes: Iterator[NumberedMessage | Pause] | None = None
 
@@ -73,7 +73,7 @@ class Pipe:
 
     def finish(self, seconds: float) -> bool:
         """Wait up to `seconds` for running calls to end; return whether all have ended."""
-        return self._crew.wait(seconds)
+        return self._threads.wait(seconds)
 
     def close(self, seconds: float) -> bool:
         """Cancel running calls and wait up to `seconds` for their end; return whether all have ended."""
@@ -82,7 +82,7 @@ class Pipe:
             self._dispatcher.end(self._connection.session, why)
         elif self._connection.wire.connection is not None:
             self._dispatcher.cancel_all(self._connection.wire.connection, why)
-        return self._crew.wait(seconds)
+        return self._threads.wait(seconds)
 
     def _handle(self, line: bytes | TooLarge) -> None:
         value = None

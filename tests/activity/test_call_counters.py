@@ -24,9 +24,9 @@ def a_run(name: str, seconds: float, server: Server = SERVER) -> CallRecording:
 
 
 def test_durations_are_in_the_bucket_whose_bound_they_do_not_pass() -> None:
-    tally = CallCounters()
-    tally.count(a_run("known", BOUNDS[0] / 2), a_run("known", BOUNDS[-1] - 1), a_run("known", BOUNDS[-1] + 1))
-    count = tally.counts()["s", "tools/call", "known"]
+    counters = CallCounters()
+    counters.count(a_run("known", BOUNDS[0] / 2), a_run("known", BOUNDS[-1] - 1), a_run("known", BOUNDS[-1] + 1))
+    count = counters.counts()["s", "tools/call", "known"]
     assert count.outcomes == {"ok": 3}
     assert (count.buckets[0], count.buckets[-2], count.buckets[-1], sum(count.buckets)) == (1, 1, 1, 3)
     assert abs(count.seconds - 2 * BOUNDS[-1]) < 0.01
@@ -34,14 +34,14 @@ def test_durations_are_in_the_bucket_whose_bound_they_do_not_pass() -> None:
 
 def test_names_that_a_server_does_not_have_are_counted_together() -> None:
     """THREATS 1.6: an invented name does not become a label."""
-    tally = CallCounters()
-    tally.count(*(a_run(f"made up {number}", 0.1) for number in range(50)))
-    assert list(tally.counts()) == [("s", "tools/call", "")]
+    counters = CallCounters()
+    counters.count(*(a_run(f"made up {number}", 0.1) for number in range(50)))
+    assert list(counters.counts()) == [("s", "tools/call", "")]
 
 
 def test_beyond_the_bound_the_rest_is_counted_together() -> None:
-    tally = CallCounters(most=3)
-    tally.count(*(a_run("", 0.1, Server(f"s{number}", "bafk", "static")) for number in range(10)))
-    counts = tally.counts()
+    counters = CallCounters(most=3)
+    counters.count(*(a_run("", 0.1, Server(f"s{number}", "bafk", "static")) for number in range(10)))
+    counts = counters.counts()
     assert len(counts) == 4
     assert counts[OTHERS, "tools/call", OTHERS].outcomes == {"ok": 7}

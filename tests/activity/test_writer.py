@@ -39,7 +39,7 @@ def ended(activity: Activity, number: int = 1, text: str = "x") -> None:
 
 
 def total(activity: Activity) -> int:
-    return sum(sum(count.outcomes.values()) for count in activity.tally.counts().values())
+    return sum(sum(count.outcomes.values()) for count in activity.counters.counts().values())
 
 
 def test_a_blocked_store_blocks_no_call_and_lost_records_are_counted(tmp_path: Path) -> None:

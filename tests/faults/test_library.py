@@ -108,9 +108,9 @@ def test_200_writers_and_200_readers_lose_nothing_and_see_nothing_torn(tmp_path:
                     torn.append(document.text)
                 reads.append(number)
 
-        with ThreadPoolExecutor(writers + readers) as crew:
-            reading = [crew.submit(read, number) for number in range(readers)]
-            writing = [crew.submit(write, number) for number in range(writers)]
+        with ThreadPoolExecutor(writers + readers) as executor:
+            reading = [executor.submit(read, number) for number in range(readers)]
+            writing = [executor.submit(write, number) for number in range(writers)]
             assert sorted(one.result(BOUND) for one in writing) == list(range(writers))
             for one in reading:
                 one.result(BOUND)

@@ -27,7 +27,7 @@ async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopte
     """Agree with a server, and return whether the revision is modern. Raises MCPError when both sides share no
     revision.
 
-    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. With `agreed`, the
+    `ended` is set when the connection has ended, so that a dead server is not taken for an old one. With `adopted`, the
     server has answered already and nothing is sent.
     """
     if adopted is not None:

@@ -65,7 +65,7 @@ def shell_handler(
 ) -> Handler:
     """Return the handler of a shell definition.
 
-    A child sees `variables` (with resolved references, `settings.resolved`) and those of ALLOWED. `protections`
+    A child sees `variables` (with resolved references, `config.resolved`) and those of ALLOWED. `protections`
     (`confinement/`) or the sandbox hide the folders `hidden` from it and make the folders `kept` read-only.
     """
     before = count_user_tasks()

@@ -136,7 +136,7 @@ class Replay:
         return True
 
     def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause | Wait]:
-        """Yield (event id, message) pairs after number `after`, of a `known` stream.
+        """Yield (event id, message) pairs after number `after`, of a stream that is stored (`is_stored`).
 
         Ends early when the hub stops: the client can resume later.
         """

@@ -64,7 +64,7 @@ class WorkerMetrics:
         ]
 
     def _calls(self) -> Iterator[Metric]:
-        counts = self._dispatcher.services.activity.tally.counts()
+        counts = self._dispatcher.services.activity.counters.counts()
         labels = ["server", "method", "name"]
         ended = CounterMetricFamily(
             "patchbay_calls", "Calls that have ended, by server, method, name and outcome.", labels=[*labels, "outcome"]

@@ -15,7 +15,7 @@ from patchbay.rooms.session import RoomSession
 from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, RETRY, event
 
-TAKEN_AT_ONCE = 64
+MAX_DELIVERIES_PER_READ = 64
 
 
 class SessionMailbox:
@@ -89,7 +89,7 @@ def room_events(
         yield event(orjson.dumps(envelope))
     while not (is_ending() or mailbox.closed):
         has_news = mailbox.has_news()
-        taken = session.read(TAKEN_AT_ONCE)
+        taken = session.read(MAX_DELIVERIES_PER_READ)
         for delivery in taken:
             yield event(delivery.data, None if delivery.seq is None else str(delivery.seq))
         if taken:

@@ -43,7 +43,7 @@ BATCH_BYTES = 128 * 1024
 NEW = "new"
 """Value of the parameter `resume` for a session that can be resumed later."""
 
-TAKEN_AT_ONCE = 64
+MAX_DELIVERIES_PER_READ = 64
 """Deliveries of one batch."""
 
 
@@ -123,14 +123,14 @@ class RoomSocket:
         session = self._session
         if session is None or self._has_ended:
             return False
-        taken = session.read(TAKEN_AT_ONCE, BATCH_BYTES)
+        taken = session.read(MAX_DELIVERIES_PER_READ, BATCH_BYTES)
         if not taken:
             if session.is_closed:
                 self._end(NORMAL, "the session has ended")
             return False
         frames = self._batches.frames(taken)
         self._send(frames)
-        return len(taken) == TAKEN_AT_ONCE or len(frames) >= BATCH_BYTES or session.is_closed
+        return len(taken) == MAX_DELIVERIES_PER_READ or len(frames) >= BATCH_BYTES or session.is_closed
 
     @property
     def is_behind(self) -> bool:

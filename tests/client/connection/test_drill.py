@@ -184,8 +184,8 @@ def test_two_thousand_connections_leave_nothing_behind(
     random.Random(5).shuffle(drops)
 
     def run(some: list[Drop]) -> None:
-        with ThreadPoolExecutor(AT_ONCE) as crew:
-            for done in [crew.submit(drop) for drop in some]:
+        with ThreadPoolExecutor(AT_ONCE) as executor:
+            for done in [executor.submit(drop) for drop in some]:
                 done.result()
 
     run([*pipes, *web, *own_ways] * 2)

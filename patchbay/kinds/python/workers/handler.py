@@ -54,7 +54,7 @@ def hosted_handler(
 ) -> Handler:
     """Return the handler that runs the functions of a definition in workers. The first call starts one.
 
-    `environment` is for the workers, with its references (`settings.resolved`); `own` is the folder of the server. A
+    `environment` is for the workers, with its references (`config.resolved`); `own` is the folder of the server. A
     call waits for the `packages` that the definition requires.
 
     The handler raises the function's errors (an exception that is not the hub's own keeps its name and message), and
