@@ -26,7 +26,7 @@ from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
-from patchbay.store import Store
+from patchbay.store import Store, Subscription
 from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOM_READERS, ROOMS
 
 log = logging.getLogger(__name__)
@@ -193,16 +193,18 @@ class Rooms:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rooms", daemon=True)
+            # Subscribe before the thread runs: a message of another process must not come in between.
+            found = self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*"], 4096)
+            self._thread = threading.Thread(target=self._run, args=(found,), name="rooms", daemon=True)
             self._thread.start()
 
-    def _run(self) -> None:
+    def _run(self, subscription: Subscription) -> None:
         try:
             self._open_offering()
         except Exception:
             log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
         beaten = ticked = time.monotonic()
-        with self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*"], 4096) as subscription:
+        with subscription:
             while not self._ending.is_set() and not subscription.closed:
                 found = subscription.get(self._until_next_deadline())
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from patchbay.events import Data, Done, Pause, Progress
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.room import Room
+from patchbay.rooms.rooms import Rooms
 from patchbay.store import order_token
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
 from tests.rooms.people import BOUNDS, Person, envelope, hello, rooms_of, serving
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 Json = dict[str, Any]
 
@@ -95,6 +97,19 @@ def test_a_session_has_one_connection_over_all_workers(two: tuple[Room, Room]) -
     here.resume("bob", session.id).attach(lambda: ended.append("third"))
     until(lambda: ended == ["first", "second"], "the end of the second connection")
     assert (session.is_attached, second.is_attached) == (True, False)
+
+
+def test_a_worker_whose_rooms_are_starting_learns_of_a_connection_elsewhere(monkeypatch: Any) -> None:
+    """ENS-9: messages that come before its thread runs are not lost."""
+    started, store = threading.Event(), MemoryStore()
+    monkeypatch.setattr(Rooms, "_open_offering", lambda self: started.wait(BOUND))
+    with rooms_of(store) as first, rooms_of(store) as second:
+        session = first.create("demo", "alice").join("bob", hello())
+        ended: list[str] = []
+        session.attach(lambda: ended.append("first"))
+        second.open("demo").resume("bob", session.id).attach(lambda: ended.append("second"))
+        started.set()
+        until(lambda: ended == ["first"], "the end of the first connection")
 
 
 def test_the_late_message_of_an_earlier_connection_elsewhere_ends_no_newer_one(two: tuple[Room, Room]) -> None:
