@@ -117,10 +117,12 @@ class Listeners:
         self, server: Server, session: LegacySession, after: int | None, sender: Principal
     ) -> Iterator[NumberedMessage | Pause | Wait]:
         """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
-        own, token = f"{SESSIONS}{session.nonce}", order_token()
+        own = f"{SESSIONS}{session.nonce}"
         kinds, lost = _heard_of(server, session), 0
-        self._store.bus.publish(own, token)
         with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
+            # The token is newer than the subscription, so that this stream learns of every stream with a newer token.
+            token = order_token()
+            self._store.bus.publish(own, token)
             wait = Wait(mailbox, self._keepalive)
             newest = self._store.journal.last(f"{CHANGES}{server.announced_as}")
             last = newest if after is None else min(after, newest)

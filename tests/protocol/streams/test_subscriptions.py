@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
+import pytest
 
 from patchbay.access.principals import LOCAL_ID
 from patchbay.topics import SESSIONS
@@ -139,6 +141,35 @@ def test_an_earlier_stream_of_another_process_does_not_end_the_newest(zoo: Hub) 
     zoo.catalogue.store.bus.publish(SESSIONS + nonce, time.monotonic_ns().to_bytes(8) + b"anything")
     assert list(frames_of(frames)) == []
     newest.close()
+
+
+def test_one_of_two_streams_of_a_session_that_begin_at_once_ends_the_other(
+    zoo: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SPEC-DIGEST 1.8: the second begins in another process while the first is about to subscribe."""
+    session, bus = zoo.open("zoo"), zoo.catalogue.store.bus
+    headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+    subscribe, streams = bus.subscribe, []
+
+    def begin() -> Iterator[Any]:
+        streams.append(zoo.client.get("/mcp/zoo", headers=headers, buffered=False))
+        frames = iter(streams[-1].response)
+        next(frames)
+        return frames
+
+    def subscribe_late(topics: Sequence[str], size: int = 256) -> Any:
+        monkeypatch.setattr(bus, "subscribe", subscribe)
+        others.append(begin())
+        return subscribe(topics, size)
+
+    others: list[Iterator[Any]] = []
+    monkeypatch.setattr(bus, "subscribe", subscribe_late)
+    first = begin()
+    assert next(others[0], None) is None
+    assert zoo.call("zoo", "touched").text == "said"
+    assert next(frames_of(first))["method"] == "notifications/tools/list_changed"
+    for stream in streams:
+        stream.close()
 
 
 def test_a_number_from_the_future_is_taken_for_the_newest(zoo: Hub) -> None:
