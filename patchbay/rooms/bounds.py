@@ -11,14 +11,14 @@ from patchbay.pins.records import default_changes
 from patchbay.settings import Settings
 
 BURST = 4.0
-"""How many seconds' worth of envelopes a sender may send at once."""
+"""Length of a burst, in seconds of a sender's rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Bytes of an envelope, envelopes a second of one session, counts in one room, bytes of a log, seconds.
 
-    `changes` says what happens when a member announces changed tools.
+    `changes` is the policy for changed tools of members.
     """
 
     envelope: int = 1024 * 1024
@@ -31,7 +31,7 @@ class Bounds:
     idle: float = 60.0
     rooms: int = 1000
     unused: float = 600.0
-    """Seconds after which a process puts away a room without participants that it was not asked for."""
+    """Seconds without an `open` after which a process closes a room without participants."""
     changes: Changes = "tell"
 
     @classmethod
@@ -52,7 +52,7 @@ class Bounds:
 
 
 def room_changes(setting: str, access: str) -> Changes:
-    """Return what happens with changed tools of rooms; `auto` depends on the hub's setting `access`."""
+    """Return the policy for changed tools of rooms; `auto` depends on the hub's setting `access`."""
     return next((each for each in CHANGES if each == setting), default_changes(access))
 
 
@@ -67,7 +67,7 @@ class Rate:
         self._lock = threading.Lock()
 
     def take_token(self) -> bool:
-        """Take one token; whether there was one."""
+        """Take one token; return whether there was one."""
         with self._lock:
             now = time.monotonic()
             self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate)

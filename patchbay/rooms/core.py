@@ -1,4 +1,4 @@
-"""What everything of one room stands on: its log, its feed, and how the hub itself adds to them."""
+"""The base of one room: its log, its feed, and the functions by which the hub itself adds to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RoomCore:
 
     @property
     def state_now(self) -> Json:
-        """The state as it is, for reading only: it never changes, the next one takes its place."""
+        """The present state, for reading only: the object never changes; a new one replaces it."""
         return self.log.fold.now
 
     @property
@@ -49,7 +49,7 @@ class RoomCore:
         return self.signer.pseudonym(self.state_now["salt"], principal)
 
     def append(self, make: Make) -> Logged:
-        """Append an envelope to the log and deliver it. Raises what `RoomLog.append` raises."""
+        """Append an envelope to the log and deliver it. Raises the errors of `RoomLog.append`."""
         logged = self.log.append(make)
         if not logged.is_duplicate:
             self.feed.announce(logged.position)
@@ -81,12 +81,12 @@ class RoomCore:
         return hub_envelope(self.name, type, outcome, now_ms(), {"replyTo": envelope["id"]})
 
     def later(self, work: Callable[[], Any]) -> None:
-        """Do something when nothing is locked any more."""
+        """Run a function when no lock is held any more."""
         with self._lock:
             self._later.append(work)
 
     def run_later(self) -> None:
-        """Do what was put off."""
+        """Run the functions that `later` was given."""
         with self._lock:
             work, self._later = self._later, []
         for one in work:

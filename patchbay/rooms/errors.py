@@ -1,15 +1,15 @@
-"""What can go wrong in a room, as branches of the one tree of errors.
+"""The errors of rooms, as branches of the tree of errors.
 
 PatchbayError
 ├── InvalidParams
-│   └── BadFrame          400   a frame, an envelope or a hello that does not have the form that it must have
+│   └── BadFrame          400   a frame, an envelope or a hello of a wrong form
 ├── Refused
 │   └── RoomRefused       403   the room's rights, its policy or a privacy profile forbid it
 ├── UnknownRoom           404
 ├── RoomExists            409
 ├── TooMany               429   a bound of the room is reached
 └── ContentError
-    └── WrongLog                a log that does not continue what came before it; names the `seq`
+    └── WrongLog                a log that does not continue the earlier entries; names the `seq`
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class RoomExists(PatchbayError):
 
 
 class TooMany(PatchbayError):
-    """A bound of the room is reached; the sentence names the bound and its setting."""
+    """A limit of the room is reached; the message names the limit and its setting."""
 
     code, status = -32600, 429
 
 
 class WrongLog(ContentError):
-    """An entry that cannot follow what came before it. `seq` is its place in the log, counted from 1."""
+    """An entry that cannot follow the entries before it. `seq` is its place in the log, counted from 1."""
 
     def __init__(self, seq: int, why: str) -> None:
         super().__init__(f"entry {seq}: {why}", {"seq": seq})

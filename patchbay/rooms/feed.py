@@ -1,8 +1,8 @@
-"""What happens in one room, in order, for everyone of this process who reads it.
+"""The deliveries of one room, in order, for all readers in this process.
 
-Logged entries and live envelopes (partials, streams, what is for one session only) stand in two journal topics of one
+Logged entries and live envelopes (partials, streams, envelopes for one session) are in two journal topics of one
 journal, whose positions give one order. A process reads both once and keeps the newest deliveries in memory; a reader
-that falls behind them reads the log instead, and misses what was live only.
+that falls behind them reads the log instead, and misses the live envelopes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from patchbay.topics import ROOM_LIVE, ROOM_NEWS
 
 MAX_DELIVERIES = 4096
 MAX_DELIVERY_BYTES = 16 * 1024 * 1024
-"""How many deliveries, and how many bytes of them, one room keeps in memory."""
+"""Limits of the deliveries that one room keeps in memory."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One envelope for readers. `seq` is its place in the log, None for what is live only.
+    """One envelope for readers. `seq` is its place in the log, None for a live envelope.
 
-    `position` orders everything of one room. `to` is the one session that it is for, None for all.
+    `position` orders all deliveries of one room. `to` is the id of the only session that gets it, None for all.
     """
 
     position: int
@@ -53,7 +53,7 @@ class Delivery:
 
     @cached_property
     def is_for_all(self) -> bool:
-        """Whether every session of the room reads it: it is for no single one, and no stream."""
+        """Whether every session of the room reads it: it has no single receiver and is not part of a stream."""
         return self.to is None and not self.is_stream
 
 
@@ -85,7 +85,7 @@ class Feed:
 
     @property
     def bound(self) -> int:
-        """The position up to which everything was taken in."""
+        """The position up to which all entries were read."""
         return self._bound
 
     def publish(self, envelope: Json, to: str | None = None) -> None:
@@ -94,9 +94,9 @@ class Feed:
         self.announce(self._store.journal.append(self._live, data, keep=self._replay))
 
     def announce(self, position: int) -> None:
-        """Tell the readers of every process that there is something new at a position of the journal.
+        """Notify the readers of every process of a new entry at a position of the journal.
 
-        Of several threads that write at the same time one tells of all that is there.
+        When several threads write at the same time, one of them notifies for all.
         """
         with self._telling:
             if position <= self._told:
@@ -106,7 +106,7 @@ class Feed:
         self.pump()
 
     def pump(self) -> None:
-        """Take in what is new and wake the readers."""
+        """Read the new entries and wake the readers."""
         with self._lock:
             bound = self._newest()
             if bound <= self._bound:
@@ -122,7 +122,7 @@ class Feed:
             wake()
 
     def _newest(self) -> int:
-        # No entry below this position comes later: positions are given in the order in which entries are written.
+        # No later entry has a lower position: positions follow the order of writing.
         journal = self._store.journal
         return max(journal.last(self._live), journal.last(self._log.topic))
 
@@ -157,17 +157,17 @@ class Feed:
     # reading
 
     def add_reader(self, wake: Callable[[], None]) -> None:
-        """Call `wake` after something new has come, on any thread; it must return at once."""
+        """Call `wake` after each new delivery, on any thread; it must return at once."""
         with self._lock:
             self._readers.add(wake)
 
     def remove_reader(self, wake: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling `wake`."""
         with self._lock:
             self._readers.discard(wake)
 
     def index_after(self, position: int) -> int | None:
-        """Return the index of the first delivery after a position; None where that is no longer in memory."""
+        """Return the index of the first delivery after a position; None when it is no longer in memory."""
         with self._lock:
             if position < self._floor:
                 return None
@@ -175,13 +175,13 @@ class Feed:
             return self._first + before
 
     def read(self, index: int, limit: int) -> list[Delivery] | None:
-        """Return at most `limit` deliveries from an index on; None where they are no longer in memory."""
+        """Return at most `limit` deliveries from an index on; None when they are no longer in memory."""
         with self._lock:
             start = index - self._first
             return None if start < 0 else self._kept[start : start + limit]
 
     def redact(self, seq: int, envelope: Json) -> None:
-        """Put the logged form of an entry in place of its delivery: its contents are gone."""
+        """Replace a delivery by the logged form of its entry, because its contents were deleted."""
         with self._lock:
             for place, one in enumerate(self._kept):
                 if one.seq == seq:

@@ -15,7 +15,7 @@ MAX_HELD_FRAMES = 256
 """Frames of one stream that are held back or can be sent again."""
 
 MAX_STREAMS = 64
-"""Streams of one reader that are remembered."""
+"""Limit of the streams of one reader that are kept."""
 
 
 class Flow:
@@ -44,7 +44,7 @@ class Flow:
                 self._paused.add(stream)
 
     def resume(self, stream: str) -> list[Delivery]:
-        """Let a stream go on; returns the frames that were held back, the newest MAX_HELD_FRAMES of them."""
+        """Resume a stream; return the frames that were held back, at most the newest MAX_HELD_FRAMES."""
         with self._lock:
             self._paused.discard(stream)
             held = list(self._held.pop(stream, ()))
@@ -52,7 +52,7 @@ class Flow:
             return held
 
     def missing(self, stream: str, numbers: Any) -> list[Delivery]:
-        """Return those frames of a stream that have these numbers and are still remembered."""
+        """Return the frames of a stream with these numbers, as far as they are still kept."""
         wanted = set(numbers) if isinstance(numbers, list) and all(type(one) is int for one in numbers) else set()
         with self._lock:
             return [one for one in self._sent.get(stream, ()) if one.envelope["payload"].get("seq") in wanted]

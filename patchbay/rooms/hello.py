@@ -1,8 +1,8 @@
-"""The first message of a session: what a participant offers, what it may do, and how much may be logged of it.
+"""The first message of a session: the capabilities of a participant, its key, and its privacy profile.
 
-Privacy profiles, from most to least that is logged:
+Privacy profiles; the first one logs most, the last one least:
 
-| profile        | the member's name in the log        | `agent` | contents of what it sends                         |
+| profile        | the member's name in the log        | `agent` | contents of its envelopes                         |
 | -------------- | ----------------------------------- | ------- | ------------------------------------------------- |
 | `persistent`   | its principal                       | logged  | kept                                              |
 | `pseudonymous` | a name that only this room knows    | logged  | kept; this is the default                         |
@@ -31,7 +31,7 @@ MAX_CAPABILITY_CHARACTERS = 200
 MAX_AGENT_CHARACTERS = 200
 
 SERVER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What the id of a server in a room may be."""
+"""The form of a server's id in a room."""
 
 CLIENT, CALL, HOST, SERVER = "mcp.client", "tool.call", "tool.host", "mcp.server:"
 

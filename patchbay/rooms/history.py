@@ -36,7 +36,7 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
 
 
 def visible_for(room: RoomCore, principal: str) -> int:
-    """Return the seq of the first entry that a principal may see, under whichever name it has in the room."""
+    """Return the seq of the first entry that a principal may see, under any of its names in the room."""
     names = (principal, room.pseudonym(principal))
     members = room.state_now["members"]
     if any(members.get(name, {}).get("membership") == "banned" for name in names):
@@ -45,7 +45,7 @@ def visible_for(room: RoomCore, principal: str) -> int:
 
 
 def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, session: str) -> list[Delivery]:
-    """Return entries after a seq for a session; those before its time are one `room.withheld`."""
+    """Return entries after a seq for a session; one `room.withheld` replaces those that it may not see."""
     record = room.state_now["sessions"].get(session, {})
     first = min(visible_for(room, principal), visible_from(room.state_now, record.get("member", "")))
     first = min(first, record.get("joined", first))
@@ -61,7 +61,7 @@ def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, sess
 
 
 def redact_entry(room: RoomCore, envelope: Json) -> Logged:
-    """Log a redaction and delete the contents. Raises RoomRefused where there are no contents to take away."""
+    """Log a redaction and delete the contents. Raises RoomRefused if the entry has no contents."""
     seq = envelope["payload"].get("seq")
     if isinstance(seq, int) and 0 < seq <= room.seq:
         target = room.log.entry(seq)
@@ -71,7 +71,7 @@ def redact_entry(room: RoomCore, envelope: Json) -> Logged:
 
 
 def forget_redacted(room: RoomCore, logged: Logged) -> None:
-    """Delete the contents of a redacted entry, here too where they are in memory."""
+    """Delete the contents of a redacted entry, in the store and in memory."""
     if logged.entry.envelope["type"] == "room.redact":
         seq = logged.entry.envelope["payload"]["seq"]
         room.later(lambda: _drop(room, seq))

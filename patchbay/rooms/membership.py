@@ -1,4 +1,4 @@
-"""How participants come and go: hello and its answers, resumed sessions, leaving, and sessions that are lost."""
+"""Joining and leaving: hello and its answers, resumed sessions, leaving, and lost sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from patchbay.rooms.session import UNLIMITED, Desk, RoomSession, SessionRights
 
 
 class Members:
-    """The sessions of one room in this process. `services` is where they hand over what they receive."""
+    """The sessions of one room in this process. The sessions pass received envelopes to `services`."""
 
     def __init__(self, room: RoomCore, calls: Calls) -> None:
         self.room = room
@@ -53,9 +53,9 @@ class Members:
         after: int | None,
         rights: SessionRights = UNLIMITED,
     ) -> RoomSession:
-        """Let a participant go on with its session, whose connection was lost; with a new one when it has ended.
+        """Return the session of a participant whose connection was lost; a new one when the session has ended.
 
-        `after` is for a new one; one that goes on reads from where `seek` says, after `attach`.
+        `after` applies to a new session; one that goes on reads from the position of `seek`, after `attach`.
         """
         hello = read_hello(found)
         try:
@@ -101,7 +101,7 @@ class Members:
         self.calls.end_all("cancelled: the caller has left the room", caller=id)
 
     def end_revoked(self) -> None:
-        """End the sessions here whose principals may not stay."""
+        """End the sessions of this process whose principals lost the right to stay."""
         for session in list(self.sessions.values()):
             if not session.rights.is_current():
                 self.leave(session.id, "the hub no longer lets this participant in")
@@ -122,7 +122,7 @@ class Members:
             session.replace(message[:16])
 
     def notice(self, logged: Logged) -> None:
-        """Close the session here that another process, or the room, has parted."""
+        """Close the session of this process that another process, or the room, has ended."""
         envelope = logged.entry.envelope
         if envelope["type"] == "presence.part":
             self.room.later(lambda: self._close(envelope["payload"]["session"]))
@@ -152,7 +152,7 @@ def _presence(room: RoomCore, state: Json, now: int, principal: str, hello: Hell
 
 
 def _name(room: RoomCore, state: Json, principal: str, hello: Hello, chosen: str) -> tuple[str, str]:
-    """The profile that counts and the member's name under it.
+    """Return the effective profile, and the member's name under it.
 
     A persistent hello in a room that knows the principal by its pseudonym only becomes pseudonymous.
     """
@@ -177,7 +177,7 @@ def _role(room: RoomCore, state: Json, member: str, principal: str, profile: str
 def _greeting(room: RoomCore, hello: Hello, joined: Logged, newest: Logged) -> tuple[Json, ...]:
     """`privacy.accepted`, `room.policy`, `presence.join`, and `tool.advertise` for each server that is there.
 
-    `joined` is the entry by which the session joined, `newest` the one that the room ends with for it.
+    `joined` is the entry of the join, `newest` the last entry of the room at that time.
     """
     now, state, presence = newest.entry.at, room.state_now, joined.entry.envelope["payload"]
     accepted: Json = {"profile": presence["profile"], "wantsE2E": False}
@@ -200,7 +200,7 @@ def _greeting(room: RoomCore, hello: Hello, joined: Logged, newest: Logged) -> t
 
 
 class Liveness:
-    """Which sessions are alive in other processes, by what those say on the bus; in seconds of `time.monotonic`."""
+    """The sessions that are alive in other processes, as they report on the bus; times are of `time.monotonic`."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -212,12 +212,12 @@ class Liveness:
         return [one.id for one in list(self._members.sessions.values()) if one.is_attached or one.used > idle]
 
     def note_alive(self, sessions: list[str]) -> None:
-        """Take note of what is alive elsewhere."""
+        """Note which sessions are alive in another process."""
         now = time.monotonic()
         self._seen |= dict.fromkeys(sessions, now)
 
     def lost(self) -> list[str]:
-        """Return the sessions that nothing has been heard of for `room_idle` seconds, here or elsewhere."""
+        """Return the sessions that no process has reported for `room_idle` seconds."""
         now, alive = time.monotonic(), set(self.beat())
         known = self._members.room.state_now["sessions"]
         self._seen = {id: self._seen.get(id, now) for id in known}

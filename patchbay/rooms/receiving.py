@@ -1,6 +1,6 @@
-"""What becomes of one envelope of a participant: one function for each type, in a table.
+"""Handling of one envelope of a participant: a table with one function for each type.
 
-Whatever is refused is answered: a call by `tool.result` with `ok: false`, a mount by `mcp.mount.failed`, anything else
+Each refusal is answered: a call by `tool.result` with `ok: false`, a mount by `mcp.mount.failed`, other types
 by `room.refused`; each has a sentence, and `rel.replyTo` names the envelope that was refused.
 """
 
@@ -35,12 +35,12 @@ ONLY_HUB = frozenset(
 """Types that only the hub sends."""
 
 FOR_READERS = frozenset({"presence.part", "presence.heartbeat", "flow.pause", "flow.resume", "flow.nack"})
-"""Types that a participant sends who may only read."""
+"""Types that a participant with the right to read may send."""
 
 
 @dataclass(frozen=True)
 class Reception:
-    """Where the envelopes of a room's participants arrive."""
+    """Receives the envelopes of a room's participants."""
 
     room: RoomCore
     calls: Calls
@@ -85,7 +85,7 @@ class Reception:
 
 
 def _check_rights(session: RoomSession, envelope: Json) -> None:
-    """Raise RoomRefused for what the hub does not allow the principal of a session."""
+    """Raise RoomRefused when the hub does not allow this to the principal of a session."""
     payload = envelope["payload"]
     if envelope["type"] == "tool.call":
         server, name = payload.get("serverId"), payload.get("name")
@@ -160,7 +160,7 @@ def _announce(services: Reception, session: RoomSession, envelope: Json) -> Logg
 
 
 def _update_caps(services: Reception, session: RoomSession, envelope: Json) -> Logged | None:
-    """Answer with the whole set that counts from now on, under the next revision; nothing where nothing changes."""
+    """Answer with all effective capabilities, under the next revision; without a change there is no answer."""
     payload = envelope["payload"]
     wanted = {name: read_capabilities(payload[name]) for name in ("caps", "grant", "revoke") if name in payload}
 

@@ -1,4 +1,4 @@
-"""One room in this process: what ways in, pages and other parts of the hub use."""
+"""One room in this process, as transports, pages and other parts of the hub use it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ from patchbay.store import Store
 from patchbay.topics import ROOM_TOOLS
 
 TOGETHER = 32
-"""Sessions that leave at the same time when the hub ends, so that the store takes their entries in one step."""
+"""Sessions that leave at the same time when the hub ends, so that the store writes their entries in one step."""
 
 TOOL_TYPES = frozenset(
     {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "presence.part", "room.policy"}
 )
-"""Types that change what the room offers. An announcement does not: its advertisement follows, and takes the place of
-the former one."""
+"""Types that change the tools of the room. An announcement is not one of them: the advertisement that follows it is."""
 
 
 class Room:
-    """A room. `id` is the CID of its first entry, `name` what people call it. Safe to use from many threads."""
+    """A room. `id` is the CID of its first entry, `name` the name for people. Safe to use from many threads."""
 
     def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds, context: GatewayContext) -> None:
         self.core = RoomCore(store, id, signer, bounds)
@@ -54,7 +53,7 @@ class Room:
         self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
         keep_room_offer(self.core)
 
-    # who is here
+    # participants
 
     def join(
         self,
@@ -66,16 +65,16 @@ class Room:
         """Answer a hello: a session, whose `greeting` has `privacy.accepted`, `room.policy`, `presence.join` and
         `tool.advertise` for each server that is there.
 
-        The session reads what comes after its own joining; with `after`, a seq, what the log has after that first.
-        `rights` limit it beside what the room itself allows.
+        The session reads the entries after its own join; with `after`, a seq, first the entries of the log after that.
+        `rights` limit the session in addition to the rules of the room.
         Raises BadFrame for a hello that cannot be read, RoomRefused for one that the room does not admit, TooMany.
         """
         return self._members.join(principal, hello, after, rights)
 
     def resume(self, principal: str, session_id: str, rights: SessionRights = UNLIMITED) -> RoomSession:
-        """Return a session that joined before, maybe in another process, for a way in that keeps no connection.
+        """Return a session that joined before, maybe in another process, for a transport without a connection.
 
-        Raises RoomRefused when it has ended, or is of another principal.
+        Raises RoomRefused when it has ended, or belongs to another principal.
         """
         return self._members.resume(principal, session_id, rights)
 
@@ -87,10 +86,10 @@ class Room:
         after: int | None,
         rights: SessionRights = UNLIMITED,
     ) -> RoomSession:
-        """Answer the hello of a participant that comes back: its session goes on, or a new one begins where it ended.
+        """Answer the hello of a participant that comes back: its session goes on, or a new one begins if it has ended.
 
-        `privacy.accepted` in the greeting says which session it is. One that goes on is to be attached, then to `seek`.
-        Raises what `join` raises.
+        `privacy.accepted` in the greeting names the session. For one that goes on, call `attach`, then `seek`.
+        Raises the errors of `join`.
         """
         return self._members.rejoin(principal, session_id, hello, after, rights)
 
@@ -103,7 +102,7 @@ class Room:
         """Return the name that a principal has in this room."""
         return self.core.pseudonym(principal)
 
-    # what it is
+    # state
 
     def state(self) -> Json:
         """Return a copy of the state (see `patchbay.rooms.folding.state`), as of now in every process."""
@@ -122,7 +121,7 @@ class Room:
 
     @property
     def head(self) -> str:
-        """The CID of the newest entry, which stands for the whole past."""
+        """The CID of the newest entry; it identifies the whole log."""
         return self.core.log.fold.head
 
     @property
@@ -141,17 +140,18 @@ class Room:
     def lines(self, after: int = 0, principal: str | None = None) -> Iterator[bytes]:
         """Yield the signed log as lines of NDJSON without line breaks, entries after a seq.
 
-        For a principal, what it may not see is one line `{"withheld": {...}}`; None sees everything (the operator).
+        For a principal, one line `{"withheld": {...}}` replaces the entries that it may not see; None is the
+        operator, who sees all.
         `record.verification.verify` checks these lines.
         """
         return exported_lines(self.core, after, principal)
 
     def entries(self, after: int = 0, limit: int = 100) -> list[Logged]:
-        """Return entries after a seq with the contents that are still there, for the operator's pages."""
+        """Return entries after a seq, with their contents unless they were deleted, for the operator's pages."""
         self.core.log.catch_up()
         return list(self.core.log.read(after, limit))
 
-    # what is done
+    # entries and calls
 
     def call(
         self, server_id: str, name: str, arguments: Json, principal: str, ttl: float, method: str = TOOL
@@ -164,10 +164,10 @@ class Room:
         """
         return call_server(self._calls, Wanted(server_id, name, arguments, method), principal, ttl)
 
-    # the process around it
+    # upkeep by the process
 
     def tick(self) -> None:
-        """Take in what other processes did, end what is over; called every second and when the bus says so."""
+        """Read the entries of other processes, and end expired calls. Called every second and after messages."""
         self.core.feed.pump()
         self.core.run_later()
         self._calls.expire(now_ms())
@@ -178,7 +178,7 @@ class Room:
         self._members.note_reader(message)
 
     def next_deadline(self) -> int | None:
-        """Return when the next call is over its time (Unix time in milliseconds), None without open calls."""
+        """Return the next deadline of a call (Unix time in milliseconds), None without open calls."""
         return self._calls.next_deadline()
 
     def end_lost_sessions(self) -> None:
@@ -193,7 +193,7 @@ class Room:
         return not (state["sessions"] or state["calls"] or self._members.sessions)
 
     def close(self) -> None:
-        """End what this process holds of the room; its sessions leave."""
+        """End the sessions and mounts of the room in this process."""
         with ThreadPoolExecutor(TOGETHER) as pool:
             list(pool.map(lambda id: self._members.leave(id, "the hub is ending"), list(self._members.sessions)))
         self._gateway.close()

@@ -1,4 +1,4 @@
-"""All rooms of a hub: created, opened, forked, listed; and the thread that keeps them going."""
+"""All rooms of a hub: create, open, fork and list them; and the thread that maintains them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROO
 log = logging.getLogger(__name__)
 
 LOBBY = "lobby"
-"""The room of a client that names none; it is made with the first hello in it."""
+"""The room of a client that names no room; the first hello in it creates it."""
 
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 10.0
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""What the name of a room may be."""
+"""The form of a room's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Rooms:
         self._gateway = gateway or GatewayContext()
         self._open: dict[str, Room] = {}
         self._asked: dict[str, float] = {}
-        """When each open room was last asked for (monotonic)."""
+        """Time of the last `open` of each room (monotonic)."""
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -69,7 +69,7 @@ class Rooms:
         """Create a room; its creator has the role owner, under the pseudonym that a later hello gives it.
 
         `options` may have `policy` (parts of `DEFAULT_POLICY` to change) and `flags`.
-        Raises RoomExists, BadFrame for a name that no room may have, RoomRefused for a wrong policy, TooMany.
+        Raises RoomExists, BadFrame for a name of a wrong form, RoomRefused for a wrong policy, TooMany.
         """
         options = options or {}
         policy = copied(DEFAULT_POLICY) | copied(dict(options.get("policy") or {}))
@@ -82,9 +82,9 @@ class Rooms:
         )
 
     def fork(self, room: Room, seq: int, principal: str, name: str) -> Room:
-        """Create a room that goes on from an entry of another one, whose policy, flags and members it takes over.
+        """Create a room that goes on from an entry of another room, with its policy, flags and members.
 
-        Its first entry names its predecessor, the seq and the head there. Raises what `create` raises.
+        Its first entry names its predecessor, and the seq and head there. Raises the errors of `create`.
         """
         if not 0 < seq <= room.seq:
             raise BadFrame(f"the room {room.name} has no entry {seq}; expected 1 to {room.seq}")
@@ -150,7 +150,7 @@ class Rooms:
             return self._open[id]
 
     def open_to_join(self, room: str, principal: str) -> Room:
-        """Return a room for a hello, as `open` does. The lobby is made with the first hello in it."""
+        """Return a room for a hello, like `open`. The first hello creates the lobby."""
         try:
             return self.open(room)
         except UnknownRoom:
@@ -166,7 +166,7 @@ class Rooms:
         return [RoomSummary(name.removeprefix(ROOMS), id) for name, id in self.store.names.all(ROOMS).items()]
 
     def close(self) -> None:
-        """End the sessions of this process, and what runs for its rooms."""
+        """End the sessions of this process, and the calls and mounts of its rooms."""
         self._ending.set()
         with self._lock:
             rooms, thread = list(self._open.values()), self._thread
@@ -177,10 +177,10 @@ class Rooms:
             self.store.bus.publish(ROOM_NEWS)
             thread.join()
 
-    # the thread that keeps rooms going
+    # the thread that maintains the rooms
 
     def start(self) -> None:
-        """Keep the rooms going that offered tools when the hub ended; their lost sessions end, and so do the offers."""
+        """Start the thread if rooms offered tools when the hub ended: it ends lost sessions and their offers."""
         if self.store.names.all(ROOM_OFFERS):
             with self._lock:
                 self._start()
@@ -221,7 +221,7 @@ class Rooms:
                     log.exception("a room could not be kept going; the next round tries again")
 
     def _until_next_deadline(self) -> float:
-        """Seconds until a call is over its time, at most TICK_SECONDS."""
+        """Return the seconds until the next deadline of a call, at most TICK_SECONDS."""
         with self._lock:
             deadlines = [one for room in self._open.values() if (one := room.next_deadline()) is not None]
         left = (min(deadlines) - time.time() * 1000) / 1000 if deadlines else TICK_SECONDS
@@ -246,7 +246,7 @@ class Rooms:
             room.tick()
 
     def _beat(self) -> None:
-        """Say which sessions are alive here, and end those that are alive nowhere."""
+        """Report the sessions that are alive in this process, and end those that no process has reported."""
         with self._lock:
             rooms = list(self._open.values())
         for room in rooms:
@@ -257,7 +257,7 @@ class Rooms:
         self._tick_all()
 
     def _put_away(self) -> None:
-        """Close the rooms without participants that were not asked for in a while; the next `open` opens them again."""
+        """Close the rooms without participants that were not opened for a while; the next `open` opens them again."""
         before = time.monotonic() - self.bounds.unused
         with self._lock:
             found = [id for id, room in self._open.items() if self._asked[id] < before and room.is_unused]

@@ -27,10 +27,10 @@ MAX_DELIVERIES_PER_READ = 256
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What came of one envelope. `seq` is its place in the log, None for what is not logged or was refused.
+    """The outcome of one envelope. `seq` is its place in the log, None if it was not logged or was refused.
 
-    `refusal` is the sentence that says why it was refused, "" where it was taken; `is_duplicate` says that the log had
-    it already. `answers` are the envelopes that the hub answered with at once, for a way in that answers.
+    `refusal` is the reason of a refusal, "" without one; `is_duplicate` says that the log had the envelope already.
+    `answers` are the envelopes that the hub answered with at once.
     """
 
     id: str
@@ -41,10 +41,10 @@ class Receipt:
 
 
 class Desk(Protocol):
-    """What a session hands over: envelopes that were read, and its own end."""
+    """Receives the envelopes of a session, and its end."""
 
     def receive(self, session: RoomSession, envelope: Json) -> Receipt:
-        """Do what an envelope asks for, or refuse it."""
+        """Handle an envelope, or refuse it."""
         ...
 
     def leave(self, session_id: str, reason: str) -> None:
@@ -53,7 +53,7 @@ class Desk(Protocol):
 
 
 class SessionRights(Protocol):
-    """What the hub allows the principal of a session, beside what the room itself allows."""
+    """The rights that the hub gives to the principal of a session; the rules of the room apply as well."""
 
     def permits(self, entry: str) -> bool:
         """Whether it may call the tool `serverId__name`; for an empty `entry`, whether it may say anything."""
@@ -101,9 +101,9 @@ class RoomSession:
         self.greeting: tuple[Json, ...] = ()
         self.is_closed = False
         self.used = time.monotonic()
-        """When it last sent or read something (monotonic)."""
+        """Time of the last envelope that it sent or read (monotonic)."""
         self.is_attached = False
-        """Whether a connection stands behind it, which says when it ends; else it ends when it is idle."""
+        """Whether a connection reads it and ends it; without one, it ends when it is idle."""
         self.rate = Rate(room.bounds.rate)
         self.flow = Flow()
         self._desk = services
@@ -124,8 +124,8 @@ class RoomSession:
     def receive(self, found: Any) -> Receipt:
         """Take one envelope of the participant.
 
-        Raises BadFrame for what is no envelope: a WebSocket is closed with 1011 then, HTTP answers 400. What the room
-        refuses is answered by an event to this session, and by the `refusal` of the receipt.
+        Raises BadFrame for a value that is not an envelope: a WebSocket is then closed with 1011, HTTP answers 400. A
+        refusal by the room is answered by an event to this session, and by the `refusal` of the receipt.
         """
         self.used = time.monotonic()
         if self.is_closed:
@@ -139,7 +139,7 @@ class RoomSession:
         return self._desk.receive(self, envelope)
 
     def addressed(self, envelope: Json) -> Json:
-        """Return the envelope with the room and the session that it is of. Raises RoomRefused for forged ones."""
+        """Return the envelope with its room and its session. Raises RoomRefused if it names others."""
         room, sender = envelope.get("room"), envelope.get("from")
         if sender not in (None, UNNAMED_SENDER, self.id):
             raise RoomRefused(f"the envelope is from {sender!r:.80}; this session may only send as {self.id}")
@@ -170,7 +170,7 @@ class RoomSession:
             before()
 
     def detach(self, replaced: Callable[[], None]) -> bool:
-        """Note that a connection has ended; whether it was the one that reads this session."""
+        """Note that a connection has ended; return whether it was the one that reads this session."""
         if self._replaced != replaced:
             return False
         self._replaced, self.is_attached, self.used = None, False, time.monotonic()
@@ -194,7 +194,7 @@ class RoomSession:
         self._listeners = tuple(one for one in self._listeners if one != wake)
 
     def wake(self) -> None:
-        """Say that there is something to read. Before the next `read` further calls change nothing."""
+        """Notify the listeners of something to read, once until the next `read`."""
         if self._is_woken:
             return
         self._is_woken = True
@@ -208,7 +208,7 @@ class RoomSession:
         self.wake()
 
     def seek(self, after: int) -> None:
-        """Read from the entry after this seq on: what the log has of it first, then what comes.
+        """Read from the entry after this seq on: first from the log, then new entries.
 
         A new connection calls it after `attach`: the former one reads nothing any more.
         """
@@ -216,13 +216,13 @@ class RoomSession:
             self._after, self._position, self._index = after, self.room.log.position(after), None
 
     def read(self, limit: int = MAX_DELIVERIES_PER_READ, size: int | None = None) -> list[Delivery]:
-        """Return what is there to read now, in order; never waits.
+        """Return the deliveries that can be read now, in order; never wait.
 
-        At most `limit` deliveries, and none after the one with which they have `size` bytes. Fewer deliveries, and
-        fewer bytes, are all that is there.
+        Returns at most `limit` deliveries, and ends with the one that reaches `size` bytes. With fewer deliveries and
+        fewer bytes than that, nothing is left to read.
         """
         self.used = time.monotonic()
-        self._is_woken = False  # what comes after this line wakes the reader again
+        self._is_woken = False  # a later delivery wakes the reader again
         with self._reading:
             return self._read(limit, size)
 
@@ -256,11 +256,11 @@ class RoomSession:
             self._moved(found)
             if found:
                 return found
-            # Nothing is logged up to where memory begins.
+            # No entry of the log precedes the deliveries in memory.
             self._position = max(self._position, self.room.feed.floor)
 
     def _from_log(self, limit: int) -> list[Delivery]:
-        # Not beyond what the feed has taken in: what is live only has its place between the entries.
+        # Not beyond the entries that the feed has read: live envelopes belong between the entries.
         bound = self.room.feed.bound
         found = past_deliveries(self.room, self._after, limit, self.principal, self.id)
         return [one for one in found if one.position <= bound]
@@ -279,9 +279,9 @@ class RoomSession:
         return session is not None and has_streams(session["caps"]) and self.flow.lets_pass(delivery)
 
     def events(self, after: int | None = None, silence: float = 15.0) -> Iterator[Delivery | None]:
-        """Yield everything that is to be read, as it comes, until the session ends; None after `silence` seconds.
+        """Yield all deliveries until the session ends; None after each `silence` seconds without one.
 
-        `after` is the seq of the last entry that the reader has: what came since is read from the log first.
+        `after` is the seq of the last entry that the reader has: later entries are read from the log first.
         """
         if after is not None:
             self.seek(after)
@@ -295,7 +295,7 @@ class RoomSession:
                 yield None
 
     def leave(self, reason: str = "left") -> None:
-        """End the session: the room is told, its servers go, its calls end. A second time does nothing."""
+        """End the session, its servers and its calls, and notify the room. A second call does nothing."""
         self._desk.leave(self.id, reason)
 
     def __repr__(self) -> str:
@@ -303,7 +303,7 @@ class RoomSession:
 
 
 def _cut(found: list[Delivery], size: float) -> list[Delivery]:
-    """Return deliveries up to the one with which they have this many bytes."""
+    """Return deliveries up to the one that reaches this number of bytes."""
     if size == math.inf:
         return found
     for count, one in enumerate(found, 1):

@@ -1,4 +1,4 @@
-"""Participants' own signatures: checked when they are there, demanded where the room's policy says so.
+"""Signatures of participants: checked if present, and required where the room's policy says so.
 
 A participant signs the canonical JSON (RFC 8785) of its envelope without `sig`, with the key of its hello.
 """
@@ -14,7 +14,7 @@ from patchbay.rooms.record.envelope import Json
 
 
 def check_signature(state: Mapping[str, Any], session: str, envelope: Json) -> None:
-    """Raise RoomRefused for a signature that is wrong, or for none where the policy demands one."""
+    """Raise RoomRefused for a wrong signature, or for a missing one that the policy requires."""
     record = state["sessions"].get(session, {})
     wanted = state["policy"]["signatures"]
     kind = envelope["type"]

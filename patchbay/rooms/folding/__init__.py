@@ -1,1 +1,1 @@
-"""The state of a room, folded from its log: what an entry changes, who may do what, what a policy may say."""
+"""The state of a room, folded from its log: the change by each entry, the rights of members, the form of a policy."""

@@ -1,4 +1,4 @@
-"""What the fold refuses with, and the checks that several types share."""
+"""The error of the fold, and checks that several types share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Impossible(Exception):
 
 
 def from_hub(envelope: Json) -> Json:
-    """Return the payload of what only the hub may send. Raises Impossible."""
+    """Return the payload of an envelope that only the hub may send. Raises Impossible."""
     if envelope["from"] != HUB:
         raise Impossible(f"only the hub sends {envelope['type']}")
     payload: Json = envelope["payload"]
@@ -43,7 +43,7 @@ def check_right(state: Mapping[str, Any], envelope: Json, action: Action, about:
 
 
 def text_of(payload: Mapping[str, Any], name: str, most: int = MAX_TEXT_CHARACTERS) -> str:
-    """Return a text of a payload that has to be there. Raises Impossible."""
+    """Return a required text of a payload. Raises Impossible."""
     found = payload.get(name)
     if not isinstance(found, str) or not found or len(found) > most:
         raise Impossible(f"{name} is {found!r:.80}; expected a text of 1 to {most} characters")
@@ -51,7 +51,7 @@ def text_of(payload: Mapping[str, Any], name: str, most: int = MAX_TEXT_CHARACTE
 
 
 def object_of(payload: Mapping[str, Any], name: str) -> Json:
-    """Return an object of a payload that has to be there. Raises Impossible."""
+    """Return a required object of a payload. Raises Impossible."""
     found = payload.get(name)
     if not isinstance(found, dict):
         raise Impossible(f"{name} is no object")

@@ -1,8 +1,8 @@
 """The fold: a pure function from a log to the room's state. Every process gets the same state from the same log.
 
 Each type of envelope has one function here, which checks everything and then changes the state, replacing records
-whole; an entry that may not follow raises WrongLog and changes nothing. Types that are not in the table are speech:
-they change no state.
+whole; an entry that may not follow raises WrongLog and changes nothing. Types that are not in the table change no
+state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNLOGGED = frozenset({"tool.partial", "state.patch", "presence.heartbeat", "hell
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a fold stood."""
+    """A position of a fold to return to."""
 
     seq: int
     head: str
@@ -48,7 +48,7 @@ class Fold:
         self.head = ""
         self.room = ""
         self.now = empty_state()
-        """The state itself, for reading only: each entry makes a new one, and what a reader holds never changes."""
+        """The state, for reading only: each entry makes a new object, and an old one never changes."""
         self.ids: dict[str, int] = {}
         """The seq of each envelope by its id, in lower case."""
         self.senders: list[str] = []
@@ -82,9 +82,9 @@ class Fold:
         self._state_after(entry)
 
     def apply(self, entry: Entry) -> None:
-        """Take in the next entry. Raises WrongLog, and changes nothing, for one that cannot follow.
+        """Fold the next entry. Raises WrongLog, and changes nothing, if it cannot follow.
 
-        The signature is not checked here: a hub knows what it wrote, and `verify` checks the log of another one.
+        Does not check the signature: the log is the hub's own, and `verify` checks logs of other hubs.
         """
         self._check_place(entry)
         session = self.now["sessions"].get(entry.envelope["from"])
@@ -95,11 +95,11 @@ class Fold:
         self.ids[entry.envelope["id"].lower()] = entry.seq
 
     def mark(self) -> Mark:
-        """Return where the fold stands, to come back to it."""
+        """Return the present position, for `roll_back`."""
         return Mark(self.seq, self.head, self.now)
 
     def roll_back(self, mark: Mark) -> None:
-        """Forget the entries that were taken in after a mark."""
+        """Forget the entries that were folded after a mark."""
         del self.senders[mark.seq :]
         while len(self.ids) > mark.seq:
             self.ids.popitem()

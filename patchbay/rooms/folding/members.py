@@ -1,4 +1,4 @@
-"""The fold of who is in a room and under which terms: creation, presence, capabilities, policy, flags, members."""
+"""The fold of a room's members and terms: creation, presence, capabilities, policy, flags, members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy may say, checked before it counts."""
+"""The form of a policy, checked before it takes effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_RULES, MAX_PATTERNS, MAX_ROLES = 256, 256, 32
 
 
 def check_policy(policy: Mapping[str, Any]) -> None:
-    """Raise Impossible for a policy that lacks a part or says something that no policy says."""
+    """Raise Impossible for a policy with a missing part, an unknown part or a wrong value."""
     if set(policy) != set(DEFAULT_POLICY):
         wrong = sorted(set(policy) ^ set(DEFAULT_POLICY))[0]
         raise Impossible(f"the policy lacks or has too much: {wrong}; expected {', '.join(DEFAULT_POLICY)}")

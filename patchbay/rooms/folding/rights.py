@@ -1,8 +1,8 @@
-"""Who may do what in a room: one function decides, from the folded state alone.
+"""The rights in a room: one function decides, from the folded state alone.
 
-Rules: powers come from the role and from what a member was given beyond it; some actions need a capability of the
-session too, because its hello (or a `caps.update`) says what it wants to be asked for; the rules of the policy's `acl`
-bound servers further, once there are any.
+Rules: powers come from the role and from the member's own additional powers; some actions also need a capability of
+the session, because its hello (or a `caps.update`) lists the requests that it accepts; the rules of the policy's `acl`,
+if there are any, limit servers further.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {"mount": (CLIENT,), "call": (CALL,), "a
 
 
 NOTHING = 2**53 - 1
-"""Stands for the seq of the first visible entry where no entry is visible."""
+"""The value for the seq of the first visible entry when no entry is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ ALLOWED = Decision(True)
 
 
 def decide(state: Mapping[str, Any], who: str, action: Action, about: str = "", member: str = "") -> Decision:
-    """Decide whether `who` may do something in the room whose state this is.
+    """Decide whether `who` may do something in the room with this state.
 
-    `who` is the id of a session, or `hub` for an MCP client of the hub, whose name as a member `member` then is.
+    `who` is the id of a session, or `hub` for an MCP client of the hub; then `member` is the client's name as a member.
     `about` is a server's id for `mount`, `announce` and `call`, and the name of an entry's sender for `redact`.
     """
     if who == HUB:
@@ -106,7 +106,7 @@ def _acl_rules(state: Mapping[str, Any], server: str) -> list[Json]:
 
 
 def acl_patterns(state: Mapping[str, Any], server: str, kind: Literal["tools", "resources"]) -> tuple[str, ...]:
-    """Return the patterns of what the ACL shows of a server; `*` without a rule for it."""
+    """Return the patterns of the entries of a server that the ACL shows; `*` without a rule for it."""
     rules = _acl_rules(state, server)
     return tuple(pattern for rule in rules for pattern in rule.get(kind, ["*"])) if rules else ("*",)
 

@@ -1,9 +1,9 @@
-"""What a room is at one moment: a JSON object that the log alone determines.
+"""The state of a room: a JSON object that the log alone determines.
 
 | Key         | Holds                                                                                     |
 | ----------- | ----------------------------------------------------------------------------------------- |
-| `name`, `creator`, `key`, `salt`, `predecessor` | what the first entry says                                     |
-| `policy`    | who may do what, what is demanded and what is shown (`DEFAULT_POLICY`)                     |
+| `name`, `creator`, `key`, `salt`, `predecessor` | the values of the first entry                                 |
+| `policy`    | rights, requirements and visibility (`DEFAULT_POLICY`)                                      |
 | `flags`     | switches of the room, such as `eval`                                                       |
 | `members`   | by name: `membership`, `role`, `powers` beyond those of the role, `joined` and `invited` (seq) |
 | `sessions`  | by id: `member`, `role`, `profile`, `caps`, `revision`, `joined`, `agent`, `key`            |
@@ -22,7 +22,7 @@ import orjson
 from patchbay.rooms.record.envelope import Json
 
 POWERS = ("mount", "announce", "call", "speak", "redact", "policy", "flags", "members", "fork")
-"""What a role may let its members do. A member may always leave, cancel its own calls and redact its own messages."""
+"""The powers of roles. A member may always leave, cancel its own calls and redact its own messages."""
 
 OWNER, HUMAN, AGENT, OBSERVER, MIXER = "owner", "human", "agent", "observer", "mixer"
 """The roles that each room has; a policy may add others."""
@@ -65,5 +65,5 @@ def empty_state() -> Json:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of a JSON value that shares nothing with it."""
+    """Return a deep copy of a JSON value."""
     return orjson.loads(orjson.dumps(value))

@@ -23,13 +23,13 @@ from patchbay.cid import cid_of
 from patchbay.rooms.errors import BadFrame
 
 MAX_EXACT = 2**53 - 1
-"""The largest integer that a double holds exactly, as do all smaller ones."""
+"""The largest integer up to which a double holds every integer exactly."""
 
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """Return a JSON value as RFC 8785 writes it. Raises BadFrame for a value that has no such form."""
+    """Return the canonical JSON (RFC 8785) of a value. Raises BadFrame for a value without one."""
     try:
         if _is_plain(value) and (data := orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).isascii():
             return data
@@ -39,7 +39,7 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value has no fractions and no large integers: sorted and in ASCII, any writer writes it alike."""
+    """Whether a value has no fractions and no large integers: JSON writers with sorted ASCII keys write it alike."""
     stack = [value]
     while stack:
         one = stack.pop()
@@ -81,18 +81,18 @@ class Signer:
         return b64encode(self._key.sign(data)).decode()
 
     def pseudonym(self, salt: str, principal: str) -> str:
-        """Return the name of a principal in the rooms of one salt: the same each time, another one for other salts."""
+        """Return the pseudonym of a principal for a salt: always the same for one salt, different for other salts."""
         digest = hmac.new(self._alias_key, f"{salt}\n{principal}".encode(), sha256).hexdigest()
         return f"member-{digest[:24]}"
 
 
 def signed_bytes(envelope: Mapping[str, Any]) -> bytes:
-    """Return what a participant signs: the canonical JSON of its envelope without `sig`."""
+    """Return the bytes that a participant signs: the canonical JSON of its envelope without `sig`."""
     return canonical_bytes({key: value for key, value in envelope.items() if key != "sig"})
 
 
 def decode_key(text: Any) -> bytes | None:
-    """Return the 32 bytes of a public key in base64; None where the text is no such key."""
+    """Return the 32 bytes of a public key in base64; None for another text."""
     return _decoded(text, KEY_BYTES)
 
 

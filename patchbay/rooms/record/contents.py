@@ -1,4 +1,4 @@
-"""Contents beside the chain: the content of an envelope, stored apart from the entry that says that it was sent.
+"""Contents beside the chain: the content of an envelope, stored apart from the entry of its log.
 
 The log has the envelope with the CID of its contents in their place. The contents stand in a journal topic of their
 own for each envelope, so that a redaction drops them and the chain of CIDs still holds.
@@ -27,14 +27,14 @@ CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "act.rationale": ("rationale", "evidence"),
     "act.intent": ("intents", "justification", "scope"),
 }
-"""The fields of a payload that are contents, by the type of the envelope. Of any other type the whole payload is."""
+"""The fields of a payload that are contents, by the type of the envelope. For other types, the whole payload."""
 
 
 def split(envelope: Json, profile: str = "") -> tuple[Json, Json | None]:
     """Return the envelope as the log has it, and its contents (None where it has none).
 
-    Under the profile `ephemeral` the contents are marked as passing: no exported log has them. Under `ghost` the log
-    does not even have their CID.
+    Under the profile `ephemeral` the contents are marked as passing and no exported log has them. Under `ghost` the
+    log does not have their CID either.
     """
     payload = envelope["payload"]
     fields = CONTENT_FIELDS.get(envelope["type"], tuple(payload))
@@ -49,7 +49,7 @@ def split(envelope: Json, profile: str = "") -> tuple[Json, Json | None]:
 
 
 def join(envelope: Json, contents: Json | None) -> Json:
-    """Return a logged envelope with its contents back in place; without them as the log has it."""
+    """Return a logged envelope with its contents in place; without contents, as it is logged."""
     if contents is None:
         return envelope
     rest = {name: value for name, value in envelope["payload"].items() if name not in MARKS}
@@ -63,12 +63,12 @@ def content_cid(envelope: Json) -> str | None:
 
 
 def is_kept(envelope: Json) -> bool:
-    """Whether the contents of a logged envelope stay: they are neither passing nor withheld."""
+    """Whether the contents of a logged envelope are kept: they are neither passing nor withheld."""
     return content_cid(envelope) is not None and PASSING not in envelope["payload"]
 
 
 def content_size(envelope: Json) -> int:
-    """Return the bytes of the contents of a logged envelope, 0 where it has none."""
+    """Return the number of bytes of the contents of a logged envelope, 0 without contents."""
     found = envelope["payload"].get(CONTENT_BYTES)
     return found if isinstance(found, int) else 0
 
@@ -85,11 +85,11 @@ class Contents:
         return self._prefix + envelope_id
 
     def get(self, envelope_id: str) -> Json | None:
-        """Return contents; None for those that are redacted, or whose time is over."""
+        """Return contents; None if they were redacted or have expired."""
         rows = self._journal.read(self.topic(envelope_id), limit=1)
         found: Any = orjson.loads(rows[0].data) if rows else None
         return found if isinstance(found, dict) else None
 
     def drop(self, envelope_id: str) -> bool:
-        """Delete contents; whether there were any."""
+        """Delete contents; return whether there were any."""
         return self._journal.trim(self.topic(envelope_id), 0) > 0

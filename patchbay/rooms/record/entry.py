@@ -2,7 +2,7 @@
 
 An entry is canonical JSON of `seq` (from 1), `prev` (CID of the entry before, null for the first), `at` (Unix time in
 milliseconds, by the hub's clock), `envelope` (contents replaced by their CID) and `sig` (Ed25519 over the rest).
-A line of an exported log is `{"content": ..., "entry": ...}`, canonical too; `content` is absent where it is gone.
+A line of an exported log is `{"content": ..., "entry": ...}`, canonical too; `content` is absent when it was deleted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from patchbay.rooms.record.canonical import Signer, canonical_bytes, is_signed
 from patchbay.rooms.record.envelope import Json
 
 _SIG = b',"sig":"'
-"""How the last field of an entry begins in canonical JSON; it is the last in the order of names."""
+"""The beginning of the last field of an entry in canonical JSON; it is the last in the order of names."""
 
 FIELDS = frozenset({"seq", "prev", "at", "envelope", "sig"})
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry as it stands in the log; `data` are its canonical bytes, which its CID is made of."""
+    """One entry of the log; `data` are its canonical bytes, of which the CID is made."""
 
     seq: int
     prev: str | None
@@ -49,7 +49,7 @@ class Entry:
         return cid_of(self.data)
 
     def is_signed_by(self, key: str) -> bool:
-        """Whether the signature is of the hub whose public key (base64) this is."""
+        """Whether the hub with this public key (base64) signed the entry."""
         return is_signed(self.data[: self.data.rindex(_SIG)] + b"}", self.sig, key)
 
     def line(self, content: Json | None) -> bytes:
@@ -67,7 +67,7 @@ def make_entry(signer: Signer, seq: int, prev: str | None, at: int, envelope: Js
 
 
 def entry_of(found: Any, seq: int) -> Entry:
-    """Return the entry that a JSON value is. Raises WrongLog, with the `seq` that was expected."""
+    """Return the entry of a JSON value. Raises WrongLog, with the expected `seq`."""
     if not isinstance(found, dict) or set(found) != FIELDS:
         raise WrongLog(seq, f"it is no object of {', '.join(sorted(FIELDS))}")
     whole = (found["seq"], found["at"])
@@ -85,7 +85,7 @@ def entry_of(found: Any, seq: int) -> Entry:
 
 
 def read_stored(data: bytes, seq: int) -> Entry:
-    """Return the entry that a journal has. Raises WrongLog for bytes that are no entry."""
+    """Return the entry of bytes from a journal. Raises WrongLog for other bytes."""
     try:
         return entry_of(orjson.loads(data), seq)
     except orjson.JSONDecodeError as problem:

@@ -1,4 +1,4 @@
-"""Envelopes: the one form in which everything travels in a room, read strictly and within bounds.
+"""Envelopes: the form of all messages in a room, parsed strictly and within limits.
 
 An envelope has `id` (UUID), `ts` (ISO 8601), `room`, `from`, `kind` (`event` or `stream`), `type`, `payload`, and
 optionally `seq`, `rel` (`replyTo`, `parents`) and `sig`. Bytes inside a payload are `{"__enso_binary__": "<base64>"}`.
@@ -22,7 +22,7 @@ from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.record.canonical import canonical_bytes
 
 MAX_DEPTH = 32
-"""Objects and arrays inside each other, in one envelope."""
+"""Depth of nested objects and arrays in one envelope."""
 
 MAX_VALUES = 50_000
 """Values (objects, arrays, members) in one envelope."""
@@ -32,13 +32,13 @@ MAX_PARENTS = 16
 MAX_SAFE_INTEGER = 2**53 - 1
 
 HUB = "hub"
-"""The sender of what the hub itself sends."""
+"""The sender of envelopes of the hub itself."""
 
 UNNAMED_SENDER = "enso-client"
-"""What the reference client writes as `from`: the session that it sends on is meant."""
+"""The `from` of the reference client; it stands for the session that sends."""
 
 UNNAMED_ROOMS = frozenset({"local", "voice"})
-"""What the reference client writes as `room`: the room that it is in is meant."""
+"""The `room` of the reference client; it stands for the room of the session."""
 
 BINARY = "__enso_binary__"
 CONTENT_CID, CONTENT_BYTES = "__enso_cid__", "__enso_bytes__"
@@ -102,7 +102,7 @@ def parse_json(text: str | bytes, limit: int) -> Json:
 
 
 def check_bounds(value: Any) -> None:
-    """Raise BadFrame for a value that nests too deep, has too many values, or a number that is not exact."""
+    """Raise BadFrame for too deep nesting, too many values, or a number that is not exact."""
     level, count = [value], 1
     for _ in range(MAX_DEPTH + 1):
         level = [inner for outer in level for inner in _inner(outer)]
@@ -140,7 +140,7 @@ def _check_binary(value: Mapping[str, Any]) -> None:
 def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
     """Check an envelope that a participant sent and return it without absent optional fields. Raises BadFrame.
 
-    `limit` is the most bytes of its canonical JSON. Whose session and which room it names is checked elsewhere.
+    `limit` is the maximum of bytes of its canonical JSON. Its session and room are checked elsewhere.
     """
     check_bounds(dict(found))
     unknown = sorted(set(found) - FIELDS)

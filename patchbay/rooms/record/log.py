@@ -1,7 +1,7 @@
 """One room's log in the store: appended by any process of the hub, without a gap and without a fork.
 
-An entry is appended only while the journal's newest entry is the one that it follows (compare and set); otherwise the
-log catches up and the entry is made anew from the state as it is then. Appending is idempotent by the envelope's id.
+An entry is appended only while the journal's newest entry is its predecessor (compare and set); otherwise the log
+catches up and the entry is made again from the newer state. Appending is idempotent by the envelope's id.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MAX_TOGETHER = 64
 """Entries that are appended in one step."""
 
 ALWAYS_ACCEPTED = frozenset({"presence.part", "tool.result", "tool.cancel", "room.redact", "room.policy", "room.flags"})
-"""Types that a log which has reached its bound still takes, so that a full room can be put in order."""
+"""Types that a log accepts after it has reached its limit, so that members can leave and clean up a full room."""
 
 Make = Callable[[Fold, int], Json]
-"""Makes the envelope to append from the state as it is and the time (Unix, milliseconds); raises to refuse."""
+"""Makes the envelope to append from the present state and the time (Unix, milliseconds); raises to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """An entry of the log; `position` is its seq in the store's journal, `contents` are those that are known here."""
+    """An entry of the log; `position` is its seq in the store's journal; `contents` is None if unknown."""
 
     entry: Entry
     position: int
@@ -54,7 +54,7 @@ class Logged:
 
 @dataclass(slots=True)
 class _Request:
-    """Something to append; `outcome` is what came of it, None as long as nothing has."""
+    """A request to append; `outcome` is its result, None until it has one."""
 
     make: Make
     outcome: Logged | BaseException | None = None
@@ -88,7 +88,7 @@ class RoomLog:
             self._snapshot_seq = found.fold.seq
 
     def keep_snapshot(self) -> None:
-        """Store a snapshot when the log has grown enough since the newest one. Takes a moment for a long log."""
+        """Store a snapshot when the log has grown enough since the newest one. Slow for a long log."""
         with self.lock:
             if not is_due(self.fold.seq, self._snapshot_seq):
                 return
@@ -97,7 +97,7 @@ class RoomLog:
         store_snapshot(self._journal, self.room, found)
 
     def catch_up(self) -> None:
-        """Take in what others have appended. Raises WrongLog when the journal does not continue this log."""
+        """Read the entries of other processes. Raises WrongLog when the journal does not continue this log."""
         with self.lock:
             while rows := self._journal.read(self.topic, self._position, PAGE):
                 for row in rows:
@@ -108,7 +108,7 @@ class RoomLog:
                     self._keep(Logged(entry, row.seq))
 
     def unseen(self, up_to: int) -> list[Logged]:
-        """Take the entries, each once and in order, whose position is at most `up_to`."""
+        """Return the entries up to the position `up_to` that were not returned before, in order."""
         with self.lock:
             taken = []
             while self._unseen and self._unseen[0].position <= up_to:
@@ -116,10 +116,10 @@ class RoomLog:
             return taken
 
     def append(self, make: Make) -> Logged:
-        """Append an envelope. Raises what `make` raises, RoomRefused for what the fold refuses, TooMany for a full log.
+        """Append an envelope. Raises the errors of `make`, RoomRefused from the fold, TooMany for a full log.
 
         An envelope whose id is in the log already, by the same sender and with the same content, is not appended again.
-        What several threads append at the same time goes to the store in one step.
+        Envelopes of several threads at the same time go to the store in one step.
         """
         request = _Request(make)
         self._waiting.append(request)
@@ -134,7 +134,7 @@ class RoomLog:
         return request.outcome
 
     def _append_all(self, requests: list[_Request]) -> bool:
-        """Append what can be; False, and nothing is changed, when another process was first."""
+        """Append all valid requests; return False, and change nothing, when another process was first."""
         self.catch_up()
         mark, bytes_before = self.fold.mark(), self.bytes
         made: list[tuple[_Request, Entry, Json | None]] = []
@@ -165,7 +165,7 @@ class RoomLog:
         made: list[tuple[_Request, Entry, Json | None]],
         rows: list[tuple[str, bytes, float | None]],
     ) -> Logged | None:
-        """Make the entry of a request and take it in; its rows are still to be stored. An earlier one is returned."""
+        """Make and fold the entry of a request; the caller stores it. Returns the earlier entry of a repeat."""
         now = int(time.time() * 1000)
         envelope = request.make(self.fold, now)
         profile = self._profile(envelope)
@@ -204,7 +204,7 @@ class RoomLog:
         return Logged(found.entry, found.position, contents, is_duplicate=True)
 
     def _profile(self, envelope: Json) -> str:
-        """The stricter of the privacy profiles of the sender and of the caller whose call this answers."""
+        """Return the stricter of two privacy profiles: of the sender, and of the caller whose call this answers."""
         state = self.fold.now
         session = state["sessions"].get(envelope["from"], {})
         call = state["calls"].get(envelope["payload"].get("callId"), {}) if envelope["type"] == "tool.result" else {}
@@ -218,7 +218,7 @@ class RoomLog:
         return self._positions[-1] if self._positions else 0
 
     def position(self, seq: int) -> int:
-        """Return where an entry stands in the journal; 0 for the seq 0."""
+        """Return the position of an entry in the journal; 0 for the seq 0."""
         with self.lock:
             return self._positions[seq - 1] if 0 < seq <= len(self._positions) else (self._position if seq > 0 else 0)
 
@@ -227,7 +227,7 @@ class RoomLog:
         return next(self.read(seq - 1, 1))
 
     def read(self, after: int = 0, limit: int = PAGE, is_bare: bool = False) -> Iterator[Logged]:
-        """Yield at most `limit` entries after a seq, with the contents that are still there unless `is_bare`."""
+        """Yield at most `limit` entries after a seq, with contents that were not deleted unless `is_bare` is set."""
         rows = self._journal.read(self.topic, self.position(after), limit)
         for seq, row in enumerate(rows, after + 1):
             entry = read_stored(row.data, seq)
@@ -236,7 +236,7 @@ class RoomLog:
             yield logged if is_bare else self.with_contents(logged)
 
     def with_contents(self, logged: Logged) -> Logged:
-        """Return an entry with its contents, where they are kept."""
+        """Return an entry, with its contents if they are kept."""
         envelope = logged.entry.envelope
         if logged.contents is not None or (content_cid(envelope) is None and WITHHELD not in envelope["payload"]):
             return logged

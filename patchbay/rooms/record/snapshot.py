@@ -1,7 +1,7 @@
-"""Snapshots of a folded log, so that opening a long log folds only what came after the newest one.
+"""Snapshots of a folded log, so that opening a long log folds only the entries after the newest one.
 
-A snapshot is the state at one entry, and what appending and reading need of the entries before it: their ids, who sent
-them, and their places in the journal. It stands in a journal topic of the room, which holds the newest one only. It
+A snapshot is the state at one entry, and of each entry before it the id, the sender and the place in the journal,
+which appending and reading need. It stands in a journal topic of the room, which holds the newest one only. It
 saves time and proves nothing: a log is verified without it, and one that does not fit the log is not used.
 """
 
@@ -26,7 +26,7 @@ FORMAT = 1
 """Version of the form, and of the rules of the fold: a change of either needs a new number."""
 
 LEAST_ENTRIES = 2000
-"""A log with fewer entries is folded quickly."""
+"""Minimum entries of a log with a snapshot; a shorter log is folded quickly."""
 
 GROWTH = 1.25
 """A new snapshot is stored when the log has grown by this factor: all snapshots together cost as much as a few."""
@@ -58,7 +58,7 @@ class Snapshot:
 
 
 def is_due(seq: int, stored: int) -> bool:
-    """Whether a log with `seq` entries wants a new snapshot, when the newest one has `stored` entries."""
+    """Whether a log with `seq` entries needs a new snapshot, when the newest one has `stored` entries."""
     return seq >= max(LEAST_ENTRIES, stored * GROWTH)
 
 
@@ -89,7 +89,7 @@ def load_snapshot(journal: Journal, room: str, log_topic: str) -> Snapshot | Non
 
 
 def _decoded(data: bytes) -> Snapshot | None:
-    """Return a stored snapshot; None for one of another format. Raises what a damaged one makes of it."""
+    """Return a stored snapshot; None for another format. A damaged one raises any error."""
     fields = orjson.loads(zlib.decompress(data))
     if fields["format"] != FORMAT:
         return None

@@ -1,7 +1,7 @@
-"""Whether an exported log is what its hub wrote: every byte, every signature, the order, and that no rule is broken.
+"""Verification of an exported log: every byte, every signature, the order, and the rules of rooms.
 
-The check needs nothing but the lines: the first entry has the hub's public key. Who wants to be sure of the hub gives
-its key, and who wants to be sure that nothing was cut off at the end gives the head.
+The check needs only the lines: the first entry has the hub's public key. Give the hub's key to check that this hub
+wrote the log, and give the head to check that no entry is missing at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from patchbay.rooms.record.envelope import WITHHELD, Json
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found. `seq` is the first entry that is wrong and `reason` says why; both are empty when all is well.
+    """The result. `seq` is the first wrong entry and `reason` says why; both are empty for a valid log.
 
     `entries` were checked; `withheld` are those that the hub did not show. `state_cid` is "" where some were withheld:
     a state needs the whole log. `room` and `head` are CIDs, `key` is the hub's public key (base64).
@@ -113,7 +113,7 @@ class _Check:
         whole = join(envelope, content)
         has_all = content is not None or (whole is envelope and content_cid(envelope) is None)
         if not has_all or WITHHELD in whole["payload"]:
-            return  # what is gone cannot be checked any more; the hub checked it when it came
+            return  # deleted contents cannot be checked any more; the hub checked them on arrival
         if key is None or not is_signed(signed_bytes(whole), envelope["sig"], key):
             raise WrongLog(entry.seq, "the participant's signature is not of this envelope")
 

@@ -1,4 +1,4 @@
-"""Announced servers: a participant says what its server has, and the hub advertises it to the room."""
+"""Announced servers: a participant lists the entries of its server, and the hub advertises them to the room."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from patchbay.rooms.record.log import Logged
 MAX_ADVERT_PROBLEMS = 20
 
 Scope = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]
-"""Lists of patterns for tools and for resources: what is shown matches a pattern of every list."""
+"""Lists of patterns for tools and for resources: a shown entry matches a pattern of every list."""
 
 EVERYTHING: Scope = ((("*",),), (("*",),))
 
@@ -31,14 +31,14 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
     "resource": ("resources/list", "resources"),
     "prompt": ("prompts/list", "prompts"),
 }
-"""The method of each list that a room shows, and the field of an announcement that has it."""
+"""The method of each list that a room shows, and the field of an announcement with that list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
     """One tool, resource or prompt of a room, by its own name or URI.
 
-    `digest` is the descriptor's; `member` is who mounted or announced its server.
+    `digest` is that of the descriptor; `member` mounted or announced the server.
     """
 
     server_id: str
@@ -50,7 +50,7 @@ class Advertised:
 
 
 def announce(room: RoomCore, envelope: Json) -> Logged:
-    """Log an announcement and advertise what it announces. Raises BadFrame, TooMany, RoomRefused."""
+    """Log an announcement and advertise its entries. Raises BadFrame, TooMany, RoomRefused."""
     payload = envelope["payload"]
     lists = {}
     for method, key in LISTS.values():
@@ -92,7 +92,7 @@ def advertise(
     problems: list[str],
     rel: Json | None = None,
 ) -> Logged:
-    """Log `tool.advertise` for a server: what its scope and the room's ACL show of it, with digests.
+    """Log `tool.advertise` for a server: the entries that its scope and the room's ACL show, with digests.
 
     The patterns for tools show its prompts too.
     """

@@ -1,7 +1,8 @@
-"""Answers that the log can give again: of tools that only read, for the same tool and the same arguments.
+"""Answers that are repeated from the log: of tools that only read, for the same tool and the same arguments.
 
-A call is the same when the tool's digest and the CID of its arguments are. The tool has to say `readOnlyHint`, the
-answer has to have worked, to be kept, and to be no older than the policy's `cache.ttlMs`; a policy may switch it off.
+Two calls are the same when the tool's digest and the CID of the arguments are equal. The tool must have
+`readOnlyHint`; the answer must be a success, still be stored, and not be older than the policy's `cache.ttlMs`. A
+policy may switch this off.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 
 MAX_ANSWERS = 1000
-"""Answers of one room that are remembered."""
+"""Limit of the answers of one room that are kept."""
 
 MAX_OPEN = 10_000
 
@@ -46,7 +47,7 @@ class AnswerCache:
         return None if str(found[0]) in state["redacted"] else found[0]
 
     def notice(self, state: Mapping[str, Any], logged: Logged) -> None:
-        """Remember what a tool that only reads was asked, and what it answered."""
+        """Keep the call of a tool that only reads, with its answer."""
         envelope = logged.entry.envelope
         payload = envelope["payload"]
         if envelope["type"] == "tool.advertise":

@@ -1,7 +1,7 @@
 """The calls of one room: opened, relayed, answered once, cancelled, ended by their deadline.
 
-Calls of announced servers reach their owner as part of the room's events; calls of mounted servers are run by the
-process that took them. The log has the call and its one result; partials are live only.
+Calls of announced servers reach their owner as events of the room; calls of mounted servers run in the process that
+received them. The log has the call and its one result; partials are live envelopes.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Calls:
                 self._cache.notice(room.state_now, room.log.entry(server["advert"]))
 
     def open(self, envelope: Json) -> Logged:
-        """Log a call and have it run: by its owner, by the gateway, or from the log.
+        """Log a call; its owner or the gateway runs it, or the log has its answer.
 
-        Raises RoomRefused with what the fold says, TooMany when too many are open.
+        Raises RoomRefused with the reason of the fold, TooMany when too many are open.
         """
         if not isinstance(envelope["payload"].get("args", {}), dict):
             raise RoomRefused("the call's args are no object")
@@ -140,7 +140,7 @@ class Calls:
         self.room.publish_own(type, payload, rel, kind)
 
     def stream_of(self, call: str) -> TextStream:
-        """Return the stream of an open call, made when it is first used."""
+        """Return the stream of an open call; the first use creates it."""
         with self._lock:
             if call not in self._streams:
                 record = self.room.state_now["calls"].get(call)
@@ -154,7 +154,7 @@ class Calls:
         return self.room.append(lambda fold, now: envelope)
 
     def end(self, call: str, ok: bool, result: Any = None, error: str = "") -> bool:
-        """Log a call's result for the hub; whether this was the one that counts."""
+        """Log a call's result for the hub; return whether it was the first result."""
         payload: Json = {"callId": call, "ok": ok}
         payload |= ({"result": result} if ok or result is not None else {}) | ({} if ok else {"error": error})
         record = self.room.state_now["calls"].get(call)
@@ -181,7 +181,7 @@ class Calls:
         return logged
 
     def notice(self, logged: Logged) -> None:
-        """Take note of an entry: deadlines begin and end, running calls are cancelled, answers are remembered."""
+        """Handle a logged entry: begin and end deadlines, cancel running calls, keep answers."""
         envelope = logged.entry.envelope
         kind, call = envelope["type"], envelope["payload"].get("callId")
         if kind == "tool.call":
@@ -200,7 +200,7 @@ class Calls:
         self._cache.notice(self.room.state_now, logged)
 
     def _finish(self, call: Any) -> None:
-        """End the stream of a call's text, where there is one."""
+        """End the stream of a call's text, if it has one."""
         with self._lock:
             stream = self._streams.get(call)
         if stream is not None and stream.seq and not stream.is_over:
@@ -230,7 +230,7 @@ class Calls:
             self.end(call, False, error="timeout: the call took longer than its ttlMs")
 
     def next_deadline(self) -> int | None:
-        """Return when the next deadline is over (Unix time in milliseconds), None without any."""
+        """Return the next deadline (Unix time in milliseconds), None without one."""
         with self._lock:
             return min(self._deadlines.values(), default=None)
 

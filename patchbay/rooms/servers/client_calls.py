@@ -1,4 +1,4 @@
-"""Calls of a room's servers by MCP clients of the hub, which have not joined: as the events of one activation."""
+"""Calls of a room's servers by MCP clients of the hub, which have not joined, as events of an activation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CallEvents = Events
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is called: a tool, a resource by its URI, or a prompt, by `method`, of the server `server`."""
+    """The target of a call: a tool, a resource (by its URI) or a prompt, by `method`, of the server `server`."""
 
     server: str
     name: str
@@ -93,7 +93,7 @@ def _followed(room: RoomCore, call: str, method: str, position: int, news: threa
 
 
 def _late_result(room: RoomCore, call: str, method: str) -> Iterator[Event]:
-    """The result of a call whose events went by too fast to be followed."""
+    """The result of a call, after events of it were missed."""
     seq = room.seq
     while seq > 0:
         envelope = room.log.entry(seq).envelope
@@ -151,4 +151,4 @@ def _cancel(calls: Calls, call: str) -> None:
         calls.room.append(make)
         calls.end(call, False, error="cancelled: the caller went away")
     except RoomRefused:
-        return  # the result came meanwhile
+        return  # the result has arrived meanwhile

@@ -1,4 +1,4 @@
-"""The hub as the one who mounts: reaches MCP servers for a room, mirrors what they offer, runs calls of them."""
+"""The hub as a gateway: connects to MCP servers for a room, mirrors their lists, and runs calls of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Gateway:
         self._connections = StandingConnections(ground)
 
     def mount(self, envelope: Json) -> Logged:
-        """Log a mount that may be, and open it in a thread of its own. Raises BadFrame, RoomRefused, TooMany."""
+        """Log an allowed mount, and open it in a thread of its own. Raises BadFrame, RoomRefused, TooMany."""
         room = self._room
         server = str(envelope["payload"].get("serverId"))
         decision = decide(room.state_now, envelope["from"], "mount", server)
@@ -62,7 +62,7 @@ class Gateway:
         return logged
 
     def _open(self, server: str, logged: Logged) -> None:
-        """Reach a server and advertise what it offers, or say why it cannot be."""
+        """Connect to a server and advertise its entries, or log why this failed."""
         rel: Json = {"replyTo": logged.entry.envelope["id"]}
         try:
             record = self._record(server, logged.entry.seq)
@@ -111,7 +111,7 @@ class Gateway:
             log.info("the mount %s of the room %s ended: %s", server, self._room.name, problem.message)
 
     def _mirror_changes(self) -> None:
-        """Advertise anew the servers whose tools or resources are others than the room knows."""
+        """Advertise again the servers whose tools or resources have changed."""
         with self._lock:
             mounts = dict(self._mounts)
         for server, (seq, mount) in mounts.items():
@@ -124,7 +124,7 @@ class Gateway:
                 log.warning("the tools of %s in the room %s: %s", server, self._room.name, problem.message)
 
     def notice(self, logged: Logged) -> None:
-        """Close the mounts that the room no longer has."""
+        """Close the connections of mounts that the room no longer has."""
         if logged.entry.envelope["type"] in ENDS_MOUNTS and self._mounts:
             self._room.later(self._prune)
 

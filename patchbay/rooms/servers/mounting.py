@@ -1,8 +1,8 @@
-"""A request to mount a server, checked before anything is logged or reached; scope manifests; credentials by reference.
+"""A request to mount a server, checked before it is logged and before a connection; scope manifests; credentials.
 
-Nothing secret is ever in a room: a mount names credentials of the operator's variable `room-credentials`, a JSON object
-`{"NAME": {"hosts": ["mcp.acme.dev"], "headers": {"Authorization": "Bearer ${ACME_TOKEN}"}}}`, whose variables are put
-in from the hub's environment when the server is reached. They go only to the origins that they name, which are scheme,
+A room holds no secrets: a mount names credentials of the operator's variable `room-credentials`, a JSON object
+`{"NAME": {"hosts": ["mcp.acme.dev"], "headers": {"Authorization": "Bearer ${ACME_TOKEN}"}}}`, whose variables are
+read from the hub's environment for each connection. They go only to the origins that they name, which are scheme,
 host and port. A host without a scheme means https.
 """
 
@@ -38,10 +38,10 @@ MAX_MANIFEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class GatewayContext:
-    """What the mounts of rooms stand on.
+    """The environment of the mounts of rooms.
 
-    `environ` is where variables of credentials are looked up; `hub` names this hub and `version` is its own; `hosts`
-    are the host names that may be reached although they are not public.
+    `environ` has the variables of credentials; `hub` names this hub and `version` is its own; `hosts` are the names of
+    hosts that may be reached although they are not public.
     """
 
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def checked_mount(payload: Json, room: str, store: Store, context: GatewayContex
 
 
 def is_secret(name: str) -> bool:
-    """Whether a field is named like something secret."""
+    """Whether the name of a field suggests a secret."""
     return is_secret_name(name) or name.lower() in ("headers", "env", "environment")
 
 
@@ -172,7 +172,7 @@ def _parsed_manifest(data: bytes) -> Manifest:
 
 
 def credential_headers(store: Store, name: Any, url: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of the operator's credentials for a URL, variables not put in. Raises RoomRefused."""
+    """Return the headers of the operator's credentials for a URL, with variables unresolved. Raises RoomRefused."""
     found = _credentials(store).get(name) if isinstance(name, str) else None
     if found is None:
         raise RoomRefused(f"the operator has no credentials called {name!r:.80} (variable {CREDENTIALS})")
@@ -186,7 +186,7 @@ def credential_headers(store: Store, name: Any, url: str) -> tuple[tuple[str, st
 
 
 def _named_origin(host: Any) -> str:
-    """The origin that an entry of `hosts` names, such as `mcp.acme.dev`; empty for one that names none."""
+    """The origin that an entry of `hosts` names, such as `mcp.acme.dev`; empty for another text."""
     try:
         return get_origin(host if "://" in host else f"https://{host}")
     except (TypeError, ValueError):
@@ -203,7 +203,7 @@ def _credentials(store: Store) -> dict[str, Any]:
 
 
 def mount_of_record(room: str, server: str, record: Json, store: Store, context: GatewayContext) -> Mount:
-    """Return how a mounted server of a room's state is reached. Raises RoomRefused for what is no longer allowed."""
+    """Return the target of a mounted server in a room's state. Raises RoomRefused if it is no longer allowed."""
     host, _ = _checked_transport(record["transport"])
     name, url = record.get("credentials"), record["transport"]["url"]
     headers = credential_headers(store, name, url) if name is not None else ()

@@ -1,4 +1,4 @@
-"""What a room offers to the MCP clients of the hub: kept in the store, from which the room's server is built."""
+"""The entries that a room offers to the MCP clients of the hub, in the store; the room's server is built from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchbay.topics import NAMES_CHANGED, SERVERS
 
 
 def keep_room_offer(room: RoomCore) -> None:
-    """Store what a room offers now, and announce a change to every process of the hub.
+    """Store the entries that a room offers now, and announce a change to every process of the hub.
 
     A room whose policy closes it to MCP clients (`gateway`) offers nothing.
     """

@@ -1,4 +1,4 @@
-"""The rooms of a hub as their MCP servers see them: what a room offers, and calls through it."""
+"""The rooms of a hub for their MCP servers: the entries that a room offers, and calls of them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from patchbay.rooms.rooms import Rooms
 
 
 class RoomServers:
-    """Fills `patchbay.kinds.room.kind.RoomCaller` with the rooms of this process."""
+    """Implements `patchbay.kinds.room.kind.RoomCaller` with the rooms of this process."""
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
 
     def offer(self, server: str) -> Offer | None:
-        """Return what the room behind a server offers, or None."""
+        """Return the offer of the room behind a server, or None."""
         return load_offer(self._rooms.store, server)
 
     def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:

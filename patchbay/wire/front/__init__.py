@@ -1,1 +1,1 @@
-"""The front of a worker: what works runs on threads as WSGI, what waits lives on one event loop."""
+"""The front of a worker: requests run on threads as WSGI, waiting streams and WebSockets live on one event loop."""

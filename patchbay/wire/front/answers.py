@@ -1,7 +1,7 @@
 """The answer of the WSGI application, sent through the native interface of the web server (RSGI).
 
-The interface takes any number of bytes and never says how many of them were sent. So what a reader has not taken yet
-is bounded here: after every UNCHECKED_BYTES of a streamed answer the kernel is asked how much of it was acknowledged.
+The interface takes any number of bytes and never says how many of them were sent. So this module limits the bytes that
+a reader has not read: after every UNCHECKED_BYTES of a streamed answer it asks the kernel how many were acknowledged.
 Sources: PEP 3333; https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md.
 """
 
@@ -18,13 +18,13 @@ JOINED_BYTES = 1024 * 1024
 """An answer that announces at most this size is sent in one piece."""
 
 UNCHECKED_BYTES = 256 * 1024
-"""What is sent between two questions to the kernel; a shorter stream asks nothing."""
+"""Bytes that are sent between two questions to the kernel; for a shorter stream it is not asked."""
 
 UNREAD_BYTES = 512 * 1024
-"""What a reader may leave unread of a stream before its sender waits."""
+"""Bytes of a stream that a reader may leave unread before its sender waits."""
 
 FRAME_BYTES = 16
-"""What the framing of a piece adds to it, at most."""
+"""Maximum of bytes that the framing adds to a piece."""
 
 SHORTEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.002, 0.1
 
@@ -93,7 +93,7 @@ def is_sent(stream: Stream, data: bytes) -> bool:
 
 
 class Flow:
-    """What one reader has not taken yet of a stream: never less than it is, by at most UNCHECKED_BYTES more."""
+    """The unread bytes of a stream of one reader: the true number, or at most UNCHECKED_BYTES more."""
 
     __slots__ = ("_acknowledged", "_client", "_sent", "_socket", "_unread")
 
@@ -103,7 +103,7 @@ class Flow:
         self._sent = self._unread = self._acknowledged = 0
 
     def add(self, size: int) -> bool:
-        """Count a piece that was sent; whether it is time to ask the kernel."""
+        """Count a piece that was sent; return whether it is time to ask the kernel."""
         self._sent += size + FRAME_BYTES
         return self._sent >= UNCHECKED_BYTES
 
@@ -125,7 +125,7 @@ class Flow:
         return self._unread > UNREAD_BYTES
 
     def wait(self) -> None:
-        """Wait until the reader has taken enough, or is gone; `slow_clients.py` cuts off one that takes nothing."""
+        """Wait until the reader has read enough, or is gone; `slow_clients.py` disconnects one that reads nothing."""
         pause, never = SHORTEST_WAIT_SECONDS, threading.Event()
         while self.is_behind():
             never.wait(pause)

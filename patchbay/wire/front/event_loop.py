@@ -1,4 +1,4 @@
-"""The event loop of a worker: one thread on which everything waits that has nothing to do.
+"""The event loop of a worker: one thread for all waiting streams and WebSockets.
 
 The main thread belongs to the web server and to the signals of the process, so the loop has a thread of its own.
 """
@@ -28,7 +28,7 @@ class EventLoop:
         threading.Thread(target=self._loop.run_forever, name="front", daemon=True).start()
 
     def call(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Run something on the loop soon, after what was given before; from any thread.
+        """Run a callback on the loop soon, after the earlier ones; from any thread.
 
         Waking the loop is a system call, so callbacks that come while it is being woken wake it once.
         """

@@ -47,9 +47,9 @@ TICK_SECONDS = 0.004
 
 
 def find_sender(scope: Scope, headers: Headers, port: int) -> str:
-    """Return what identifies the sender of a request before it is read: its token, its session, or its address.
+    """Return the sender of a request before it is read: its token, its session, or its address.
 
-    Only what proves the sender counts: a sender that varies the rest of these headers remains one sender. `port` is
+    Only the proof counts: a sender that varies the rest of these headers remains one sender. `port` is
     that of the hub, which is in the names of its cookies.
     """
     authorization = headers.get("authorization")
@@ -112,7 +112,7 @@ class FairQueue:
         self._threads.run(partial(self._run_turns, name, sender, turn, work))
 
     def _run_turns(self, name: str, sender: _Sender, turn: object, work: Work) -> None:
-        """Run work, and then what waits in the queue of its sender, on this thread."""
+        """Run work, and then the waiting requests of its sender, on this thread."""
         waiting: Work | None = work
         while waiting is not None:
             begun = time.thread_time()
@@ -151,7 +151,7 @@ class FairQueue:
         asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
-        """On the loop: end long turns, and begin what waits, on further threads."""
+        """On the loop: end long turns, and begin waiting requests on further threads."""
         now, begun = time.monotonic(), []
         with self._lock:
             for name, sender in self._senders.items():

@@ -2,7 +2,7 @@
 
 A request whose body is short waits for it without a thread; then the WSGI application answers it on the thread that
 brought the body, or on a further one (`request_threads.py`). A request that asks to become a WebSocket passes the same
-application, which says whether it may.
+application, which accepts or refuses it.
 Sources: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md; PEP 3333; RFC 6455.
 """
 
@@ -70,7 +70,7 @@ class Front:
         self.websockets.drain()
 
     def finish(self) -> None:
-        """Wait for the other ends of what was closed, a moment: after this the process may end."""
+        """Wait a moment for the clients of closed connections; then the process may end."""
         self.websockets.wait_closed(2 * GOODBYE_SECONDS)
 
     def _handle(self, scope: Scope, protocol: HttpProtocol) -> None:
@@ -86,7 +86,7 @@ class Front:
             self._run(scope, headers, partial(self._answer, scope, headers, protocol, body))
 
     def _collected(self, scope: Scope, headers: Headers, protocol: HttpProtocol, begun: float, body: Future) -> None:
-        """On a thread of the web server, when a short body is there, or will not come any more."""
+        """On a thread of the web server, when a short body has arrived, or its connection has ended."""
         try:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
@@ -121,7 +121,7 @@ class Front:
             protocol.response_empty(500, [])
 
     def _upgrade(self, scope: Scope, end: Any) -> None:
-        """Have the application check a request that asks to become a WebSocket, and do what it says."""
+        """Have the application check a request for a WebSocket; send its answer, or open the WebSocket."""
         environ, start = environ_of(scope, scope.headers, io.BytesIO()), StartedAnswer()
         upgrade = Upgrade()
         environ[UPGRADE] = upgrade

@@ -76,7 +76,7 @@ class RequestThreads:
         self._start(work)
 
     def _run_here(self, work: Work) -> None:
-        """Run work, then what waits, on this thread of the web server."""
+        """Run work, then waiting requests, on this thread of the web server."""
         waiting: Work | None = work
         while waiting is not None:
             run_logged(waiting)
@@ -98,7 +98,7 @@ class RequestThreads:
             run_logged(work)
 
     def next_work(self, thread: RequestThread) -> Work | None:
-        """Return the first waiting work; without any the thread is idle from now on."""
+        """Return the first waiting work; without any, the thread becomes idle."""
         with self._lock:
             if self._queue:
                 return self._queue.popleft()

@@ -20,7 +20,7 @@ ARRIVED_SINCE = "patchbay.arriving_since"
 """Name in the environ of the monotonic time at which the wait for a collected body began."""
 
 WAITING = "patchbay.waiting"
-"""Name in the environ of what runs streams that wait (`waiting_streams.py`); absent under other WSGI servers."""
+"""Name in the environ of the runner of waiting streams (`waiting_streams.py`); absent under other WSGI servers."""
 
 AMBIGUOUS = "patchbay.ambiguous"
 """Name in the environ of the reason why a proxy could read the head in another way; absent for a good head."""
@@ -85,7 +85,7 @@ class Future(Protocol):
 
 
 class Stream(Protocol):
-    """The open body of an answer. What cannot be sent raises when the awaitable it returns is advanced."""
+    """The open body of an answer. If data cannot be sent, the returned awaitable raises."""
 
     def send_bytes(self, data: bytes) -> Any: ...
 
@@ -130,7 +130,7 @@ def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any
             value = f"{environ[name]}{';' if name == 'HTTP_COOKIE' else ','}{value}"
         environ[name] = value
     if len(environ) - plain < len(headers):
-        # A value that is not ASCII is left out by the web server; what checks headers has to see that one was sent.
+        # The web server leaves out a value that is not ASCII; checks of headers must see that one was sent.
         for header in headers.keys():  # noqa: SIM118
             environ.setdefault(variable(header), "")
     authority = scope.authority
@@ -170,7 +170,7 @@ class ArrivingBody(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what has arrived, and wait for it where nothing has; 0 at the end."""
+        """Fill the buffer with arrived bytes, and wait for the first ones if needed; return 0 at the end."""
         if not self._rest and not self._ended:
             self._rest = memoryview(self._next())
             self._ended = not self._rest

@@ -160,7 +160,7 @@ def give_back_memory() -> None:
 
 
 def shut_down(descriptor: int, number: int, whole: bool) -> str | None:
-    """Shut down the `whole` of a connection, or only what is still to come in; the address of its other end.
+    """Shut down the `whole` of a connection, or only its receiving half; return the address of its other end.
 
     None when it is no longer the socket of that `number`, or no longer open.
     """
@@ -175,7 +175,7 @@ def shut_down(descriptor: int, number: int, whole: bool) -> str | None:
     try:
         copy = os.dup(descriptor)
     except OSError as problem:
-        # None is left for a copy. Better a small risk for another connection than that all stay in use.
+        # No descriptor is free for a copy. A small risk for another connection is better than that all stay in use.
         full = problem.errno == errno.EMFILE and _number(descriptor) == number
         return _ask_socket(descriptor, shut) if full else None
     try:
@@ -195,7 +195,7 @@ def _number(descriptor: int) -> int | None:
 def _ask_socket(descriptor: int, question: Callable[[socket.socket], Answer]) -> Answer | None:
     """Return the answer of a socket; None for another descriptor, or after an error. The descriptor stays open."""
     try:
-        # The family is not looked at: every answer says its own.
+        # The family does not matter: each answer has its own.
         seen = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
     except OSError:
         return None

@@ -1,7 +1,7 @@
 """Streams that mostly wait, all on the event loop of the worker: listeners, replays and the streams of 2024-11-05.
 
 A stream is a generator of frames that gives a `Wait` where it has nothing to send. It runs until the next Wait, on the
-loop's thread, whenever its mailbox has a message or its time is over. Many that are woken together take turns.
+loop's thread, whenever its mailbox has a message or its time is over. Streams that are woken together share the loop.
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports; RFC 9112, 7.1.
 """
 
@@ -24,7 +24,7 @@ from patchbay.wire.front.requests import Future, HttpProtocol, Stream
 log = logging.getLogger(__name__)
 
 TURN_SECONDS = 0.001
-"""How long woken streams run before other threads and the rest of the loop have their turn."""
+"""Seconds that woken streams run before other threads and the rest of the loop run."""
 
 Steps = Iterator[bytes | Wait]
 
@@ -38,18 +38,18 @@ class WaitingStreams:
         self._lock = threading.Lock()
         self._signalled = False
         self._count = 0
-        # What is left on the loop alone: when to look at which stream again.
+        # Used on the loop only: the time of the next check of each stream.
         self._due: list[tuple[float, int, WaitingStream]] = []
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of streams."""
         return self._count
 
     def __call__(self, steps: Iterator[Wait]) -> None:
-        """Run steps that send nothing, to their end."""
+        """Run steps to their end, without a client."""
         self.start(WaitingStream(self, steps, at_end=getattr(steps, "close", None)))
 
     def send(
@@ -70,7 +70,7 @@ class WaitingStreams:
         self.start(stream)
 
     def start(self, stream: WaitingStream) -> None:
-        """Begin with a stream."""
+        """Start a stream on the loop."""
         with self._lock:
             self._count += 1
         self.wake(stream)
@@ -88,12 +88,12 @@ class WaitingStreams:
         self._loop.call(stream.end)
 
     def end_stream(self) -> None:
-        """A stream is over."""
+        """Note that a stream has ended."""
         with self._lock:
             self._count -= 1
 
     def _run(self) -> None:
-        """On the loop: let those run that are woken, for a turn."""
+        """On the loop: run the woken streams for a time."""
         until = time.monotonic() + TURN_SECONDS
         while True:
             with self._lock:
@@ -107,7 +107,7 @@ class WaitingStreams:
                 return
 
     def expect(self, stream: WaitingStream) -> None:
-        """On the loop: look at a stream when its time is over. Only its newest entry in the list counts."""
+        """On the loop: check a stream when its time is over. Only its newest entry in the list counts."""
         self._number += 1
         heapq.heappush(self._due, (stream.due, self._number, stream))
         stream.expected = stream.due
@@ -133,13 +133,13 @@ class WaitingStreams:
                 self.wake(stream)
             elif stream.waits and stream.due > now:
                 self.expect(stream)
-            # Else a message has woken it a moment ago: it runs soon, and says then how long it waits.
+            # Otherwise a message has just woken it: it runs soon, and then sets its next time.
         if self._due and self._timer is None:
             self._set_timer()
 
 
 class WaitingStream:
-    """One stream: generator, transport, and until when it waits. Without a remark, its methods run on the loop."""
+    """One stream: generator, transport, and the end of its wait. Methods run on the loop unless they say otherwise."""
 
     __slots__ = ("_at_end", "_flow", "_left", "_paused", "_sent", "_steps", "_streams", "_wait", "due", "expected")
 
@@ -163,7 +163,7 @@ class WaitingStream:
         self.expected: float | None = None
 
     def watch(self, left: Future) -> None:
-        """End when the connection is gone, which the web server says by `left`. Called before the stream starts."""
+        """End the stream when the web server reports by `left` that the connection is gone. Called before the start."""
         self._left = left
         left.add_done_callback(self._leave_soon, None)
 
@@ -173,7 +173,7 @@ class WaitingStream:
             self._streams.end_soon(self)
 
     def wake(self) -> None:
-        """Called by the mailbox, on whichever thread, when there is a message."""
+        """Called by the mailbox, on any thread, when there is a message."""
         self._streams.wake(self)
 
     @property
@@ -182,7 +182,7 @@ class WaitingStream:
         return self._paused or self._wait is not None
 
     def is_late(self, now: float) -> bool:
-        """Whether its time is over and no message has woken it; then none will any more."""
+        """Whether its time is over and no message has woken it; after True no message wakes it."""
         if self.due > now:
             return False
         return self._paused or (self._wait is not None and self._wait.mailbox.cancel_call())
@@ -212,7 +212,7 @@ class WaitingStream:
         self.end()
 
     def _is_behind(self) -> bool:
-        """Whether to go on later, because of the reader; `slow_clients.py` cuts off one that takes nothing."""
+        """Whether to go on later, because of the reader; `slow_clients.py` disconnects one that reads nothing."""
         if self._paused:
             self._paused = bool(self._flow.is_behind())
             if self._paused:
@@ -225,7 +225,7 @@ class WaitingStream:
             self._streams.expect(self)
 
     def end(self) -> None:
-        """End the stream, wherever it stands; a second time does nothing."""
+        """End the stream at any point; a second call does nothing."""
         steps, self._steps, self._wait, self._paused = self._steps, None, None, False
         if steps is None:
             return

@@ -43,7 +43,7 @@ UPGRADE = "patchbay.websocket"
 class WebSocketRequest:
     """The request that became a WebSocket; it passed the checks of every request.
 
-    `path` begins with a slash; `named` holds the named groups of the route's pattern; `query` is what follows the
+    `path` begins with a slash; `named` holds the named groups of the route's pattern; `query` is the part after the
     question mark. `headers` has lower-case names. `client` is the address of the other end, without its port. `environ`
     is the WSGI environ, for checks of access that read it.
     """
@@ -64,9 +64,9 @@ class WebSocketSession(Protocol):
         ...
 
     def closed(self, code: int) -> None:
-        """Called once, when the WebSocket is closed, by whichever end, and everything received was taken.
+        """Called once, when either end has closed the WebSocket and all received messages were handled.
 
-        `code` is what the other end gave for its close; NO_CLOSE when the connection was lost without one.
+        `code` is the close code of the other end; NO_CLOSE when the connection was lost without one.
         """
         ...
 
@@ -75,7 +75,7 @@ OpenSession = Callable[[WebSocketRequest, Send, Close], WebSocketSession]
 """Makes the session of a new WebSocket, on a worker thread.
 
 `send(text)` and `close(code, reason)` may be called from any thread, at once and later; neither waits. `send` takes
-frames too, which many WebSockets share. What is sent to a WebSocket that is closed is dropped. A reader that leaves
+frames too, which many WebSockets share. Messages to a closed WebSocket are dropped. A reader that leaves
 more than 4 MiB unread loses its connection: `send` returns how many bytes it has left unread so far, and sends no
 message for an empty text.
 """
@@ -117,10 +117,10 @@ class WebSocketRoutes:
 
 
 class WebSocketUpgrades:
-    """WSGI: answers the paths of `routes`, and hands everything else on to `others`.
+    """WSGI: answers the paths of `routes`, and passes other requests to `others`.
 
     Each WebSocket has one of the `places` for listening streams. A request that the front marked (UPGRADE) gets 101 and
-    its route; every other one gets 426, or 501 where it asks for a WebSocket of a server that has none.
+    its route; other requests get 426, or 501 if they ask for a WebSocket of a server without WebSockets.
     """
 
     def __init__(

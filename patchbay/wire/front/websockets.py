@@ -1,7 +1,7 @@
 """WebSockets: each is a connection on the event loop and a session whose methods run on threads.
 
 The web server makes the handshake and nothing more: its interface knows neither close codes nor pings, and it would
-take in 64 MiB before a message could be refused. So the connection is read and written here, through a copy of its
+accept 64 MiB before a message could be refused. So the connection is read and written here, through a copy of its
 descriptor, and the web server's own end stays silent until it is closed.
 Sources: RFC 6455 sections 5.5, 7.4 and 8.1; https://websockets.readthedocs.io/en/stable/howto/sansio.html.
 """
@@ -33,13 +33,13 @@ from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, 
 log = logging.getLogger(__name__)
 
 WAITING_MESSAGES = 64
-"""Messages of one WebSocket that wait for its session; no more is read meanwhile."""
+"""Messages of one WebSocket that wait for its session; the hub reads no more of them meanwhile."""
 
 UNSENT_BYTES = 4 * 1024 * 1024
-"""What one reader may leave unread before it loses its connection."""
+"""Bytes that one reader may leave unread before it loses its connection."""
 
 GOODBYE_SECONDS = 2.0
-"""How long the other end has to answer a close, before the connection is closed without."""
+"""Seconds that the other end has to answer a close, before the connection is closed without an answer."""
 
 STOPPING = "the hub is stopping"
 
@@ -65,7 +65,7 @@ class WebSockets:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open WebSockets."""
         return len(self._open)
 
     def begin(self, scope: Scope, end: ServerEnd, upgrade: Upgrade) -> None:
@@ -81,7 +81,7 @@ class WebSockets:
         self._loop.call(self._close_all)
 
     def wait_closed(self, seconds: float) -> bool:
-        """Wait until every WebSocket is closed, no longer than `seconds`; whether they are."""
+        """Wait at most `seconds` until every WebSocket is closed; return whether all are."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._open and not self._beginning, seconds)
 
@@ -127,7 +127,7 @@ class WebSockets:
 
 
 class Connection(asyncio.Protocol):
-    """One WebSocket. Everything without a remark runs on the event loop."""
+    """One WebSocket. Methods run on the event loop unless they say otherwise."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._goodbye: asyncio.TimerHandle | None = None
         self._ended = False
-        # What threads share.
+        # Shared by threads.
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
         self._working = False
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         """On a worker thread."""
         self._session = open_session(self.send_text, self.close_soon)
 
-    # What the session calls, on any thread.
+    # Called by the session, on any thread.
 
     def send_text(self, text: str | TextFrames) -> int:
         """Queue a text message, or several as frames; return the bytes that wait to be sent.
@@ -199,10 +199,10 @@ class Connection(asyncio.Protocol):
         return waiting + buffered
 
     def close_soon(self, code: int, reason: str) -> None:
-        """Close after what was sent before. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
+        """Close after the queued messages. `code` is one of RFC 6455, 7.4; the reason has at most 123 bytes."""
         self._loop.call(self.close, code, reason)
 
-    # What the loop does.
+    # Called on the loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -263,7 +263,7 @@ class Connection(asyncio.Protocol):
         self._do(partial(self._receive, message))
 
     def _send_queued(self) -> None:
-        """Write what was queued; a reader that left too much unread loses its connection."""
+        """Write the queued frames; a reader that left too much unread loses its connection."""
         transport = self._transport
         if transport is None or self._ended:
             return
@@ -281,7 +281,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _flush(self) -> None:
-        """Write what the framing has, and end the connection once both ends have closed it, or one waited too long."""
+        """Write the bytes of the framing; end the connection once both ends have closed it, or one waited too long."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             self._goodbye = asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
 
     def _beat(self) -> None:
-        """Ping, and cut off an end from which nothing came since the ping before, for as long as a reader may wait."""
+        """Send a ping; close the connection if nothing was received since the last ping within the limit of readers."""
         loop, transport = asyncio.get_running_loop(), self._transport
         if self._ended or transport is None:
             return
@@ -311,13 +311,13 @@ class Connection(asyncio.Protocol):
         self._timer = loop.call_later(self._pulse, self._beat)
 
     def _release_server_end(self) -> None:
-        """Have the web server close its own end, which can send nothing any more."""
+        """Have the web server close its own end, which can no longer send."""
         if self._server_end is not None:
             _, end = self._server_end
             self._server_end = None
             end.close(None)
 
-    # The session, on worker threads: in order, one thing at a time.
+    # The session, on worker threads: in order, one call at a time.
 
     def _do(self, work: Callable[[], None]) -> None:
         with self._lock:
@@ -331,7 +331,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _work(self) -> None:
-        """On a worker thread: do what waits."""
+        """On a worker thread: handle the waiting messages."""
         while True:
             with self._lock:
                 if not self._waiting:
