@@ -114,6 +114,7 @@ class RoomSession:
         self._news = threading.Event()
         self._is_woken = False
         self._reading = threading.Lock()
+        self._connecting = threading.RLock()
         self._replaced: Callable[[], None] | None = None
         self._reader = b""
         """The order token of the newest connection in this process."""
@@ -155,26 +156,29 @@ class RoomSession:
         """Let a connection read this session. `replaced` is called when another connection, in any process, reads it
         in its place.
         """
-        before, self._replaced, self.is_attached = self._replaced, replaced, True
-        self._reader = order_token()
+        with self._connecting:
+            reader = order_token()
+            before, self._replaced, self._reader, self.is_attached = self._replaced, replaced, reader, True
         if before is not None:
             before()
-        self.room.store.bus.publish(ROOM_READERS + self.room.id, self._reader + self.id.encode())
+        self.room.store.bus.publish(ROOM_READERS + self.room.id, reader + self.id.encode())
 
     def replace(self, reader: bytes) -> None:
         """End the connection here when the one with this order token, in another process, is newer."""
-        if reader <= self._reader:
-            return
-        before, self._replaced, self.is_attached = self._replaced, None, False
+        with self._connecting:
+            if reader <= self._reader:
+                return
+            before, self._replaced, self.is_attached = self._replaced, None, False
         if before is not None:
             before()
 
     def detach(self, replaced: Callable[[], None]) -> bool:
         """Note that a connection has ended; return whether it was the one that reads this session."""
-        if self._replaced != replaced:
-            return False
-        self._replaced, self.is_attached, self.used = None, False, time.monotonic()
-        return True
+        with self._connecting:
+            if self._replaced != replaced:
+                return False
+            self._replaced, self.is_attached, self.used = None, False, time.monotonic()
+            return True
 
     @property
     def has_servers(self) -> bool:

@@ -125,6 +125,23 @@ def test_the_late_message_of_an_earlier_connection_elsewhere_ends_no_newer_one(t
     assert (ended, session.is_attached) == (["newest"], False)
 
 
+def test_the_message_of_an_earlier_connection_during_a_new_one_does_not_end_it(
+    two: tuple[Room, Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENS-9: another thread receives the message while the new connection gets its order token."""
+    here, _ = two
+    session = here.join("bob", hello())
+    earlier, ended = order_token(), list[str]()
+
+    def order_token_late() -> bytes:
+        here.note_reader(earlier + session.id.encode())
+        return order_token()
+
+    monkeypatch.setattr("patchbay.rooms.session.order_token", order_token_late)
+    session.attach(lambda: ended.append("new"))
+    assert (ended, session.is_attached) == ([], True)
+
+
 def test_a_ghost_is_not_resumed_elsewhere(two: tuple[Room, Room]) -> None:
     """ENS-18: nothing in the log says whose session a ghost's is."""
     here, there = two
