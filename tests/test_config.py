@@ -42,7 +42,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("text", [None, b"", b"  \n", b"{}"])
-def test_an_empty_variable_is_no_configuration(store: Store, text: bytes | None) -> None:
+def test_an_empty_variable_is_not_a_configuration(store: Store, text: bytes | None) -> None:
     """T1.1"""
     loaded = Configs(store.blobs).load_mcps(text)
     assert (loaded.configs, loaded.broken) == ({}, {})
@@ -255,7 +255,7 @@ def test_absolute_uris_are_accepted(uri: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["", "last", "/last", "echo://a b", "echo://%zz", "é://x", "a://{id}", "a:b#c#d", "1a:b"]
 )
-def test_anything_else_is_no_uri(uri: str) -> None:
+def test_anything_else_is_not_a_uri(uri: str) -> None:
     """T6.6"""
     with pytest.raises(ConfigError, match="RFC 3986"):
         check_uri(uri, "x", "uri")

@@ -162,7 +162,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         list(events_of(ring))
 
 
-def test_a_true_null_beside_numbers_is_no_nan() -> None:
+def test_null_beside_numbers_does_not_become_nan() -> None:
     assert one([None, 1.5, "null"]) == Data([None, 1.5, "null"])
 
 
@@ -202,7 +202,7 @@ def test_images_and_sounds_are_known_by_their_first_bytes(data: bytes, kind: str
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
 def test_other_bytes_are_an_embedded_resource_under_their_cid(make: Any) -> None:
-    """T5.8: bytes that are no image or sound are an embedded blob."""
+    """T5.8: bytes that are not image or sound are an embedded blob."""
     data = b"\x00\x01whatever"
     event = one(make(data))
     assert isinstance(event, Content)

@@ -48,7 +48,7 @@ class Unauthorized(Refused):
     """The credentials are missing or wrong (401). `challenge` is the value of `WWW-Authenticate`.
 
     `is_guess` says that a guess of a secret may have caused it: the hub limits such guesses by address. An access token
-    that has expired is no guess; clients send it once more before they refresh it.
+    that has expired is not a guess; clients send it once more before they refresh it.
     """
 
     status = 401

@@ -162,7 +162,7 @@ class PersonalKeys:
         return principal
 
     def find_principal(self, token: str) -> Principal | None:
-        """Return the principal of a key; None for a text that is no key of this hub, or not any more."""
+        """Return the principal of a key; None for a text that is not a key of this hub, or not any more."""
         now = time.monotonic()
         if now - self._looked >= CHECK_SECONDS:
             self._read_new_entries()

@@ -202,7 +202,7 @@ def common_fields(run: CallRecording, is_kept: bool) -> Row:
 
 
 def _code(run: CallRecording) -> int | None:
-    """Return the error code of a call; None for one that is no exact integer, which a mounted server may send."""
+    """Return the error code of a call; None for one that is not an exact integer, which a mounted server may send."""
     is_exact = type(run.code) is int and abs(run.code) <= MAX_EXACT_CODE
     return run.code if is_exact else None
 

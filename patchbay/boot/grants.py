@@ -93,7 +93,7 @@ NOTHING = Grants()
 def parse_grants(data: bytes | None, where: str) -> Grants | None:
     """Return the grants in the bytes of the variable; None without the variable. Raises ConfigError.
 
-    An empty text is no document: it is refused, because it does not say whether it allows everything or nothing.
+    An empty text is not a document: it is refused, because it does not say whether it allows everything or nothing.
     """
     if data is None:
         return None

@@ -194,7 +194,7 @@ class Catalogue(VisibleToAll):
     def start(self) -> None:
         """Read the folder, then follow folder and store in threads.
 
-        Raises ConfigError when the watched path is no folder, or the setting `enable` names an unknown server.
+        Raises ConfigError when the watched path is not a folder, or the setting `enable` names an unknown server.
         """
         check_enabled(self.settings.enable, self._servers)
         if self._folder and not self.readonly:

@@ -44,7 +44,7 @@ DIGEST_CHARACTERS = 64
 
 
 class PinsUnreadable(ContentError):
-    """A document that is no document of pins; the message says which part is wrong and what was expected."""
+    """A document that is not a document of pins; the message says which part is wrong and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

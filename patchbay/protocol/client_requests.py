@@ -85,7 +85,7 @@ def _read_answer(data: bytes, ids: Mapping[str, str]) -> tuple[str, Any]:
 def _fitting(key: str, method: str, answer: Any) -> Any:
     """Return the answer unchanged. Raises ToolFailed for an invalid answer, because a stream asks only once."""
     if not fits(method, answer):
-        raise ToolFailed(f"the client's answer to {key} is no answer to {method}")
+        raise ToolFailed(f"the client's answer to {key} is not an answer to {method}")
     return answer
 
 

@@ -38,7 +38,7 @@ def decoded(value: str, header: str) -> str:
             raise ValueError("not in canonical form")
         return raw.decode("utf-8")
     except (binascii.Error, ValueError) as problem:
-        raise HeaderMismatch(f"{header}: {value!r} is no valid base64 form of UTF-8 text ({problem})") from problem
+        raise HeaderMismatch(f"{header}: {value!r} is not a valid base64 form of UTF-8 text ({problem})") from problem
 
 
 def _as_utf8(value: str) -> str:

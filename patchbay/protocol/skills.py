@@ -41,7 +41,7 @@ def read_directory(context: RequestContext) -> dict[str, Any]:
     for skill in _skills(context).values():
         children |= skill.children(uri)
     if not children:
-        raise InvalidParams(f"{uri} is no directory here", {"uri": uri})
+        raise InvalidParams(f"{uri} is not a directory here", {"uri": uri})
     uris, more = context.services.lists.cut(f"directory {uri}", list(children), context.params)
     revision = context.caller.revision
     result: dict[str, Any] = {"resources": [for_revision(children[one], revision) for one in uris], **more}

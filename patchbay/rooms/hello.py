@@ -60,17 +60,17 @@ def read_hello(found: Mapping[str, Any]) -> Hello:
         raise BadFrame("the hello has no caps; expected a list of at least one capability, such as tool.call")
     key = found.get("key")
     if key is not None and decode_key(key) is None:
-        raise BadFrame("the hello's key is no Ed25519 public key; expected the base64 of its 32 bytes")
+        raise BadFrame("the hello's key is not an Ed25519 public key; expected the base64 of its 32 bytes")
     return Hello(caps, _profile(found.get("privacy")), _agent(found.get("agent")), _cache(found.get("cache")), key)
 
 
 def read_capabilities(found: Any) -> tuple[str, ...]:
     """Read a list of capabilities, each once. Raises BadFrame."""
     if not isinstance(found, list) or len(found) > MAX_CAPABILITIES:
-        raise BadFrame(f"caps is no list of at most {MAX_CAPABILITIES} capabilities")
+        raise BadFrame(f"caps is not a list of at most {MAX_CAPABILITIES} capabilities")
     for cap in found:
         if not isinstance(cap, str) or not 0 < len(cap) <= MAX_CAPABILITY_CHARACTERS or not cap.isprintable():
-            raise BadFrame(f"the capability {cap!r:.80} is no text of 1 to {MAX_CAPABILITY_CHARACTERS} characters")
+            raise BadFrame(f"the capability {cap!r:.80} is not a string of 1 to {MAX_CAPABILITY_CHARACTERS} characters")
         if cap.startswith(SERVER) and not SERVER_ID.fullmatch(cap.removeprefix(SERVER)):
             raise BadFrame(
                 f"the capability {cap!r:.80} names no server; expected mcp.server: and 1 to 64 of A-Z a-z 0-9 _ . -"
@@ -90,7 +90,7 @@ def _profile(found: Any) -> str:
         raise BadFrame(f"the hello's privacy has no known profile; expected one of {', '.join(PROFILES)}")
     for name in ("wantsE2E", "allowLogging", "allowTelemetry"):
         if not isinstance(found.get(name, False), bool):
-            raise BadFrame(f"the hello's privacy.{name} is no boolean")
+            raise BadFrame(f"the hello's privacy.{name} is not a boolean")
     profile = str(found.get("profile", DEFAULT_PROFILE))
     quiet = found.get("allowLogging") is False and profile in ("persistent", "pseudonymous")
     return "ephemeral" if quiet else profile

@@ -51,7 +51,7 @@ def denial(*to: str, on: list[str] | None = None) -> Any:
         ({"grants": [row("*")]}, KEY, "call", "notes", "search", True, "grant 1"),
         ({"grants": [row("key:robot", on=["notes.search"])]}, KEY, "call", "notes", "search", True, "grant 1"),
         ({"grants": [row("key:robot", on=["notes.search"])]}, KEY, "call", "notes", "delete_note", False, "no grant"),
-        # Groups: of the document, of an issuer; a group's name is no principal.
+        # Groups: of the document, of an issuer; a group's name is not a principal.
         ({"groups": {"team": ["key:robot"]}, "grants": [row("team")]}, KEY, "call", "notes", "x", True, "grant 1"),
         ({"groups": {"team": []}, "grants": [row("team")]}, Principal("team"), "call", "notes", "x", False, "no grant"),
         ({"grants": [row("research")]}, BEN, "call", "notes", "x", True, "grant 1"),

@@ -24,7 +24,7 @@ LINES = {
     "changes": '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n',
     "messages": '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n',
     "requests": '{"jsonrpc":"2.0","id":"p","method":"ping"}\n',
-    "noise": "this is no message at all\n",
+    "noise": "this is not a message at all\n",
     "blank": "\n",
     "errors": "something is wrong\n",
 }

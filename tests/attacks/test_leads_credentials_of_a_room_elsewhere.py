@@ -92,7 +92,7 @@ def test_credentials_go_to_the_scheme_the_host_and_the_port_that_the_operator_na
     assert not other.heads
 
 
-def test_a_text_of_a_member_is_no_variable_of_the_hub(alice: Person, other: Recording) -> None:
+def test_a_text_of_a_member_is_not_a_variable_of_the_hub(alice: Person, other: Recording) -> None:
     """`${NAME}` in a URL, in a path and in labels: nothing is put in."""
     base = f"http://127.0.0.1:{other.server_port}/mcp"
     for url in (f"{base}?x=${{ACME_TOKEN}}", f"{base}/${{ACME_TOKEN}}", "http://${ACME_TOKEN}/mcp"):

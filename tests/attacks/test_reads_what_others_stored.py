@@ -65,13 +65,13 @@ def test_a_stored_value_answers_like_one_that_is_not_there(hub: Hub, stored: lis
         assert send(hub, "GET", f"/cid/{cid}{form}", headers=hub.as_operator()).status == 200
 
 
-def test_a_stored_value_is_no_side_of_a_comparison(hub: Hub, stored: list[str]) -> None:
+def test_a_stored_value_is_not_a_side_of_a_comparison(hub: Hub, stored: list[str]) -> None:
     for pair in (f"old={stored[0]}&new={stored[1]}", f"old={stored[0]}&new=bafkqaatine"):
         got = send(hub, "GET", f"/history/compare.json?{pair}")
         assert got.status == 404 and SECRET.encode() not in got.body
 
 
-def test_a_stored_value_is_no_resource(hub: Hub, stored: list[str]) -> None:
+def test_a_stored_value_is_not_a_resource(hub: Hub, stored: list[str]) -> None:
     absent = send_request(hub, "notes", "resources/read", {"uri": f"cid://{NOWHERE}"})
     for server in ("notes", "echo", ""):
         for cid in stored:

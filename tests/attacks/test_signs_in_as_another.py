@@ -124,7 +124,7 @@ def test_consent_is_for_the_request_that_was_shown(hub: Hub, ann: Browser) -> No
         principal_of(hub, answer.get_json()["access_token"], f"{BASE}/mcp/bash")
 
 
-def test_the_cookie_of_a_person_is_no_token_and_a_token_is_no_cookie(hub: Hub, ann: Browser) -> None:
+def test_the_cookie_of_a_person_is_not_a_token_and_a_token_is_not_a_cookie(hub: Hub, ann: Browser) -> None:
     client = OAuthClient(hub).register().sign_in(ann)
     for token in (cookie_of(ann), client.tokens["refresh_token"], "patchbay_access_x.y"):
         with pytest.raises(Unauthorized):
@@ -166,7 +166,7 @@ def test_requests_of_strangers_for_consent_and_tokens_store_and_fetch_nothing(hu
     assert accounts_of(hub).documents._cache == {}
 
 
-def test_an_invitation_is_no_link_that_a_page_can_send(hub: Hub) -> None:
+def test_an_invitation_is_not_a_link_that_a_page_can_send(hub: Hub) -> None:
     """The invitation is used by a form of the hub's own page, not by opening the link."""
     accounts = accounts_of(hub)
     link = accounts.invitations.make("later")

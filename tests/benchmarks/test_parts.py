@@ -66,7 +66,7 @@ def test_a_line_of_a_start_becomes_a_row(line: str, row: Row) -> None:
     assert found.figures == pytest.approx(row.figures)
 
 
-def test_a_line_without_a_measurement_is_no_row() -> None:
+def test_a_line_without_a_measurement_is_not_a_row() -> None:
     assert start_row("warming up", 1000) is None
 
 

@@ -60,7 +60,7 @@ def test_a_document_has_groups_grants_and_denials() -> None:
         (b'{"groups": {"team": ["*"]}}', "groups.team"),
     ],
 )
-def test_a_text_that_is_no_document_is_refused_with_its_place(text: bytes, place: str) -> None:
+def test_a_text_that_is_not_a_document_is_refused_with_its_place(text: bytes, place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_grants(text, ACCESS)
     assert caught.value.where == ACCESS

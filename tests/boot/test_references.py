@@ -42,7 +42,7 @@ def test_the_configuration_of_a_server_row_is_followed_too() -> None:
         ('{"a": {"config_cid": 7}}', "a.config_cid"),
     ],
 )
-def test_a_variable_mcps_that_is_no_map_to_configurations_is_refused(mcps: str, path: str) -> None:
+def test_a_variable_mcps_that_is_not_a_map_to_configurations_is_refused(mcps: str, path: str) -> None:
     """T1.4, VWR-13"""
     image = boot.parse_image(encoded(variables=[{"name": "mcps", "definition": mcps, "enabled": True}]), "a")
     with pytest.raises(ConfigError, match="the variable mcps") as caught:

@@ -105,7 +105,7 @@ HOURS: dict[str, Any] = {
         "until": {"type": "string", "format": "date-time", "default": "soon"},
     },
 }
-"""Defaults that a browser's own fields do not take as they are, and one that is no moment."""
+"""Defaults that a browser's own fields do not take as they are, and one that is not a moment."""
 
 ATELIER_CONFIG: dict[str, Any] = {
     "title": "Atelier",

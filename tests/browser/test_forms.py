@@ -143,7 +143,7 @@ def test_the_arguments_can_be_written_as_json_and_come_back_into_the_form(tab: T
 
 
 def test_a_look_at_the_json_takes_nothing_out_of_the_form(tab: Tab) -> None:
-    """Also where something in it is no value, so that there is no JSON of it."""
+    """Also where something in it is not a value, so that there is no JSON of it."""
     trial = tab.item("atelier", "order")
     trial.fill(who="Ada", city="Bern")
     field = trial.item.locator('[data-name="extra"] textarea')

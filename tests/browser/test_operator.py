@@ -16,7 +16,7 @@ from tests.serving.running import Hub, running
 pytestmark = pytest.mark.browser
 
 FAR = "hub.example"
-"""A name by which the hub is no neighbour of the browser."""
+"""A name by which the hub is not a neighbour of the browser."""
 
 CHANGE = """async (headers) => {
   const answer = await fetch("/variables/colour", { method: "PUT", body: "red", headers });

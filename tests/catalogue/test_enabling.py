@@ -23,7 +23,7 @@ def test_the_page_of_a_disabled_server_shows_how_to_enable_it(tmp_path: Path) ->
     hub.close()
 
 
-def test_a_name_that_is_no_server_is_refused_with_the_names_that_are_close(tmp_path: Path) -> None:
+def test_a_name_that_is_not_a_server_is_refused_with_the_names_that_are_close(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"setting enable.*there is no server 'evrything'; did you mean everything"):
         Hub(tmp_path, enable=("evrything",))
 

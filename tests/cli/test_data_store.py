@@ -1,4 +1,4 @@
-"""The store of a command: what prevents its use is a sentence, and a reader that is gone is no error."""
+"""The store of a command: what prevents its use is a sentence, and a reader that is gone is not an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_problem_of_the_data_folder_is_wrong_usage(problem: Exception) -> None
 
 @pytest.mark.process
 def test_a_reader_that_is_gone_ends_the_command_without_a_sentence(workspace: Workspace) -> None:
-    """`patchbay key list | true` is no problem of the data folder."""
+    """`patchbay key list | true` is not a problem of the data folder."""
     for number in range(3):
         assert workspace.run(f"patchbay key new robot{number}").code == 0
     ended = workspace.run("(while true; do patchbay key list || { echo $? >&2; break; }; done) | true")

@@ -1,4 +1,4 @@
-"""What seed document 000 shows of services that are no MCP servers, as written there: HTTP APIs and object stores.
+"""What seed document 000 shows of services that are not MCP servers, as written there: HTTP APIs and object stores.
 
 The hosts and buckets of the document are no one's to test with. So what a user sets leads its names to peers here:
 `HTTPS_PROXY` and `SSL_CERT_FILE` (abroad.py), `AWS_ENDPOINT_URL` with keys (a server of the S3 protocol).

@@ -3,7 +3,7 @@
 The document's servers are real ones, fetched as it says. They have changed since: BioMCP's `search` now wants `query`
 where the document gives `gene` (the very change it describes), and Context7 has no tool `search` any more. So those
 commands go as far as the server's own answer, which is a record: a refusal today, results again if the tool returns.
-Where the document shortens an address to `mcp+uvx://...`, its BioMCP stands here. What is no command is not here:
+Where the document shortens an address to `mcp+uvx://...`, its BioMCP stands here. What is not a command is not here:
 forms with `<uri>`, `{server}` or `params`, and `jn http explore` and its like, which the document itself rejects.
 """
 

@@ -1,4 +1,4 @@
-"""JSON values out of a stream: one per line, several on one, one over many; what is no value loses nothing else."""
+"""JSON values out of a stream: one per line, several on one, one over many; what is not a value loses nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEEP = {"a": [{"b": 'x{["\\'}, [], {}], "c": None}
 
 
 def read(text: str | bytes, objects: bool = False) -> tuple[list[Any], list[str]]:
-    """Return the values, and the number and beginning of each line that is no value."""
+    """Return the values, and the number and beginning of each line that is not a value."""
     told: list[str] = []
     data = text.encode() if isinstance(text, str) else text
     values = list(read_values(io.BytesIO(data), lambda bad: told.append(f"{bad['message']} | {bad['line']}"), objects))

@@ -71,7 +71,7 @@ def test_an_error_about_an_address_does_not_show_its_secrets(workspace: Workspac
 
 
 def test_put_calls_a_tool_once_per_record_over_one_connection(workspace: Workspace) -> None:
-    """JN-5, JN-12, JN-C17, J-F8: keys with _ are no arguments, bad lines are reported, the others processed."""
+    """JN-5, JN-12, JN-C17, J-F8: keys with _ are not arguments, bad lines are reported, the others processed."""
     address = workspace.serve(SEARCH)
     lines = '{"gene": "TP53", "_id": 1}\n\nnot json\n[1]\n{"gene": "BRAF"}\n{"_error": true, "message": "before"}\n'
     ended = workspace.quick(f'jn put --era legacy "{address}?tool=search&disease=x"', lines)

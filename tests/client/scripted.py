@@ -1,7 +1,7 @@
 """A server in a file of its own that speaks the handshake by hand, starts in milliseconds and misbehaves on request.
 
 `python -S scripted.py [BEHAVIOUR...]`. Its tool `echo` gives its arguments back; the other tools are named after what
-they do. It is no MCP library's work on purpose: what a broken server does, no library lets one do.
+they do. It is not an MCP library's work on purpose: what a broken server does, no library lets one do.
 """
 
 from __future__ import annotations

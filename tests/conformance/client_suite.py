@@ -78,7 +78,7 @@ def outcomes_in(folder: Path) -> Iterable[tuple[str, Outcome]]:
     """Each scenario's name and outcome, from the files in a folder; a name may have a slash."""
     for file in sorted(folder.rglob("checks.json")):
         named = _FOLDER.fullmatch(file.parent.relative_to(folder).as_posix())
-        assert named, f"{file.parent} is no folder of a scenario"
+        assert named, f"{file.parent} is not a folder of a scenario"
         yield named["scenario"], outcome_of(orjson.loads(file.read_bytes()))
 
 

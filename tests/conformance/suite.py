@@ -109,7 +109,7 @@ def outcomes_in(folder: Path) -> Iterable[tuple[str, Outcome]]:
     """Each scenario's name and outcome, from the files in a folder."""
     for file in sorted(folder.glob("*/checks.json")):
         named = _FOLDER.fullmatch(file.parent.name)
-        assert named, f"{file.parent.name} is no folder of a scenario"
+        assert named, f"{file.parent.name} is not a folder of a scenario"
         yield named["scenario"], outcome_of(json.loads(file.read_text("utf-8")))
 
 

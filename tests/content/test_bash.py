@@ -131,7 +131,7 @@ def test_both_streams_are_read_at_once_however_much_comes(hub: Hub) -> None:
     assert not text.get("isError") and text["structuredContent"]["exit_code"] == 0
 
 
-def test_bytes_that_are_no_text_and_lines_without_an_end_come_through(hub: Hub) -> None:
+def test_bytes_that_are_not_text_and_lines_without_an_end_come_through(hub: Hub) -> None:
     assert run(hub, "printf '\\xff\\xc3'; sleep 0.1; printf '\\xa4\\n'").text == "\ufffdä\n"
     first = native(hub, "head -c 200000 /dev/zero | tr '\\0' x")[1]
     assert len(first["data"]["data"]) > 60_000

@@ -241,7 +241,7 @@ def test_a_crash_keeps_the_messages_and_the_session(claude: ClaudeHub) -> None:
     assert claude.chat("history").text == "first "
 
 
-def test_a_line_that_is_no_json_is_passed_by(claude: ClaudeHub) -> None:
+def test_a_line_that_is_not_json_is_skipped(claude: ClaudeHub) -> None:
     """SUB-22"""
     claude.create()
     assert claude.chat("garbage").text == "fine all the same "

@@ -156,7 +156,7 @@ def test_no_filter_sees_the_environment_of_the_hub(filter: str, monkeypatch: pyt
     "filter",
     ['import "a" as a; .', 'include "a"; .', 'import "/etc/hostname" as $x; $x', ') | import "a" as $x; (', "1)", ""],
 )
-def test_filters_that_load_files_or_are_no_filters_are_refused(filter: str) -> None:
+def test_filters_that_load_files_or_are_invalid_are_refused(filter: str) -> None:
     with pytest.raises(ValueError, match=r"jq: error|syntax error"):
         definition("jq").main(filter, None)
 

@@ -190,7 +190,7 @@ def test_a_function_that_takes_no_notice_is_killed(hub: Hub, tmp_path: Path) -> 
 @pytest.mark.process
 @pytest.mark.parametrize("isolation", ["inline", "process"])
 def test_a_tool_behind_a_pipe_learns_of_ctrl_c_and_answers_nothing(tmp_path: Path, isolation: str) -> None:
-    """SUB-5, SUB-37: and it is no failure."""
+    """SUB-5, SUB-37: and it is not a failure."""
     (tmp_path / "servers").mkdir()
     (tmp_path / "servers" / "piped.py").write_text(TOOLS)
     with started(tmp_path, "piped", "--isolation", isolation, "--writes", str(marks(tmp_path))) as child:

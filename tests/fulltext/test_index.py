@@ -263,7 +263,7 @@ def test_a_file_is_there_again_and_begins_empty_for_other_columns(tmp_path: Path
 
 def test_a_file_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("these are no bytes of a database " * 100)
+    path.write_text("these are not bytes of a database " * 100)
     with pytest.raises(ConfigError, match=r"notes\.txt: expected a search index"):
         Index({"text": 1.0}, path)
     with pytest.raises(ConfigError, match="unable to open"):

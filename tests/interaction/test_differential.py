@@ -115,7 +115,7 @@ def test_every_difference_is_explained_and_every_explanation_is_needed(servers: 
     assert len(seen) > 300
     assert not unexplained, f"{len(unexplained)} differences without an explanation:\n" + "\n".join(unexplained)
     left = [explanation for n, explanation in enumerate(EXPLANATIONS) if n not in used]
-    assert not left, f"explanations of what is no difference any more: {json.dumps(left, indent=2)}"
+    assert not left, f"explanations of differences that are gone: {json.dumps(left, indent=2)}"
 
 
 def test_an_explanation_explains_its_own_difference_only() -> None:

@@ -69,7 +69,7 @@ def test_an_environment_that_cannot_be_is_refused(config: dict[str, Any], place:
     assert caught.value.path == place
 
 
-def test_dollars_that_are_no_references_are_text() -> None:
+def test_dollars_that_are_not_references_are_text() -> None:
     fields = {"environment": {"A": "$HOME costs $5 ${B:-$}$"}}
     assert parse_config(orjson.dumps(fields), "notes.mcp.json") == fields
 

@@ -89,7 +89,7 @@ def test_a_document_with_a_wrong_part_is_refused_with_its_place(changed: dict[st
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"version":1,"version":1}', b"\xff"])
-def test_bytes_that_are_no_document_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_a_document_are_refused(data: bytes) -> None:
     with pytest.raises(PinsUnreadable):
         parse_document(data)
 

@@ -50,7 +50,7 @@ def test_an_answer_of_another_shape_is_asked_for_again(zoo: Hub, answer: Any) ->
 
 
 @pytest.mark.parametrize("responses", [None, [], "x"])
-def test_input_responses_that_are_no_object_are_an_error(zoo: Hub, responses: Any) -> None:
+def test_input_responses_that_are_not_an_object_are_an_error(zoo: Hub, responses: Any) -> None:
     assert call_tool(zoo, inputResponses=responses).error["code"] == -32602
 
 
@@ -194,7 +194,7 @@ def messages_of(frames: Any) -> Any:
 def test_an_answer_of_another_shape_on_the_stream_fails_the_call(zoo: Hub, answer: dict[str, Any]) -> None:
     last = answered_on_stream(zoo, {"result": answer})
     assert last["result"]["isError"] is True
-    sentence = "the client's answer to name is no answer to elicitation/create"
+    sentence = "the client's answer to name is not an answer to elicitation/create"
     assert last["result"]["content"][0]["text"].endswith(sentence)
 
 

@@ -103,7 +103,7 @@ def test_text_that_is_not_strict_json_is_a_parse_error(zoo: Hub, body: bytes) ->
 
 
 @pytest.mark.parametrize("value", [1, "x", None, True])
-def test_json_that_is_no_object_is_an_invalid_request(zoo: Hub, value: Any) -> None:
+def test_json_that_is_not_an_object_is_an_invalid_request(zoo: Hub, value: Any) -> None:
     answer = zoo.send("zoo", value)
     assert (answer.status, answer.error["code"]) == (400, -32600)
 

@@ -110,7 +110,7 @@ def test_the_shipped_jq_lists_its_tool_and_answers_queries_and_mistakes(hub: Hub
 
 
 def test_parameters_of_the_wrong_type_are_invalid_params(hub: Hub) -> None:
-    """T12.3: -32602 for what is no object or no text; arguments that miss the schema as each revision tells them."""
+    """T12.3: -32602 for a value of a wrong type; arguments that miss the schema as each revision reports them."""
     for params in ({"name": 5}, {"name": "visit", "arguments": [1]}, {"name": "visit", "arguments": "x"}):
         for answer in (hub.legacy("town", "tools/call", params), hub.modern("town", "tools/call", params)):
             assert answer.error["code"] == -32602, params

@@ -47,15 +47,15 @@ def signed(found: Json, key: Ed25519PrivateKey) -> Json:
 
 
 FRAMES: list[tuple[str, bytes, str]] = [
-    ("no JSON", b"{nope", "the message is no JSON"),
+    ("no JSON", b"{nope", "the message is not JSON"),
     ("no object", b"[1]", "the message is JSON of the type list; expected an object"),
     ("unknown type", b'{"type":"shout"}', "a frame has the type 'shout'; expected hello, envelope, ping or pong"),
     ("no payload", b'{"type":"envelope"}', "a frame of the type envelope has no payload; expected an object"),
     ("too large", b'{"type":"hello","payload":{"x":"%s"}}' % (b"x" * LIMIT), "the message has 1048611 bytes"),
     ("too deep", orjson.dumps({"type": "hello", "payload": {"x": nested(60)}}), "the message nests more than 32"),
     ("too many", orjson.dumps({"type": "hello", "payload": {"x": [0] * 60_000}}), "the message has more than 50000"),
-    ("no UTF-8", b'{"type":"\xff"}', "the message is no JSON"),
-    ("NaN", b'{"type":"hello","payload":{"x":NaN}}', "the message is no JSON"),
+    ("no UTF-8", b'{"type":"\xff"}', "the message is not JSON"),
+    ("NaN", b'{"type":"hello","payload":{"x":NaN}}', "the message is not JSON"),
     (
         "inexact number",
         b'{"type":"hello","payload":{"x":9007199254740993}}',
@@ -64,18 +64,18 @@ FRAMES: list[tuple[str, bytes, str]] = [
     (
         "no base64",
         b'{"type":"hello","payload":{"x":{"__enso_binary__":"%%"}}}',
-        "bytes in __enso_binary__ are no base64",
+        "bytes in __enso_binary__ are not base64",
     ),
     (
         "bytes beside keys",
         b'{"type":"hello","payload":{"x":{"__enso_binary__":"AAAA","y":1}}}',
-        "bytes in __enso_binary__ are no base64: it stands beside other keys",
+        "bytes in __enso_binary__ are not base64: it stands beside other keys",
     ),
 ]
 
 ENVELOPES: list[tuple[str, Callable[[Person], Json], str]] = [
     ("no id", lambda me: {**envelope("chat.msg", {}), "id": None}, "the envelope's id is None; expected a UUID"),
-    ("an id that is no UUID", lambda me: envelope("chat.msg", {}, id="../../x"), "the envelope's id is '../../x'"),
+    ("an id that is not a UUID", lambda me: envelope("chat.msg", {}, id="../../x"), "the envelope's id is '../../x'"),
     (
         "no time",
         lambda me: envelope("chat.msg", {}, ts="yesterday"),
@@ -91,7 +91,7 @@ ENVELOPES: list[tuple[str, Callable[[Person], Json], str]] = [
     ("no payload", lambda me: {**envelope("chat.msg", {}), "payload": "x"}, "the envelope has no payload"),
     ("unknown field", lambda me: envelope("chat.msg", {}, admin=True), "the envelope has the unknown field 'admin'"),
     ("wrong seq", lambda me: envelope("chat.msg", {}, seq=-1), "the envelope's seq is -1; expected a whole number"),
-    ("wrong rel", lambda me: envelope("chat.msg", {}, rel={"x": 1}), "the envelope's rel is no object of replyTo"),
+    ("wrong rel", lambda me: envelope("chat.msg", {}, rel={"x": 1}), "the envelope's rel is not an object of replyTo"),
     (
         "too many parents",
         lambda me: envelope("a", {}, rel={"parents": ["x"] * 17}),
@@ -104,15 +104,19 @@ ENVELOPES: list[tuple[str, Callable[[Person], Json], str]] = [
         lambda me: envelope("chat.msg", {"__enso_cid__": "x"}),
         "the message has one of the keys __enso",
     ),
-    ("a sig that is no text", lambda me: envelope("chat.msg", {}, sig=5), "the envelope's sig is no text"),
+    ("a sig that is not a string", lambda me: envelope("chat.msg", {}, sig=5), "the envelope's sig is not a string"),
     (
         "a stream without an id",
         lambda me: envelope("voice.frame", {}, kind="stream"),
         "a stream envelope has no streamId",
     ),
     ("a mount without transport", lambda me: envelope("mcp.mount", {"serverId": "x"}), "the mount has no transport"),
-    ("a long URL", lambda me: mount("https://x/" + "x" * 3000), "the transport's url is no text of at most 2048"),
-    ("caps that are no list", lambda me: envelope("caps.update", {"caps": "all"}), "caps is no list of at most 256"),
+    ("a long URL", lambda me: mount("https://x/" + "x" * 3000), "the transport's url is not a string of at most 2048"),
+    (
+        "caps that are not a list",
+        lambda me: envelope("caps.update", {"caps": "all"}),
+        "caps is not a list of at most 256",
+    ),
 ]
 
 REFUSED: list[tuple[str, Callable[[Person], Json], str]] = [

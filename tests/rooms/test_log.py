@@ -187,6 +187,6 @@ def test_a_journal_that_was_tampered_with_is_not_served(tmp_path: Path) -> None:
     with rooms_of(store) as rooms:
         room = rooms.create("demo", "alice")
         store.journal.append(f"room-log/{room.id}", b'{"seq":2}')
-    with rooms_of(store) as rooms, pytest.raises(WrongLog, match="entry 2: it is no object of"):
+    with rooms_of(store) as rooms, pytest.raises(WrongLog, match="entry 2: it is not an object of"):
         rooms.open("demo")
     store.close()

@@ -152,7 +152,7 @@ def test_resources_match_by_name_and_by_uri_without_scheme(upstream: Hub, room: 
 
 
 def test_a_pattern_is_matched_against_the_name_and_the_uri() -> None:
-    """ENS-C4: `repo/*` is no URI: it is matched against the name, and the URI without its scheme."""
+    """ENS-C4: `repo/*` is not a URI: it is matched against the name, and the URI without its scheme."""
     assert matches_resource({"uri": "git://repo/a", "name": "x"}, ("repo/*",))
     assert matches_resource({"uri": "git:repo/a"}, ("repo/*",))
     assert matches_resource({"uri": "git://x", "name": "repo/a"}, ("repo/*",))
@@ -215,11 +215,11 @@ def test_credentials_are_named_and_never_in_the_room(mounting: tuple[Rooms, Stor
     )
 
 
-def test_a_manifest_that_cannot_be_read_is_no_manifest(room: Room) -> None:
+def test_an_invalid_manifest_is_refused(room: Room) -> None:
     """ENS-15: a manifest is an object of patterns, or the CID of one."""
     alice = Person(room, "alice")
     url = "http://127.0.0.1:9/mcp"
-    with pytest.raises(BadFrame, match="the manifest is no object of tools and resources"):
+    with pytest.raises(BadFrame, match="the manifest is not an object of tools and resources"):
         alice.says("mcp.mount", mount(url, manifest={"tool": ["*"]}))
     with pytest.raises(BadFrame, match="the mount's manifest cannot be read"):
         alice.says("mcp.mount", mount(url, manifest=cid_of(b"not here")))

@@ -146,7 +146,7 @@ def test_headers_that_come_twice_are_joined(hub: Hub) -> None:
     assert answer(hub, twice).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_header_with_an_underscore_is_no_other_header(hub: Hub) -> None:
+def test_a_header_with_an_underscore_is_not_taken_for_another(hub: Hub) -> None:
     assert answer(hub, post("ping", {}, Content_Type="text/plain")).startswith(b"HTTP/1.1 400 ")
 
 

@@ -81,7 +81,7 @@ def test_a_flipped_byte_is_noticed_and_healed_by_the_right_bytes(store: SqliteSt
     assert store.blobs.get(cid) == b"hello"
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"this is somebody's letter, not a database\n" * 50)
     with pytest.raises(ContentError, match="file is not a database"):
         SqliteStore(tmp_path)

@@ -65,7 +65,7 @@ def test_a_missing_blob_is_named(store: Store) -> None:
     assert caught.value.cids == (ABSENT,)
 
 
-def test_a_string_that_is_no_cid_is_refused_everywhere(store: Store) -> None:
+def test_a_string_that_is_not_a_cid_is_refused_everywhere(store: Store) -> None:
     with pytest.raises(BadCid):
         store.blobs.get("../../etc/passwd")
     with pytest.raises(BadCid):

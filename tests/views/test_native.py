@@ -122,7 +122,7 @@ def test_a_percentage_stays_between_0_and_100(progress: float, percentage: float
     assert seen(Progress(progress, 10))[0]["percentage"] == percentage
 
 
-def test_no_total_is_no_percentage() -> None:
+def test_without_a_total_there_is_no_percentage() -> None:
     assert "percentage" not in seen(Progress(5, 0))[0]
 
 

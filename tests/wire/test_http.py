@@ -131,7 +131,7 @@ def test_a_stream_is_resumed_after_the_last_event_that_was_read(zoo: Hub) -> Non
 
 
 def test_a_legacy_call_goes_on_when_its_reader_leaves_and_is_replayed(zoo: Hub) -> None:
-    """SPEC-DIGEST 1.8: leaving is no cancellation before 2026-07-28."""
+    """SPEC-DIGEST 1.8: leaving is not a cancellation before 2026-07-28."""
     session = zoo.open("zoo")
     frames = zoo.stream("zoo", slow_call("p"), {"Mcp-Session-Id": session})
     first = next(frames)
@@ -301,7 +301,7 @@ def test_a_disabled_server_is_not_reachable(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     "path", ["..", "../echo", "%2e%2e%2fecho", "echo%00", "echo/..", "écho", "a" * 200, "echo@", "@x"]
 )
-def test_a_path_that_is_no_name_is_not_found(zoo: Hub, path: str) -> None:
+def test_a_path_that_is_not_a_name_is_not_found(zoo: Hub, path: str) -> None:
     """T14.1."""
     headers = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"}
     answer = zoo.client.post(f"/mcp/{path}", data=PING, headers=headers)

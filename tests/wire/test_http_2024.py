@@ -295,7 +295,7 @@ def test_the_page_about_a_server_named_sse_is_a_page(zoo: Hub) -> None:
     ],
     ids=lambda value: repr(value[:20]) if isinstance(value, bytes) else str(value),
 )
-def test_a_body_that_is_no_message_is_refused_at_once(pair: Pair, body: bytes, status: int, code: int) -> None:
+def test_a_body_that_is_not_a_message_is_refused_at_once(pair: Pair, body: bytes, status: int, code: int) -> None:
     refused = pair.post(body)
     assert (refused.status, refused.error["code"]) == (status, code)
     assert pair.request("ping")["result"] == {}

@@ -84,7 +84,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 @settings(max_examples=1500, deadline=None, suppress_health_check=SLOW)
 @given(st.one_of(MESSAGES, JSON, st.lists(MESSAGES, max_size=3)).map(dumped) | st.binary(max_size=60), HEADERS)
 def test_no_message_makes_the_hub_fail(zoo: Hub, body: bytes, headers: dict[str, str]) -> None:
-    """THREATS 1.1: no trace, no path, no page; a list of messages is no exception."""
+    """THREATS 1.1: no trace, no path, no page; a list of messages is not an exception."""
     known = {"Content-Type": "application/json", "Accept": BOTH, "Host": "localhost"} | headers
     response = zoo.client.post("/mcp/zoo", data=body, headers=known)
     answer = response.get_data()

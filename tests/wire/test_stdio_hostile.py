@@ -70,7 +70,7 @@ def test_an_endless_line_is_an_error_before_it_ends(talk: Talk) -> None:
     assert len(talk.said) == 2
 
 
-def test_blank_lines_and_other_line_ends_are_no_messages(talk: Talk) -> None:
+def test_blank_lines_and_other_line_ends_are_not_messages(talk: Talk) -> None:
     talk.raw(b"\n\r\n  \n" + PING + b"\r\n\n")
     assert talk.answer(1)["result"] == {}
     assert len(talk.said) == 1

@@ -28,7 +28,7 @@ from patchbay.errors import InvalidParams
 from patchbay.rooms.record.canonical import decode_key
 
 MAX_ROW_BYTES = 1024 * 1024
-"""Limit on the bytes of one line; a longer line is no row."""
+"""Limit on the bytes of one line; a longer line is not a row."""
 
 _HEAD_SEQ = re.compile(rb'"seq":([0-9]{1,15}),"sig":')
 
@@ -118,7 +118,7 @@ def load_public_key(text: str) -> str:
     try:
         key = load_pem_public_key(Path(text).read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as problem:
-        raise InvalidParams(f"{text!r:.80} is no Ed25519 public key: expected base64 or a PEM file") from problem
+        raise InvalidParams(f"{text!r:.80} is not an Ed25519 public key: expected base64 or a PEM file") from problem
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidParams(f"the key in {text!r:.80} is not an Ed25519 key")
     return b64encode(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
@@ -156,7 +156,7 @@ class _Check:
         line, second = _parsed(pair[0]), _parsed(pair[1]) if len(pair) > 1 else None
         row, seq = line.row, _first_seq(line, second)
         if line.is_broken:
-            raise _Wrong(seq, "is changed: the first line of the file is no row in canonical JSON")
+            raise _Wrong(seq, "is changed: the first line of the file is not a row in canonical JSON")
         if row["kind"] != HEAD:
             raise _Wrong(max(1, row["seq"] - 1), "is missing: the file does not begin with a signed head")
         if not is_head_signed(row) or (row["seq"] == 1) != (row["prev"] is None):
@@ -187,7 +187,7 @@ class _Check:
         """Raise _Wrong for the row that breaks the link between two lines."""
         due = before.row["seq"] + 1
         if line.is_broken:
-            raise _Wrong(due, "is changed: its line is no row in canonical JSON")
+            raise _Wrong(due, "is changed: its line is not a row in canonical JSON")
         follows, seq = line.row["prev"] == before.cid, line.row["seq"]
         if follows:
             raise _Wrong(due, f"is changed: its seq is {seq}, and its prev names row {due - 1}")
@@ -211,7 +211,7 @@ class _Check:
 
 
 def _parsed(data: bytes) -> _Line:
-    """Return a line. A line that is no row is marked as broken."""
+    """Return a line. A line that is not a row is marked as broken."""
     body = data[:-1]
     row = _row_in(body) if data.endswith(b"\n") and len(data) <= MAX_ROW_BYTES else None
     return _Line(data, row or {}, line_cid(body), row is None)
@@ -239,7 +239,7 @@ def _stripped(data: bytes) -> Row | None:
 
 
 def _row_in(body: bytes) -> Row | None:
-    """Return the row that a line is; None for bytes that are no row in canonical JSON."""
+    """Return the row that a line is; None for bytes that are not a row in canonical JSON."""
     try:
         row: Any = orjson.loads(body)
     except orjson.JSONDecodeError:

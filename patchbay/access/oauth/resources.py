@@ -15,7 +15,7 @@ _PATH = re.compile(r"/mcp(?:/[A-Za-z0-9_.@~-]{1,200})?", re.ASCII)
 
 
 class BadResource(ValueError):
-    """The resource is no address of this hub; the message says what was expected."""
+    """The resource is not an address of this hub; the message says what was expected."""
 
 
 def parse_resource(resource: str | None, issuer: str) -> str:

@@ -46,7 +46,7 @@ class Invitations:
         )
 
     def make(self, name: str) -> str:
-        """Make the path of a new link for this name. Raises InvalidParams for a text that is no name."""
+        """Make the path of a new link for this name. Raises InvalidParams for a text that is not a name."""
         name = parse_name(name)
         return "/invitation?key=" + self._signer.dumps([name, self._people.generation(name)])
 

@@ -195,7 +195,7 @@ class People:
 
 
 def parse_name(text: str) -> str:
-    """Return the name of an account in its one form, lower case. Raises InvalidParams for a text that is no name."""
+    """Return the name of an account in its one form, lower case. Raises InvalidParams for a text that is not a name."""
     name = text.strip().lower()
     if not _NAME.fullmatch(name):
         raise InvalidParams(

@@ -129,7 +129,7 @@ class AccessTokens:
             self._verified.put(digest, verified, verified.expires + LEEWAY_SECONDS)
             return verified
         if self._introspection is None:
-            raise WrongToken("the token is no signed JSON object, and this hub does not ask its issuer about others")
+            raise WrongToken("the token is not a signed JSON object, and this hub does not ask its issuer about others")
         try:
             return self._introspection.verify(token, now)
         except IssuerUnavailable as problem:

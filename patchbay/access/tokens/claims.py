@@ -89,7 +89,7 @@ def make_principal(claims: Claims, issuer: Issuer) -> Principal:
     subject = _read_text(claims, "sub") or _fail("the token has no subject")
     actor = claims.get("act")
     if actor is not None and not isinstance(actor, dict):
-        _fail("the claim act is no JSON object")
+        _fail("the claim act is not a JSON object")
     agent = _read_text(actor, "sub") or _read_text(actor, "client_id") if actor else ""
     agent = agent or next((found for name in ("client_id", "azp", "appid") if (found := _read_text(claims, name))), "")
     names = ("name", "preferred_username", "username", "email")
@@ -130,7 +130,7 @@ def _read_time(claims: Claims, name: str) -> float | None:
     if found is None:
         return None
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found):
-        raise WrongToken(f"the claim {name} is no number")
+        raise WrongToken(f"the claim {name} is not a number")
     return float(found)
 
 
@@ -185,7 +185,7 @@ def _list_texts(claims: Claims, name: str, most: int, may_be_empty: bool = False
     found = claims.get(name)
     texts = [found] if isinstance(found, str) else found
     if not isinstance(texts, list) or not all(isinstance(one, str) and one for one in texts) or len(texts) > most:
-        raise WrongToken(f"the claim {name} is no text and no list of at most {most} texts")
+        raise WrongToken(f"the claim {name} is neither a string nor a list of at most {most} strings")
     if not texts and not may_be_empty:
         raise WrongToken(f"the claim {name} is empty")
     return texts
@@ -196,7 +196,7 @@ def _read_text(claims: Claims, name: str) -> str:
     if found is None:
         return ""
     if not isinstance(found, str) or len(found) > MAX_NAME_CHARACTERS or not found.isprintable():
-        raise WrongToken(f"the claim {name} is no text of at most {MAX_NAME_CHARACTERS} printable characters")
+        raise WrongToken(f"the claim {name} is not a string of at most {MAX_NAME_CHARACTERS} printable characters")
     return found
 
 

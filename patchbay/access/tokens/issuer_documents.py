@@ -59,7 +59,7 @@ class IssuerDocuments:
 
     def _send(self, request: HttpRequest) -> dict[str, Any]:
         if not self._issuer.is_safe(request.url):
-            raise IssuerUnavailable(f"{request.url[:200]!r} is no https URL; allow its host with --issuer-hosts")
+            raise IssuerUnavailable(f"{request.url[:200]!r} is not an https URL; allow its host with --issuer-hosts")
         is_private = urlsplit(request.url).hostname in self._issuer.private_hosts
         named = (self._issuer.url, request.url) if is_private else (self._issuer.url,)
         try:

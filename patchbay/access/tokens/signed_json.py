@@ -31,7 +31,7 @@ _PRIVATE_MEMBERS = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth", "k"))
 
 
 class Malformed(ValueError):
-    """The text is no signed JSON object, or the key is not usable; the message gives the reason."""
+    """The text is not a signed JSON object, or the key is not usable; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def is_signed_json(text: str) -> bool:
 def load_public_key(jwk: Any) -> PublicKey:
     """Make a key from the public members of a JWK. Raises Malformed for a key that verifies no accepted algorithm."""
     if not isinstance(jwk, dict):
-        raise Malformed("the key is no JSON object")
+        raise Malformed("the key is not a JSON object")
     kind = jwk.get("kty")
     members = _PUBLIC_MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None:
@@ -152,5 +152,5 @@ def _parse_object(data: bytes, part: str) -> dict[str, Any]:
     except ParseError as problem:
         raise Malformed(f"its {part} is not JSON") from problem
     if not isinstance(found, dict):
-        raise Malformed(f"its {part} is no JSON object")
+        raise Malformed(f"its {part} is not a JSON object")
     return found

@@ -35,11 +35,11 @@ MAX_WAITING_CALLS = 64
 def load_keys(document: dict[str, Any]) -> list[PublicKey]:
     """Return the usable keys of a JWK set: keys for encryption, shared secrets and unknown types are left out.
 
-    Raises IssuerUnavailable for a document that is no JWK set.
+    Raises IssuerUnavailable for a document that is not a JWK set.
     """
     rows = document.get("keys")
     if not isinstance(rows, list) or len(rows) > MAX_KEYS:
-        raise IssuerUnavailable(f"the issuer's keys are no JWK set of at most {MAX_KEYS} keys")
+        raise IssuerUnavailable(f"the issuer's keys are not a JWK set of at most {MAX_KEYS} keys")
     keys = []
     for row in rows:
         is_for_signatures = isinstance(row, dict) and row.get("use", "sig") == "sig"

@@ -1,6 +1,6 @@
 """A target as an address: the string from which `parse_address` makes the same target.
 
-Environment variables and headers are no part of the string; the files of mounts have fields for them.
+Environment variables and headers are not part of the string; the files of mounts have fields for them.
 """
 
 from __future__ import annotations

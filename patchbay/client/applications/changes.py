@@ -36,7 +36,7 @@ _SECRET_VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A planned change. `path` is the file behind symbolic links; `before` None is no file, `after` None deletes it."""
+    """A planned change. `path` is resolved; `before` is None without a file; `after` None deletes it."""
 
     path: Path
     before: bytes | None

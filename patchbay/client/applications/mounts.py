@@ -68,7 +68,7 @@ def mount_name(entry: Entry, client: str, is_taken: Callable[[str], bool]) -> st
 
 
 def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collection[str] = ()) -> dict[str, Any]:
-    """Return the definition of a mount. `plain` are names of variables and headers whose values are no secrets.
+    """Return the definition of a mount. `plain` are names of variables and headers whose values are not secrets.
 
     Raises Inexpressible for a server that a mount cannot describe.
     """

@@ -59,7 +59,7 @@ class References:
         return str(self.project / cwd) if cwd else str(self.project)
 
     def url(self, url: Any) -> str:
-        """Return a URL. Raises Inexpressible for one that depends on a variable, or that is no http(s) URL."""
+        """Return a URL. Raises Inexpressible for one that depends on a variable, or that is not an http(s) URL."""
         if not isinstance(url, str):
             raise Inexpressible("expected the URL as a text")
         if "${" in self.translate(url, "the URL"):

@@ -260,7 +260,7 @@ def _check_endpoints(metadata: OAuthMetadata) -> None:
         )
     for page in (metadata.authorization_endpoint, metadata.token_endpoint):
         if urlsplit(str(page)).scheme not in ("https", "http"):
-            raise OAuthFlowError(f"{metadata.issuer} names an endpoint that is no web address")
+            raise OAuthFlowError(f"{metadata.issuer} names an endpoint that is not a web address")
 
 
 async def _find_client(

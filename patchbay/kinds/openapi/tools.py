@@ -1,8 +1,8 @@
 """The operations of an API as tools: names, schemas, annotations, and what a call of one needs.
 
 The schemas are those of the document with these differences. Names of arguments have only characters that every client
-accepts. What the configuration supplies (credentials, headers, query parameters) is no argument, and neither is what
-the API only answers (`readOnly`). A file is text (`files.py`). An operation that answers a list may have the argument
+accepts. Values of the configuration (credentials, headers, query parameters) are not arguments; nor are fields that
+only answers have (`readOnly`). A file is text (`files.py`). An operation that answers a list may have the argument
 `next`. An output schema requires nothing, because answers of real APIs often lack what their document requires; an
 operation whose input schema is not valid is served with a schema that only names its arguments.
 """

@@ -91,7 +91,7 @@ class Native:
             if method in METHODS:
                 raise MethodNotFound(f"{method} is a method of MCP, which is served at /mcp")
             if not _METHOD.fullmatch(method):
-                raise MethodNotFound(f"{method!r:.140} is no method: methods are called namespace.method")
+                raise MethodNotFound(f"{method!r:.140} is not a method: methods are called namespace.method")
             if (refused := self._refusal(method, wire, seen)) is not None:
                 raise refused
         except PatchbayError as problem:

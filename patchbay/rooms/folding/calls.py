@@ -37,7 +37,7 @@ class NoRationale(Impossible):
 
 
 def ttl_of(payload: Mapping[str, Any]) -> int:
-    """Return how many milliseconds a call may take. Raises Impossible for a `ttlMs` that is no number above 0."""
+    """Return how many milliseconds a call may take. Raises Impossible for a `ttlMs` that is not a number above 0."""
     ttl = payload.get("ttlMs", DEFAULT_TTL_MS)
     if not isinstance(ttl, int) or isinstance(ttl, bool) or ttl <= 0:
         raise Impossible(f"ttlMs is {ttl!r:.40}; expected a whole number of milliseconds above 0")
@@ -81,7 +81,7 @@ def _result(state: Json, entry: Entry) -> None:
     if sender != HUB and (sender != record["owner"] or server.get("kind") != "announce"):
         raise Impossible(f"the call {call} is of a server of another session")
     if not isinstance(entry.envelope["payload"].get("ok"), bool):
-        raise Impossible("ok is no boolean")
+        raise Impossible("ok is not a boolean")
     del state["calls"][call]
 
 

@@ -54,5 +54,5 @@ def object_of(payload: Mapping[str, Any], name: str) -> Json:
     """Return a required object of a payload. Raises Impossible."""
     found = payload.get(name)
     if not isinstance(found, dict):
-        raise Impossible(f"{name} is no object")
+        raise Impossible(f"{name} is not an object")
     return found

@@ -107,7 +107,7 @@ def _set_member(state: Json, entry: Entry) -> None:
     if role is not None:
         check_role(state["policy"], role)
     if not isinstance(powers, list) or not set(powers) <= set(POWERS):
-        raise Impossible(f"powers are no list of {', '.join(POWERS)}")
+        raise Impossible(f"powers are not a list of {', '.join(POWERS)}")
     record = {"membership": "left", "role": None, "powers": [], **state["members"].get(member, {})}
     if membership is not None:
         record["membership"] = membership

@@ -25,7 +25,7 @@ def _mount(state: Json, entry: Entry) -> None:
         raise Impossible(f"the transport is {transport.get('kind')!r:.40}; a room mounts {', '.join(TRANSPORTS)}")
     labels = payload.get("labels", {})
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise Impossible("labels are no map of texts")
+        raise Impossible("labels are not a map of strings")
     more = {"transport": copied(transport), "labels": copied(labels)}
     more |= {"exposeTools": copied(payload.get("exposeTools", True))}
     more |= {"exposeResources": copied(payload.get("exposeResources", []))}
@@ -53,7 +53,7 @@ def _advertise(state: Json, entry: Entry) -> None:
     lists = {name: payload.get(name, []) for name in ("uris", "promptNames")}
     for name, found in lists.items():
         if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-            raise Impossible(f"{name} are no list of texts")
+            raise Impossible(f"{name} are not a list of strings")
     more = {"tools": copied(digests), "resources": copied(lists["uris"]), "status": "ready", "advert": entry.seq}
     more |= {"prompts": copied(lists["promptNames"])} if lists["promptNames"] else {}
     before = {name: value for name, value in record.items() if name != "prompts"}

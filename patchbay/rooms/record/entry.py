@@ -69,15 +69,15 @@ def make_entry(signer: Signer, seq: int, prev: str | None, at: int, envelope: Js
 def entry_of(found: Any, seq: int) -> Entry:
     """Return the entry of a JSON value. Raises WrongLog, with the expected `seq`."""
     if not isinstance(found, dict) or set(found) != FIELDS:
-        raise WrongLog(seq, f"it is no object of {', '.join(sorted(FIELDS))}")
+        raise WrongLog(seq, f"it is not an object of {', '.join(sorted(FIELDS))}")
     whole = (found["seq"], found["at"])
     if not all(isinstance(one, int) and not isinstance(one, bool) for one in whole):
-        raise WrongLog(seq, "its seq or at is no whole number")
+        raise WrongLog(seq, "its seq or at is not a whole number")
     if not isinstance(found["sig"], str) or not isinstance(found["prev"], str | None):
-        raise WrongLog(seq, "its sig or prev is no text")
+        raise WrongLog(seq, "its sig or prev is not a string")
     envelope = found["envelope"]
     if not isinstance(envelope, dict) or not isinstance(envelope.get("payload"), dict):
-        raise WrongLog(seq, "its envelope is no object with a payload")
+        raise WrongLog(seq, "its envelope is not an object with a payload")
     texts = ("id", "type", "from")
     if not all(isinstance(envelope.get(name), str) for name in texts):
         raise WrongLog(seq, f"its envelope has no {', '.join(texts)}")
@@ -89,7 +89,7 @@ def read_stored(data: bytes, seq: int) -> Entry:
     try:
         return entry_of(orjson.loads(data), seq)
     except orjson.JSONDecodeError as problem:
-        raise WrongLog(seq, f"it is no JSON: {problem}") from problem
+        raise WrongLog(seq, f"it is not JSON: {problem}") from problem
 
 
 def read_line(line: bytes, seq: int) -> tuple[Entry, Json | None]:
@@ -97,12 +97,12 @@ def read_line(line: bytes, seq: int) -> tuple[Entry, Json | None]:
     try:
         found = orjson.loads(line)
         if not isinstance(found, dict) or not set(found) <= {"entry", "content"} or "entry" not in found:
-            raise WrongLog(seq, "the line is no object of entry and content")
+            raise WrongLog(seq, "the line is not an object of entry and content")
         entry, content = entry_of(found["entry"], seq), found.get("content")
         if entry.line(content) != line:
             raise WrongLog(seq, "the line is not canonical JSON (RFC 8785)")
     except (orjson.JSONDecodeError, RecursionError, BadFrame) as problem:
-        raise WrongLog(seq, f"the line is no JSON: {problem}") from problem
+        raise WrongLog(seq, f"the line is not JSON: {problem}") from problem
     if content is not None and not isinstance(content, dict):
-        raise WrongLog(seq, "its content is no object")
+        raise WrongLog(seq, "its content is not an object")
     return entry, content

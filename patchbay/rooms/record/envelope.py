@@ -94,7 +94,7 @@ def parse_json(text: str | bytes, limit: int) -> Json:
     try:
         found = orjson.loads(data)
     except (orjson.JSONDecodeError, RecursionError) as problem:
-        raise BadFrame(f"the message is no JSON: {problem}") from problem
+        raise BadFrame(f"the message is not JSON: {problem}") from problem
     if not isinstance(found, dict):
         raise BadFrame(f"the message is JSON of the type {type(found).__name__}; expected an object")
     check_bounds(found)
@@ -134,7 +134,7 @@ def _check_binary(value: Mapping[str, Any]) -> None:
             raise ValueError("it stands beside other keys")
         b64decode(value[BINARY], validate=True)
     except (Base64Error, ValueError, TypeError) as problem:
-        raise BadFrame(f"bytes in {BINARY} are no base64: {problem}") from problem
+        raise BadFrame(f"bytes in {BINARY} are not base64: {problem}") from problem
 
 
 def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
@@ -151,7 +151,7 @@ def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
     _check_time(envelope.get("ts"))
     for key in ("room", "from"):
         if not isinstance(envelope.get(key, ""), str):
-            raise BadFrame(f"the envelope's {key} is no text")
+            raise BadFrame(f"the envelope's {key} is not a string")
     if envelope.get("kind") not in ("event", "stream"):
         raise BadFrame(f"the envelope's kind is {envelope.get('kind')!r:.40}; expected event or stream")
     kind = envelope.get("type")
@@ -162,7 +162,7 @@ def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
     if "seq" in envelope and not _is_count(envelope["seq"]):
         raise BadFrame(f"the envelope's seq is {envelope['seq']!r:.40}; expected a whole number, 0 or more")
     if "sig" in envelope and not isinstance(envelope["sig"], str):
-        raise BadFrame("the envelope's sig is no text; expected an Ed25519 signature in base64")
+        raise BadFrame("the envelope's sig is not a string; expected an Ed25519 signature in base64")
     _check_relations(envelope.get("rel", {}))
     size = len(canonical_bytes(envelope))
     if size > limit:
@@ -188,11 +188,11 @@ def _check_time(value: Any) -> None:
 
 def _check_relations(rel: Any) -> None:
     if not isinstance(rel, dict) or set(rel) - {"replyTo", "parents"}:
-        raise BadFrame("the envelope's rel is no object of replyTo and parents")
+        raise BadFrame("the envelope's rel is not an object of replyTo and parents")
     parents = rel.get("parents", [])
     texts = [*parents, rel.get("replyTo", "")] if isinstance(parents, list) else [None]
     if len(texts) > MAX_PARENTS + 1 or not all(isinstance(one, str) for one in texts):
-        raise BadFrame(f"the envelope's rel names something that is no id, or more than {MAX_PARENTS} parents")
+        raise BadFrame(f"the envelope's rel names something that is not an id, or more than {MAX_PARENTS} parents")
 
 
 def _is_count(value: Any) -> bool:

@@ -56,7 +56,7 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
     for method, key in LISTS.values():
         entries = payload.get(key, [])
         if not isinstance(entries, list):
-            raise BadFrame(f"the announcement's {key} are no list of MCP descriptors")
+            raise BadFrame(f"the announcement's {key} are not a list of MCP descriptors")
         lists[method] = ListReader(key).read(entries)
     found, problems = Snapshot("", lists=lists).descriptors()
 

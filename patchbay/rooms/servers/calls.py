@@ -67,7 +67,7 @@ class Calls:
         Raises RoomRefused with the reason of the fold, TooMany when too many are open.
         """
         if not isinstance(envelope["payload"].get("args", {}), dict):
-            raise RoomRefused("the call's args are no object")
+            raise RoomRefused("the call's args are not an object")
 
         def make(fold: Fold, now: int) -> Json:
             if len(fold.now["calls"]) >= self.room.bounds.calls:

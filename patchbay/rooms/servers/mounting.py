@@ -102,12 +102,12 @@ def _checked_transport(found: Any) -> tuple[str, int]:
 
 def _checked_url(url: Any) -> tuple[str, int]:
     if not isinstance(url, str) or len(url) > MAX_URL_CHARACTERS or not url.isprintable() or " " in url:
-        raise BadFrame(f"the transport's url is no text of at most {MAX_URL_CHARACTERS} characters")
+        raise BadFrame(f"the transport's url is not a string of at most {MAX_URL_CHARACTERS} characters")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as problem:
-        raise BadFrame(f"the transport's url is no URL: {problem}") from problem
+        raise BadFrame(f"the transport's url is not a URL: {problem}") from problem
     if parts.scheme not in ("http", "https") or not host:
         raise RoomRefused(f"the transport's url is {url!r:.80}; expected one that begins with https:// or http://")
     if "@" in parts.netloc or "${" in url or any(is_secret_name(key) for key, _ in parse_qsl(parts.query)):
@@ -136,7 +136,7 @@ def _check_labels(found: Any) -> None:
     fine = isinstance(found, dict) and len(found) <= MAX_LABELS
     texts = [*found, *found.values()] if fine else []
     if not fine or not all(isinstance(one, str) and len(one) <= MAX_LABEL_CHARACTERS for one in texts):
-        raise BadFrame(f"the mount's labels are no map of at most {MAX_LABELS} texts")
+        raise BadFrame(f"the mount's labels are not a map of at most {MAX_LABELS} strings")
 
 
 def _kept_manifest(store: Store, found: Any) -> str:
@@ -165,7 +165,7 @@ def _parsed_manifest(data: bytes) -> Manifest:
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict) or not set(found) <= {"tools", "resources", "title", "description"}:
-        raise BadFrame("the manifest is no object of tools and resources, lists of patterns")
+        raise BadFrame("the manifest is not an object of tools and resources, lists of patterns")
     for name in ("tools", "resources"):
         _check_patterns(found.get(name, []), f"manifest.{name}")
     return Manifest(tuple(found.get("tools", ["*"])), tuple(found.get("resources", ["*"])))
@@ -198,7 +198,7 @@ def _credentials(store: Store) -> dict[str, Any]:
         data = read_variable(store, CREDENTIALS)
         found = orjson.loads(data) if data else {}
     except (PatchbayError, orjson.JSONDecodeError):
-        raise RoomRefused(f"the operator's variable {CREDENTIALS} is no JSON object") from None
+        raise RoomRefused(f"the operator's variable {CREDENTIALS} is not a JSON object") from None
     return {key: value for key, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}
 
 

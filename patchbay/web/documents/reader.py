@@ -136,7 +136,7 @@ def list_versions(library: Library, path: str) -> list[Version]:
 
 
 def link_to(server: str, document: str, known: set[str], target: str, anchor: str) -> str | None:
-    """Return the page of a link's target; a target that is no document has none."""
+    """Return the page of a link's target; a target that is not a document has none."""
     path = resolve_path(document, target)
     return page_of(server, path, anchor) if path in known else None
 

@@ -35,7 +35,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 class InvalidTargetError(OAuth2Error):  # type: ignore[misc]
-    """The resource is no address of this hub, or not the one that was approved (RFC 8707, section 2)."""
+    """The resource is not an address of this hub, or not the one that was approved (RFC 8707, section 2)."""
 
     error = "invalid_target"
 

@@ -82,7 +82,7 @@ class _Views:
         try:
             return import_approvals(self._store, data, find_author(self._site), why, server)
         except PinsUnreadable as problem:
-            raise InvalidParams(f"the file is no document of approvals: {problem.message}") from problem
+            raise InvalidParams(f"the file is not a document of approvals: {problem.message}") from problem
 
     def _page(self, problem: str = "", imported: Imported | None = None, status: int = 200) -> Response:
         is_operator = self._site.operators.lenient_proof().is_operator

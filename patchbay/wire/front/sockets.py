@@ -124,7 +124,7 @@ def _numbered(descriptor: int) -> tuple[int, int] | None:
 def _is_from(descriptor: int, client: str) -> bool:
     host, _, port = client.rpartition(":")
     peer = _ask_socket(descriptor, lambda seen: seen.getpeername())
-    # The other end of a socket that is no network connection has a name, which is text.
+    # The other end of a socket that is not a network connection has a name, which is text.
     return isinstance(peer, tuple) and str(peer[1]) == port and peer[0] == host.strip("[]")
 
 

@@ -130,7 +130,7 @@ def test_a_chain_of_another_hub_and_a_shortened_one_are_refused_where_key_and_ti
     assert load_public_key(str(pem)) == load_public_key(key) == key
     pem.write_text("no key")
     for wrong in (str(pem), str(tmp_path / "absent"), key[:-2]):
-        with pytest.raises(InvalidParams, match="no Ed25519 public key"):
+        with pytest.raises(InvalidParams, match="not an Ed25519 public key"):
             load_public_key(wrong)
 
 

@@ -147,4 +147,4 @@ BODIES: dict[str, bytes] = {
     "notutf": b'{"client_id": "\xff"}',
     "twice": b'{"client_id": 1, "client_id": 2}',
 }
-"""Bodies that are no document, by the first word of their path."""
+"""Bodies that are not a document, by the first word of their path."""

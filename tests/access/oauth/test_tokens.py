@@ -181,7 +181,7 @@ def test_no_secret_is_stored(worker: Worker, tmp_path: Path) -> None:
         assert secret.encode() not in data
 
 
-def test_wrong_texts_are_no_tokens(worker: Worker) -> None:
+def test_wrong_texts_are_not_tokens(worker: Worker) -> None:
     issued = worker.sign_in()
     key = issued.access.partition(".")[0]
     wrong = ["", "x", key, f"{key}.", f"{key}.x", issued.access + "x", issued.refresh, "patchbay_access_." + "x" * 500]

@@ -32,7 +32,7 @@ def test_a_name_is_lower_case_without_spaces_around_it(text: str) -> None:
     "text",
     ["", " ", "-ann", "ann.", "x" * 65, "a b", "a/b", "ann\n", "a\0", "änn", "key:ann", "*", "local", "Operator"],
 )
-def test_other_texts_are_no_names(text: str) -> None:
+def test_other_texts_are_not_names(text: str) -> None:
     if text == "ann\n":
         assert parse_name(text) == "ann"
         return
@@ -111,7 +111,7 @@ def test_removing_a_name_without_an_account_withdraws_its_invitation(store: Stor
 
 
 @pytest.mark.parametrize("text", ["", "x", "WyJhbm4iLCIiXQ.awMv1g.BD4rfZqSN", "x" * 2000])
-def test_another_text_is_no_invitation(store: Store, text: str) -> None:
+def test_another_text_is_not_an_invitation(store: Store, text: str) -> None:
     with pytest.raises(WrongInvitation):
         Invitations(People(store.journal), KEY).read(text)
 
@@ -130,7 +130,7 @@ def test_there_is_a_limit_on_accounts(store: Store, monkeypatch: pytest.MonkeyPa
     assert known.create("eva", "", password="h") is not None
 
 
-def test_accounts_are_kept_and_are_no_content(tmp_path: Path) -> None:
+def test_accounts_are_stored_and_are_not_content(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
     store = SqliteStore(tmp_path)
     accounts = Accounts(settings, store.journal)

@@ -201,7 +201,7 @@ def test_an_opaque_token_that_is_bound_to_a_key_needs_its_proof(own_issuer: Issu
     assert scheme.authenticate(sent(token, OPAQUE, "DPoP", dpop=proof)) is not None
 
 
-def test_a_wrong_secret_for_introspection_is_no_fault_of_the_caller(
+def test_a_wrong_secret_for_introspection_is_not_a_fault_of_the_caller(
     own_issuer: Issuer, open_scheme: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheme = open_scheme(client_id="hub", client_secret="wrong")

@@ -126,7 +126,7 @@ def test_a_further_audience_of_the_operator_is_accepted_exactly() -> None:
             check_audience(check_claims(RIGHT | {"aud": wrong}, issuer, NOW, "key"), issuer, resource, resource)
 
 
-def test_an_address_that_is_no_resource_takes_tokens_for_the_whole_hub_only() -> None:
+def test_an_address_that_is_not_a_resource_takes_tokens_for_the_whole_hub_only() -> None:
     url = "https://hub.example.org/search"
     assert list_audiences("", url) == {"https://hub.example.org", "https://hub.example.org/mcp"}
     for audience, fits in (("https://hub.example.org/", True), ("https://hub.example.org/mcp/echo", False)):

@@ -125,7 +125,7 @@ def test_the_typescript_sdks_sign_in_and_call(url: str, issuer: Issuer, mode: st
             client.kill()
 
 
-def test_a_refresh_token_is_no_access_token(url: str, issuer: Issuer, store: Store) -> None:
+def test_a_refresh_token_is_not_an_access_token(url: str, issuer: Issuer, store: Store) -> None:
     home, endpoint = EmptyHome(), f"{url}/mcp/echo"
 
     async def call() -> None:

@@ -182,7 +182,7 @@ def test_an_unusable_key_is_left_out_and_the_others_stay(name: str) -> None:
 @pytest.mark.parametrize(
     "document", [{}, {"keys": {}}, {"keys": [{}] * (MAX_KEYS + 1)}], ids=["none", "object", "many"]
 )
-def test_a_document_that_is_no_key_set_is_refused(document: dict[str, Any]) -> None:
+def test_a_document_that_is_not_a_key_set_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(IssuerUnavailable):
         load_keys(document)
 
@@ -192,7 +192,7 @@ def test_private_members_of_a_published_key_are_not_kept() -> None:
     assert not key.key.is_private
 
 
-def test_text_that_is_no_signature_is_refused() -> None:
+def test_text_that_is_not_a_signature_is_refused() -> None:
     for text in ("", ".", "a.b", "a.b.c.d", "é.a.b", "YQ.YQ.YQ", "e30.W10.YQ"):
         with pytest.raises(Malformed):
             parse_signed_json(text)

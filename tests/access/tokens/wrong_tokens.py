@@ -115,7 +115,7 @@ EXPIRED, EARLY = "the token is expired", "the token is not valid yet"
 ISSUER, TYPE = "the issuer of the token is not", "the type of the token is not at+jwt"
 ALGORITHM, NO_KEY = "the algorithm of the token is not accepted", "the issuer has no key with the id"
 SIGNATURE, CHARACTERS = "the signature of the token is wrong", "is empty, or has characters that no token has"
-OPAQUE, BASE64 = "the token is no signed JSON object", "one of its parts is not base64url"
+OPAQUE, BASE64 = "the token is not a signed JSON object", "one of its parts is not base64url"
 URL, METHOD, TIME = "another URL (htu)", "another method (htm)", "within the last 60 seconds (iat)"
 
 TOKENS = [
@@ -144,10 +144,10 @@ TOKENS = [
     claim("exp is long over", EXPIRED, exp=1),
     claim("exp is negative", EXPIRED, exp=-1),
     claim("exp is missing", "the token has no expiry", exp=None),
-    claim("exp is a text", "the claim exp is no number", exp="9999999999"),
-    claim("exp is true", "the claim exp is no number", exp=True),
+    claim("exp is a text", "the claim exp is not a number", exp="9999999999"),
+    claim("exp is true", "the claim exp is not a number", exp=True),
     claim("nbf is in the future", EARLY, nbf=now(120)),
-    claim("nbf is a text", "the claim nbf is no number", nbf="soon"),
+    claim("nbf is a text", "the claim nbf is not a number", nbf="soon"),
     claim("iat is in the future", EARLY, iat=now(120)),
     claim("sub is missing", "the token has no subject", sub=None),
     claim("sub is empty", "the token has no subject", sub=""),
@@ -234,7 +234,9 @@ TOKENS = [
         lambda issuer: sign(issuer.header(jku="http://127.0.0.1:1/jwks"), issuer.claims(RESOURCE), FOREIGN_KEY),
     ),
     signed_by(
-        "claims are a list", "its payload is no JSON object", lambda issuer: sign(issuer.header(), [], issuer.keys[0])
+        "claims are a list",
+        "its payload is not a JSON object",
+        lambda issuer: sign(issuer.header(), [], issuer.keys[0]),
     ),
     signed_by(
         "claims have a name twice",
@@ -314,7 +316,7 @@ PROOFS = [
     proof("proof without a key", "the key in the DPoP proof is not usable", {"jwk": None}),
     proof("proof with a private key", "has private members", {"jwk": PRIVATE}),
     proof("proof with a shared secret", "has private members", {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}),
-    proof("proof with a key that is no point", "is not usable", {"jwk": SENDER.header()["jwk"] | {"x": "AAAA"}}),
+    proof("proof with a key that is not a point", "is not usable", {"jwk": SENDER.header()["jwk"] | {"x": "AAAA"}}),
     proof("proof signed by another key", "the signature of the DPoP proof", key=FOREIGN_KEY),
     proof("proof of another method", METHOD, htm="GET"),
     proof("proof of a method in lower case", METHOD, htm="post"),

@@ -15,7 +15,7 @@ def test_the_last_output_is_the_one_that_was_kept_last(store: Store) -> None:
         assert last_output(store, "my", "echo") == output
 
 
-def test_outputs_are_no_names_and_go_in_time(store: Store) -> None:
+def test_outputs_are_not_names_and_expire(store: Store) -> None:
     """A busy tool does not fill the store."""
     store_output(store, "my", "echo", b"one")
     assert store.names.all() == {}

@@ -97,7 +97,7 @@ def test_a_configuration_with_its_own_lists_is_followed(bench: Any, config: Any)
 
 
 @pytest.mark.parametrize("config", ["", "{", "[]", "7"])
-def test_a_configuration_that_is_no_object_breaks_its_server(bench: Any, config: str) -> None:
+def test_a_configuration_that_is_not_an_object_breaks_its_server(bench: Any, config: str) -> None:
     """T1.8"""
     bench.drop("hello.py", HELLO)
     bench.drop("hello.mcp.json", config)

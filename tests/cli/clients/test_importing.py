@@ -88,7 +88,7 @@ def test_variables_are_written_into_a_file_of_the_shell(hub: Workspace, tmp_path
     assert hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env").code == 0
 
 
-def test_a_value_that_is_no_secret_stays(hub: Workspace) -> None:
+def test_a_value_that_is_not_a_secret_stays(hub: Workspace) -> None:
     place_sample("zed", hub.home)
     assert hub.quick("patchbay import zed older --plain MODE").code == 0
     assert mounts(hub)["older"]["environment"] == {"MODE": "fast"}

@@ -110,7 +110,7 @@ def test_a_skill_is_saved_whole_and_never_over_a_folder_that_exists(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", ".hidden", "A", "a" * 65, "a\n"])
-def test_a_name_that_is_no_name_of_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_cannot_name_a_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidParams, match="lower-case"):
         save_skill(tmp_path, name, {PurePosixPath("SKILL.md"): HEAD})
     assert list(tmp_path.iterdir()) == []

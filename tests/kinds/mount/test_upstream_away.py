@@ -81,7 +81,7 @@ def test_calls_of_an_upstream_that_is_away_fail_fast_and_its_list_stays(hub: Hub
     until(lambda: state(hub, "far") == "down", "the upstream to be marked")
     answer = hub.call("far", "greet", {"name": "Ada"})
     assert "it does not answer" in answer.text
-    assert not answer.streamed, "an answer that took no time is no stream"
+    assert not answer.streamed, "an answer that took no time is not a stream"
     assert tools(hub, "far") == listed
     for path, words in (
         ("/servers/far", "does not answer"),

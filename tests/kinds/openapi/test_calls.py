@@ -71,7 +71,7 @@ def test_json_is_structured_content_and_text(shop: tuple[Hub, RecordingApi]) -> 
 
 
 @pytest.mark.parametrize("told", [Reply({"id": "seven"}), Reply([1]), Reply(status=204), Reply(b"hello", 200)])
-def test_an_answer_that_the_document_does_not_describe_is_no_failure(
+def test_an_answer_that_the_document_does_not_describe_is_not_a_failure(
     shop: tuple[Hub, RecordingApi], told: Reply
 ) -> None:
     """Clients check results against the output schema, so the structured content is an empty object then."""

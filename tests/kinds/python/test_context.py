@@ -75,7 +75,7 @@ def test_a_log_line_with_an_integer_beyond_64_bits_is_text() -> None:
         ("1, 2, 5", "message must be a string; not 5"),
     ],
 )
-def test_progress_that_is_no_finite_number_is_refused(given: str, sentence: str) -> None:
+def test_progress_that_is_not_a_finite_number_is_refused(given: str, sentence: str) -> None:
     assert events(python(f"def main(context): context.progress({given})"), call_of()) == [Failed(sentence)]
 
 
@@ -112,7 +112,7 @@ def test_a_declined_form_needs_no_content() -> None:
     assert answered(source, {"ask-1": {"action": "decline"}}, capabilities=ALL)[1:] == [Text("decline"), Done()]
 
 
-def test_a_form_that_is_no_schema_or_refers_elsewhere_is_never_shown() -> None:
+def test_a_form_that_is_not_a_schema_or_refers_elsewhere_is_never_shown() -> None:
     for schema in ({"type": 5}, {"$ref": "https://example.org/schema"}, {"type": object}):
         source = f"def main(context): return context.elicit('Who?', {schema!r})".replace("<class 'object'>", "object")
         (failed,) = answered(source, {}, capabilities=ALL)

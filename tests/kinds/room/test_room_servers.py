@@ -230,7 +230,7 @@ def test_a_room_closed_to_mcp_clients_offers_nothing(hub: Hub) -> None:
     until(lambda: "fs__echo" in hub.catalogue.find("room.closed").tools, "the tools of the opened room")
 
 
-def test_names_of_rooms_are_no_names_for_other_servers(hub: Hub) -> None:
+def test_names_of_rooms_are_refused_for_other_servers(hub: Hub) -> None:
     """ENS-8: a file cannot stand in for a room's server."""
     (hub.servers / "room.demo.py").write_text("def main(): return 1\n")
     until(lambda: "room.demo.py" in hub.catalogue.refused, "the refusal of the file")

@@ -23,7 +23,7 @@ def test_a_shell_definition_is_exactly_one_tool_called_like_the_server() -> None
     assert not any(check.is_valid(wrong) for wrong in WRONG)
 
 
-def test_functions_in_a_script_are_no_tools_of_their_own() -> None:
+def test_functions_in_a_script_are_not_tools_of_their_own() -> None:
     """T11.2."""
     script = b"#!/bin/sh\nfirst() { echo 1; }\nsecond() { echo 2; }\nfirst; second\n"
     assert [each.name for each in discover("shell", "both", script).descriptors] == ["both"]
@@ -89,5 +89,5 @@ def test_the_first_line_decides_the_language(first: str, kind: str) -> None:
     assert detect_kind(first.encode() + b"\nrest\n") == kind
 
 
-def test_the_language_of_bytes_that_are_no_text_is_python() -> None:
+def test_the_language_of_bytes_that_are_not_text_is_python() -> None:
     assert detect_kind(b"\xff\xfe\0") == "python"

@@ -156,7 +156,7 @@ def test_a_replay_ends_with_the_hub_and_with_the_session(
     recorder.keep(PROGRESS)
     events = replay(store, session, recorder.name)(0)
     next(events)
-    # Another stream of changes of this session says that it is there: that is no end.
+    # Another stream of changes of this session says that it is there: that is not an end.
     store.bus.publish(f"session/{session.nonce}", b"12345678")
     reader = threading.Thread(target=lambda: list(events), daemon=True)
     reader.start()

@@ -180,7 +180,7 @@ def test_part_of_the_answers_leaves_the_rest_open(jobs: Hub) -> None:
 
 
 @pytest.mark.parametrize("responses", [None, [], "x"])
-def test_answers_that_are_no_object_are_an_error(jobs: Hub, responses: Any) -> None:
+def test_answers_that_are_not_an_object_are_an_error(jobs: Hub, responses: Any) -> None:
     assert request_task(jobs, "update", begin(jobs, "work"), inputResponses=responses).error["code"] == -32602
 
 

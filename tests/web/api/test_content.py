@@ -170,7 +170,7 @@ def test_a_body_that_was_cut_is_refused_and_not_kept(hub: Hub, sent: bytes) -> N
 
 
 @pytest.mark.parametrize("length", ["-1", "ten", "1e3", "9" * 30])
-def test_a_length_that_is_no_number_is_refused(hub: Hub, length: str) -> None:
+def test_a_length_that_is_not_a_number_is_refused(hub: Hub, length: str) -> None:
     answer = hub.client.post("/cid", input_stream=BytesIO(b"x"), environ_overrides={"CONTENT_LENGTH": length})
     assert answer.status_code == 400
 

@@ -71,7 +71,7 @@ def test_calls_are_counted_by_what_ran_and_how_it_ended(hub: Hub) -> None:
     assert value(found, "patchbay_call_duration_seconds_sum", **tool) > 0
 
 
-def test_a_name_that_a_stranger_made_up_is_no_label(hub: Hub) -> None:
+def test_a_name_that_a_stranger_made_up_is_not_a_label(hub: Hub) -> None:
     """THREATS 1.6"""
     for number in range(20):
         hub.call("meter", f"canary-{number}")

@@ -84,7 +84,7 @@ def embedded() -> dict[str, Any]:
 
 
 def garbled() -> dict[str, Any]:
-    """A block that is no base64."""
+    """A block that is not base64."""
     return {"type": "image", "data": "***", "mimeType": "image/png"}
 
 

@@ -153,7 +153,7 @@ WRONG_QUERIES: list[dict[str, str]] = [
 def test_a_wrong_request_is_shown_and_redirects_to_no_address(
     ann: Browser, client: OAuthClient, changes: dict[str, str]
 ) -> None:
-    """RFC 9700, section 4.11.2: the hub is no open redirector."""
+    """RFC 9700, section 4.11.2: the hub is not an open redirector."""
     page = ann.ask(client.query(**changes))
     assert page.status_code == 400 and "Location" not in page.headers and "cannot sign in" in page.text
 

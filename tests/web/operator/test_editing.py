@@ -259,7 +259,7 @@ def test_a_page_that_has_grown_too_old_loses_no_text(hub: Hub) -> None:
     assert hub.client.post(path, data=again, headers={**BROWSER, **SAME}).status_code == 303
 
 
-def test_who_is_no_operator_any_more_keeps_the_text(tmp_path: Path) -> None:
+def test_a_person_who_is_no_longer_the_operator_keeps_the_text(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"town.py": TOWN})
     fields = {"csrf": "", "action": "save", "source": GREET}
     answer = hub.client.post("/servers/town/edit", data=fields, headers={**BROWSER, **SAME})

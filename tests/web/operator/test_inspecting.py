@@ -136,7 +136,7 @@ def test_a_program_is_not_started_unless_the_operator_allows_it(looker: Hub, add
     assert "--inspect programs" in program(looker, address)["problem"]
 
 
-def test_a_profile_is_no_way_around_that(looker: Hub, tmp_path: Path) -> None:
+def test_a_profile_does_not_permit_a_program(looker: Hub, tmp_path: Path) -> None:
     folder = tmp_path / "home/.local/jn/profiles/mcp/work"
     folder.mkdir(parents=True)
     (folder / "_meta.json").write_text('{"command": "touch", "args": ["x"], "transport": "stdio"}')

@@ -200,7 +200,7 @@ def test_approvals_are_exported_and_imported_on_the_page(operator: Hub) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"format": "x", "version": 1, "approvals": []}', b"\xff"])
-def test_a_file_that_is_no_document_of_approvals_changes_nothing(operator: Hub, data: bytes) -> None:
+def test_a_file_that_is_not_a_document_of_approvals_changes_nothing(operator: Hub, data: bytes) -> None:
     before = pin_cids(operator.catalogue.store)
     refused = upload(operator, data, **{"as": ""})
     assert refused.status_code == 400 and pin_cids(operator.catalogue.store) == before

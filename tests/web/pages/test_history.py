@@ -185,7 +185,7 @@ def test_a_hub_that_changed_meanwhile_is_not_overwritten(hub: Hub) -> None:
 
 
 def test_only_an_earlier_state_can_be_restored(hub: Hub) -> None:
-    """Knowing a CID is no permission."""
+    """Knowing a CID is not a permission."""
     foreign = hub.catalogue.store.blobs.put(
         b'{"version":1,"readonly":false,"servers":[],"variables":[],"templates":[]}'
     )

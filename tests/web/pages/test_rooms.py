@@ -155,12 +155,12 @@ def test_a_broken_log_is_named_on_the_pages(hub: Hub, monkeypatch: pytest.Monkey
     room_with(hub, "damaged", history="all")
 
     def broken(self: Room, *_: object) -> Any:
-        raise WrongLog(2, "it is no JSON")
+        raise WrongLog(2, "it is not JSON")
 
     monkeypatch.setattr(Room, "lines", broken)
-    assert "The log is broken. Entry 2: it is no JSON." in words(hub, "/rooms/damaged")
+    assert "The log is broken. Entry 2: it is not JSON." in words(hub, "/rooms/damaged")
     monkeypatch.setattr(Room, "state", broken)
-    assert "Entry 2: it is no JSON." in words(hub, "/rooms")
+    assert "Entry 2: it is not JSON." in words(hub, "/rooms")
 
 
 def test_a_local_reader_creates_and_forks_rooms_with_the_forms(hub: Hub) -> None:
@@ -213,7 +213,7 @@ def test_in_open_mode_only_the_operator_creates_rooms(tmp_path_factory: pytest.T
 
 
 def test_the_stream_says_the_seq_of_the_newest_entry(hub: Hub) -> None:
-    """ROOMS 3: the page is live, and its reader is no member."""
+    """ROOMS 3: the page is live, and its reader is not a member."""
     room = room_with(hub, "told")
     answer = hub.client.get("/rooms/told/changes", buffered=False)
     frames = iter_bytes(answer)

@@ -49,7 +49,7 @@ def test_the_bytes_decide_the_type() -> None:
     ],
     ids=lambda each: str(each)[:20].encode("unicode_escape").decode(),
 )
-def test_anything_else_is_no_picture(source: Any) -> None:
+def test_anything_else_is_not_a_picture(source: Any) -> None:
     """T14.2, S24: also values of other types, which a mounted server may send."""
     assert find_icon([{"src": source}]) is None
     assert find_icon(source) is None

@@ -88,7 +88,7 @@ def test_a_large_request_has_more_time(connection: Connection) -> None:
         assert connection.looked_at(1) is None
 
 
-def test_requests_one_after_the_other_are_no_slow_request(connection: Connection) -> None:
+def test_requests_one_after_the_other_are_not_one_slow_request(connection: Connection) -> None:
     for _ in range(100):
         connection.sends(100)
         connection.at += 0.1

@@ -198,7 +198,7 @@ def test_bytes_inside_an_envelope_arrive_as_they_were_sent(hub: Hub, clients: En
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ('{"type": "greeting"}', "expected hello, envelope, ping or pong"),
         ('{"type": "envelope", "payload": {}}', "before the hello"),
         ('{"type": "hello", "payload": {"proto": "ENSO-2", "caps": ["x"]}}', "ENSO-1"),

@@ -27,7 +27,7 @@ def table(rows: int) -> dict[str, int]:
 
 
 def numbers() -> list[int]:
-    """Give numbers, which are no object."""
+    """Give numbers, which are not an object."""
     return [1, 2, 3]
 
 

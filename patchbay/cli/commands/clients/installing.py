@@ -106,7 +106,7 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
 @click.argument("server", default="")
 @click.option("--name", default="", help="The name of the entry [default: patchbay, or the name of SERVER].")
 @click.option("--project", is_flag=True, help="Change the file of the project in this folder.")
-@click.option("--force", is_flag=True, help="Remove the entry though it is no hub of this machine.")
+@click.option("--force", is_flag=True, help="Remove the entry though it is not a hub of this machine.")
 @click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Write without a question.")
 def uninstall_command(
@@ -123,7 +123,7 @@ def uninstall_command(
             raise ConfigError(str(file.path), file.application.section, f"expected an entry {name!r}, found none{hint}")
         if not is_own(entry.target) and not force:
             raise ConfigError(
-                str(file.path), name, "this entry is no hub of this machine; --force removes it all the same"
+                str(file.path), name, "this entry is not a hub of this machine; --force removes it all the same"
             )
         change = file.place.plan_removal(name)
         if not _is_agreed(change, dry_run, yes):

@@ -106,7 +106,7 @@ class FunctionReader:
     def read(self, description: str) -> Discovery:
         """Return every listed function as a descriptor and every other one as a problem, both in source order.
 
-        A name that begins with an underscore says that its author does not want it listed; that is no problem.
+        A name that begins with an underscore says that its author does not want it listed; that is not a problem.
         """
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []

@@ -1,6 +1,6 @@
 """Imports of a definition for which this machine has no module, with the lines that add the package.
 
-Only the syntax tree is read. An import that may fail is no problem: inside `try` with `except ImportError`, inside
+Only the syntax tree is read. An import that may fail is not a problem: inside `try` with `except ImportError`, inside
 `suppress(ImportError)`, under `if TYPE_CHECKING`, or under a condition on `sys`.
 """
 

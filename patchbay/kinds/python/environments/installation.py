@@ -192,7 +192,7 @@ class Installation:
     def _compile(self, work: Path, site: Path) -> None:
         """Compile the packages. This reads them and runs no code of them, as the Python of the environment would.
 
-        A package may have files that are no code of this Python, so a failure changes nothing.
+        A package may have files that are not code of this Python, so a failure changes nothing.
         """
         self._run(work, [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-q", "-j", "0", str(site)])
 

@@ -145,7 +145,7 @@ def _normal_form(text: str, name: str, where: str) -> str:
     except InvalidRequirement as problem:
         reason = str(problem).partition("\n")[0]
         raise ConfigError(
-            name, where, f'expected a package such as "requests>=2"; {text[:80]!r} is no requirement: {reason}'
+            name, where, f'expected a package such as "requests>=2"; {text[:80]!r} is not a requirement: {reason}'
         ) from problem
     found.name = canonicalize_name(found.name)
     return str(found)

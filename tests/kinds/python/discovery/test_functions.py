@@ -84,7 +84,7 @@ def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(fun
     assert [(problem.line, reason in problem.reason) for problem in read.problems] == [(2, True)]
 
 
-def test_a_private_function_is_not_listed_and_is_no_problem() -> None:
+def test_a_private_function_is_not_listed_and_is_not_a_problem() -> None:
     """T11.4: an underscore at the start of a name says that its author does not want it listed."""
     read = found("def _hidden(): ...\ndef __getattr__(name): ...\n")
     assert (read.descriptors, read.problems) == ((), ())

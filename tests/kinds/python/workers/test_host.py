@@ -83,7 +83,7 @@ FORKS = [
 
 
 def leftover(hosts: WorkerPool) -> int:
-    """Return the number of processes that are no workers of the pool."""
+    """Return the number of processes that are not workers of the pool."""
     # The pool counts first: a worker that starts in between makes the number larger for a moment, never smaller.
     workers = sum(hosts.counts().now.values())
     return len(family(*hosts.pids)) - workers
