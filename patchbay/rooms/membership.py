@@ -84,9 +84,13 @@ class Members:
 
     def _attach(self, id: str, principal: str, after: int, rights: SessionRights) -> RoomSession:
         assert self.services is not None, "a room sets the services of its members"
-        made = self.sessions[id] = RoomSession(self.room, id, principal, after, self.services, rights)
-        self.room.feed.add_reader(made.wake)
-        return made
+        made = RoomSession(self.room, id, principal, after, self.services, rights)
+        session = self.sessions.setdefault(id, made)  # another request may have resumed it meanwhile
+        if session is made:
+            self.room.feed.add_reader(made.wake)
+        if id not in self.room.state_now["sessions"]:
+            self._close(id)  # it has ended meanwhile
+        return session
 
     def leave(self, id: str, reason: str) -> None:
         """Log that a session has left, and end the calls of it and to it. A session that has left stays so."""

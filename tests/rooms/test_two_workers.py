@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from patchbay.events import Data, Done, Pause, Progress
+from patchbay.rooms import membership
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.session import RoomSession
 from patchbay.store import order_token
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
@@ -140,6 +142,42 @@ def test_the_message_of_an_earlier_connection_during_a_new_one_does_not_end_it(
     monkeypatch.setattr("patchbay.rooms.session.order_token", order_token_late)
     session.attach(lambda: ended.append("new"))
     assert (ended, session.is_attached) == ([], True)
+
+
+def test_two_requests_that_resume_a_session_at_once_get_one_session(
+    two: tuple[Room, Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENS-9: a post and an event stream arrive together at a worker that has not seen the session yet."""
+    here, there = two
+    bob, others = here.join("bob", hello()), list[RoomSession]()
+
+    class Resumed(RoomSession):
+        def __init__(self, *values: Any) -> None:
+            monkeypatch.setattr(membership, "RoomSession", RoomSession)
+            others.append(there.resume("bob", bob.id))
+            super().__init__(*values)
+
+    monkeypatch.setattr(membership, "RoomSession", Resumed)
+    assert there.resume("bob", bob.id) is others[0]
+    bob.leave()
+    until(lambda: others[0].is_closed, "the end of the session there")
+
+
+def test_a_session_that_ends_while_it_is_resumed_is_closed(
+    two: tuple[Room, Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENS-18: no connection reads a session that has left."""
+    here, there = two
+    bob = here.join("bob", hello())
+
+    class Resumed(RoomSession):
+        def __init__(self, *values: Any) -> None:
+            bob.leave()
+            until(lambda: bob.id not in there.state()["sessions"], "the end of the session there")
+            super().__init__(*values)
+
+    monkeypatch.setattr(membership, "RoomSession", Resumed)
+    assert there.resume("bob", bob.id).is_closed
 
 
 def test_a_ghost_is_not_resumed_elsewhere(two: tuple[Room, Room]) -> None:
