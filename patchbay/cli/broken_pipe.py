@@ -46,7 +46,8 @@ def watch_output() -> Iterator[None]:
         yield
     finally:
         os.close(wake_writer)
-        watcher.join()
+        if not sys.is_finalizing():  # a block that was never left ends with the interpreter, which ended the thread
+            watcher.join()
         signal.signal(signal.SIGPIPE, before)
         os.close(wake_reader)
 
@@ -80,12 +81,18 @@ def _watch(descriptor: int, wake_reader: int, main: int) -> None:
 
 
 class _Interruption:
-    """A signal handler that raises BrokenOutputPipe, at most once per REPEAT_SECONDS."""
+    """A signal handler that raises BrokenOutputPipe, at most once per REPEAT_SECONDS.
+
+    It does not raise while a failed write or Ctrl-C ends the command, because that would interrupt the cleanup: the end
+    of the reader causes both the failed write and the signal.
+    """
 
     def __init__(self) -> None:
         self._last = -math.inf
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        if isinstance(sys.exception(), BrokenPipeError | KeyboardInterrupt):
+            return
         now = time.monotonic()
         if now - self._last >= REPEAT_SECONDS * 0.9:  # the timers of the two threads differ slightly
             self._last = now
