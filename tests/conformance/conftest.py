@@ -17,6 +17,7 @@ import pytest
 from tests.checkout import ROOT
 from tests.conformance.mounting import MOUNT
 from tests.conformance.suite import Outcomes, run
+from tests.interaction.mounts import until_tools_are_listed
 from tests.interaction.programs import Hub, running_hub
 from tests.locks import holding
 
@@ -74,6 +75,7 @@ def mounted(hub: Hub, request: pytest.FixtureRequest, tmp_path_factory: pytest.T
     mount = {"kind": "upstream", "address": hub.endpoint("everything"), "era": request.param}
     (folder / f"{MOUNT}.json").write_text(json.dumps(mount), "utf-8")
     with running_hub(folder / "hub", [folder / f"{MOUNT}.json"]) as front:
+        until_tools_are_listed(front.endpoint(MOUNT))
         yield front
 
 

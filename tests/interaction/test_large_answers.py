@@ -14,6 +14,7 @@ import pytest
 from mcp.types import TextResourceContents
 
 from tests.hubs import modern_request
+from tests.interaction.mounts import until_tools_are_listed
 from tests.interaction.peers import MODERN
 from tests.interaction.programs import running_hub
 from tests.waiting import BOUND
@@ -72,13 +73,6 @@ def mount(address: str, era: str) -> str:
     return json.dumps({"kind": "upstream", "address": address, "era": era})
 
 
-async def reached(address: str) -> None:
-    """Wait until a mounted server lists its tools."""
-    async with mcp.Client(address, read_timeout_seconds=BOUND) as client:
-        while not (await client.list_tools()).tools:
-            await asyncio.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The endpoints of the server itself, and of a hub that mounts it in the one era and in the other."""
@@ -90,7 +84,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             (folder / f"{era}.json").write_text(mount(behind.endpoint("big"), era))
         with running_hub(folder / "front", [folder / "legacy.json", folder / "modern.json"]) as front:
             for era in ("legacy", "modern"):
-                asyncio.run(reached(front.endpoint(era)))
+                until_tools_are_listed(front.endpoint(era))
             yield {
                 "itself": behind.endpoint("big"),
                 "legacy mount": front.endpoint("legacy"),
