@@ -98,7 +98,11 @@ class HttpSse:
         release = self._dispatcher.places.open(wire.sender, endpoint)
         if release is None:
             return busy(None)
-        channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
+        try:
+            channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
+        except BaseException:
+            release()
+            raise
         background: Callable[[Iterator[Wait]], None] = environ.get(WAITING) or _in_thread
         reply = stream_reply(ListeningBody(self._frames(channel, wire, background)))
         # The end of a body that never began is not reported to it; this callback always runs.

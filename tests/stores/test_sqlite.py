@@ -264,3 +264,37 @@ def test_killing_a_writer_loses_nothing_it_was_answered_for_and_leaves_nothing_h
     assert {answered[14], answered[-1]} <= {move.cid for move in store.names.past("a", limit=100_000)}
     assert len(store.journal.read("t", limit=100_000)) >= len(answered)
     store.close()
+
+
+class Interrupting:
+    """A connection whose user is interrupted once: after BEGIN, or in place of ROLLBACK."""
+
+    def __init__(self, connection: sqlite3.Connection, statement: str) -> None:
+        self._connection = connection
+        self._statement = statement
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if not statement.startswith(self._statement):
+            return self._connection.execute(statement, *values)
+        if self._statement == "BEGIN":
+            self._connection.execute(statement, *values)
+        self._statement = "nothing more"
+        raise KeyboardInterrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "ROLLBACK"])
+def test_an_interrupt_at_any_step_of_a_transaction_leaves_the_store_writable(
+    store: SqliteStore, tmp_path: Path, statement: str
+) -> None:
+    """The interrupt of an inline tool arrives while it stores a value."""
+    database = store._database
+    database._durable = Interrupting(database._durable, statement)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt), database.write() as connection:
+        connection.execute("SELECT 1")
+        raise ValueError("the writer fails")
+    cid = store.blobs.put(b"later")
+    store.names.move({"a": cid}, "me", "later")
+    assert python("print(store.names.get('a')); store.blobs.put(b'elsewhere')", tmp_path).wait(SOON) == 0

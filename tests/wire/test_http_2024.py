@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.errors import ContentError
+from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.views.sse import COMMENT
 from tests.hubs import Answer, Hub
 from tests.waiting import until
@@ -352,3 +354,16 @@ def test_nothing_is_left_of_a_stream_that_outlived_its_session(tmp_path: Path) -
     pair.close()
     until(lambda: not telling(), "the thread to end")
     hub.close()
+
+
+def test_a_stream_that_the_store_refuses_gives_its_place_back(zoo: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk must not use up the places of streams."""
+
+    def fail(*values: Any) -> None:
+        raise ContentError("the disk is full")
+
+    monkeypatch.setattr(Channel, "open", fail)
+    headers = {"Accept": "text/event-stream", "Host": "localhost"}
+    answer = zoo.app.test_client().get("/mcp/zoo/sse", headers=headers)
+    assert "the disk is full" in answer.get_data(as_text=True)
+    assert zoo.app.extensions["dispatcher"].listening == 0

@@ -109,8 +109,11 @@ class Database:
         with self._lock, own_errors():
             self._check_open()
             connection = self._durable if durable else self._quick
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                # The interrupt of a tool can come at any step: after BEGIN, or in place of an earlier ROLLBACK.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:

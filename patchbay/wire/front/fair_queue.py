@@ -122,8 +122,9 @@ class FairQueue:
                 sender.turns.pop(turn, None)
                 sender.used += used
                 waiting = self._begin_next(name, sender, turn, now)
-                if waiting is None and not sender.queue and not sender.turns:
-                    self._senders.pop(name, None)
+                # A later request of the sender has a new object when this one was removed while a long request ran.
+                if self._senders.get(name) is sender and not sender.queue and not sender.turns:
+                    del self._senders[name]
 
     def _begin_next(self, name: str, sender: _Sender, turn: object, now: float) -> Work | None:
         """Begin a turn with the first waiting request; None without one, and for a sender without a turn now."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -113,3 +114,40 @@ def test_a_request_that_fails_gives_its_turn_back(queue: FairQueue) -> None:
     send(queue, "ann", lambda: done.append(True))
     until(lambda: done, "the next request")
     until(lambda: not queue._senders, "no memory of senders without requests")
+
+
+class Collected:
+    """Threads and a loop that only collect the work of requests."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], None]] = []
+
+    def run(self, work: Callable[[], None]) -> None:
+        self.works.append(work)
+
+    start = run
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Ignore the wish for a look at the queues; the test looks itself."""
+
+
+def test_the_end_of_a_long_request_does_not_remove_later_ones_of_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sender was removed and is known again while the long request ran."""
+    monkeypatch.setattr(fair_queue, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(fair_queue, "OTHERS_SECONDS", BOUND)
+    monkeypatch.setattr(fair_queue, "REST_FACTOR", 0)
+    begun: Any = Collected()
+    queue = FairQueue(begun, begun)
+    monkeypatch.setattr(queue, "_tick_later", lambda: None)
+    for name in ("ben", *["ann"] * (MAX_TURNS + 1)):
+        queue.run(name, lambda: None)
+    queue._tick()
+    _, long, *short = begun.works
+    assert queue.waiting == 0
+    for work in short:
+        work()
+    for _ in range(MAX_TURNS + 1):
+        queue.run("ann", lambda: None)
+    assert queue.waiting == 1
+    long()
+    assert queue.waiting == 1
