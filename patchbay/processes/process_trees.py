@@ -74,18 +74,20 @@ def environment_of(pid: int) -> list[bytes] | None:
 
 def children_of(pid: int) -> list[int]:
     """Return the children of a process; an empty list for one that has ended, and where there is no /proc."""
-    if not os.path.exists(f"{PROC}/thread-self/children"):  # noqa: PTH110 (no library but os)
-        return [child for child in process_ids() if _parent_of(child) == pid]
     try:
         threads = os.listdir(f"{PROC}/{pid}/task")  # noqa: PTH208
-        words = [word for thread in threads for word in _read(f"{PROC}/{pid}/task/{thread}/children").split()]
     except OSError:
         return []
+    try:
+        words = [word for thread in threads for word in _read(f"{PROC}/{pid}/task/{thread}/children").split()]
+    except OSError:
+        # The kernel keeps no such lists, or a thread ended and its children are now those of another thread.
+        return [child for child in process_ids() if _parent_of(child) == pid]
     return [int(word) for word in words]
 
 
 def _parent_of(pid: int) -> int:
-    """Return the parent of a process, for kernels without CONFIG_PROC_CHILDREN; 0 for one that has ended."""
+    """Return the parent of a process; 0 for one that has ended."""
     try:
         return int(_read(f"{PROC}/{pid}/stat").rpartition(b")")[2].split()[1])
     except (OSError, IndexError):

@@ -61,6 +61,13 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def describe_processes(proc: Path) -> None:
+    """Write a /proc without lists of children: 1 is the parent of 10 and 13, 10 of 11, and 11 of 12."""
+    for pid, parent in (("10", 1), ("11", 10), ("12", 11), ("13", 1)):
+        (proc / pid / "task" / pid).mkdir(parents=True)
+        (proc / pid / "stat").write_text(f"{pid} (a name) with) S {parent} 0 0")
+
+
 def test_children_of_children_are_descendants(tree: subprocess.Popen[bytes]) -> None:
     [sleep] = children_of(tree.pid)
     assert descendants(tree.pid) == [sleep]
@@ -71,12 +78,18 @@ def test_children_of_children_are_descendants(tree: subprocess.Popen[bytes]) -> 
 def test_children_are_found_by_their_parent_where_the_kernel_lists_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for pid, parent in (("10", 1), ("11", 10), ("12", 11), ("13", 1)):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "stat").write_text(f"{pid} (a name) with) S {parent} 0 0")
+    describe_processes(tmp_path)
     monkeypatch.setattr(process_trees, "PROC", str(tmp_path))
     assert children_of(10) == [11]
     assert descendants(10) == [11, 12]
+
+
+def test_a_thread_that_ends_meanwhile_hides_no_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    describe_processes(tmp_path)
+    (tmp_path / "10" / "task" / "10" / "children").write_text("")
+    (tmp_path / "10" / "task" / "14").mkdir()
+    monkeypatch.setattr(process_trees, "PROC", str(tmp_path))
+    assert children_of(10) == [11]
 
 
 @pytest.mark.usefixtures("without_proc")
