@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -298,3 +299,26 @@ def test_an_interrupt_at_any_step_of_a_transaction_leaves_the_store_writable(
     cid = store.blobs.put(b"later")
     store.names.move({"a": cid}, "me", "later")
     assert python("print(store.names.get('a')); store.blobs.put(b'elsewhere')", tmp_path).wait(SOON) == 0
+
+
+def test_the_time_of_an_entry_is_that_of_its_write_not_of_the_wait_for_another_writer(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beat that waited for six seconds says that its process lives."""
+    other, arrived = SqliteStore(tmp_path), threading.Event()
+    write = other._database.write
+
+    def arrive(*given: Any, **named: Any) -> Any:
+        arrived.set()
+        return write(*given, **named)
+
+    monkeypatch.setattr(other._database, "write", arrive)
+    appending = threading.Thread(target=other.journal.append, args=("beats", b""))
+    with store._database.write() as connection:
+        connection.execute("SELECT 1")
+        appending.start()
+        assert arrived.wait(SOON)
+        released = time.time()
+    appending.join(SOON)
+    assert store.journal.read("beats")[0].at >= released
+    other.close()

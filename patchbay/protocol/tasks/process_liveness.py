@@ -54,15 +54,17 @@ class Heartbeat:
         self._never = threading.Event()
 
     def begin(self) -> None:
-        """Count a stream. This process has recorded a beat when this returns."""
+        """Count a stream. This process has recorded a beat when this returns.
+
+        Raises ContentError if the store fails, RuntimeError if the system has no thread left; the stream is not counted
+        then.
+        """
         with self._lock:
             if not self._beating:
                 self.liveness.beat()
+                threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+                self._beating = True
             self._streams += 1
-            if self._beating:
-                return
-            self._beating = True
-        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def end(self) -> None:
         """Count the end of a stream."""
@@ -70,15 +72,20 @@ class Heartbeat:
             self._streams -= 1
 
     def _beat(self) -> None:
-        """Beat until no stream is left."""
-        try:
-            while True:
-                self._never.wait(BEAT_SECONDS)
-                with self._lock:
-                    if not self._streams or self.liveness.store.check() is not None:
-                        self._beating = False
-                        return
+        """Beat until no stream is left. A beat that fails is logged, and the next one is tried a second later."""
+        failing = False
+        while True:
+            self._never.wait(BEAT_SECONDS)
+            with self._lock:
+                if not self._streams or self.liveness.store.check() is not None:
+                    self._beating = False
+                    return
+                try:
                     self.liveness.beat()
-        except Exception:
-            self._beating = False
-            log.exception("this process cannot record that it is alive; other processes will end its streams")
+                    failing = False
+                except Exception as problem:
+                    if not failing:
+                        log.error(
+                            "this process cannot record that it is alive (%s); it tries again each second", problem
+                        )
+                    failing = True

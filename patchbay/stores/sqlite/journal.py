@@ -21,13 +21,14 @@ class SqliteJournal:
         return self.append_all([(topic, data, keep)], {})[0]
 
     def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
-        at = time.time()
         query = "INSERT INTO journal (topic, data, at, until) VALUES (?, ?, ?, ?)"
-        rows = [(topic, data, at, None if keep is None else at + keep) for topic, data, keep in entries]
         with self._database.write(durable=any(keep is None for _, _, keep in entries)) as connection:
             for topic, expected in last.items():
                 if expected != _last(connection, topic):
                     raise StaleUpdate(f"{topic} has a newer entry")
+            # The time of the write, not of the wait for other writers: the age of a beat says whether a process lives.
+            at = time.time()
+            rows = [(topic, data, at, None if keep is None else at + keep) for topic, data, keep in entries]
             return [int(connection.execute(query, row).lastrowid or 0) for row in rows]
 
     def read(self, topic: str, after: int = 0, limit: int = 1000) -> list[JournalEntry]:
