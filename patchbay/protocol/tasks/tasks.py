@@ -80,14 +80,28 @@ class Tasks:
         except BaseException:
             self._room.release()
             raise
-        work.call.deadline = time.monotonic() + self._seconds
+        deadline, work.call.deadline = work.call.deadline, time.monotonic() + self._seconds
+        try:
+            self._start_threads(task, work)
+        except RuntimeError:
+            log.warning("a call of %s does not become a task: the system has no thread left", work.call.server)
+            work.call.deadline = deadline
+            with self._lock:
+                self._running.pop(task.id, None)
+            self._room.release()
+            self._ledger.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
+            return None
+        return task
+
+    def _start_threads(self, task: Task, work: TaskWork) -> None:
+        """Start the thread that runs a task, and the one that watches all. Raises RuntimeError without threads."""
         with self._lock:
             self._running[task.id] = work.call
             if self._keeper is None:
-                self._keeper = threading.Thread(target=self._keep, name="tasks", daemon=False)
-                self._keeper.start()
+                keeper = threading.Thread(target=self._keep, name="tasks", daemon=False)
+                keeper.start()
+                self._keeper = keeper
         threading.Thread(target=self._run, args=(task, work), name=f"task {task.id}", daemon=True).start()
-        return task
 
     def find(self, id: Any, principal: str, endpoint: str) -> Task:
         """Return the task of an id. Raises InvalidParams, in the same way for a task of another caller."""
@@ -180,9 +194,8 @@ class Tasks:
             reply = None
             if isinstance(event, Ask):
                 reply = self._ask(task, work.call, {_unused(key, used): key for key in event.questions}, event)
-            else:
-                if isinstance(event, (Done, Failed)):
-                    return event
+            elif isinstance(event, (Done, Failed)):
+                return event
 
     def _ask(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
         """Open questions under new keys of this task, and wait for all answers."""
@@ -214,6 +227,8 @@ class Tasks:
                     if time.monotonic() - beaten >= BEAT_SECONDS:
                         beaten = time.monotonic()
                         self._ledger.liveness.beat()
+                        # A message about one of them may have been lost.
+                        ids = list(self._running)
                     for id in ids:
                         self._heed(id)
         except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from patchbay.protocol.tasks.tasks import TASKS, Tasks
+from patchbay.topics import TASK_CHANGES
 from tests.hubs import Hub, modern_request
 from tests.protocol.tasks.jobs import (
     FILES,
@@ -226,6 +228,48 @@ def test_there_is_a_bound_to_how_many_run_at_once(tmp_path: Path) -> None:
         assert until(lambda: call(hub, "work").result.get("taskId"), "a free place")
     finally:
         hub.close()
+
+
+@pytest.mark.parametrize("name", ["tasks", "task "], ids=["thread-of-all-tasks", "thread-of-the-task"])
+def test_a_call_does_not_become_a_task_when_the_system_has_no_thread_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The call answers itself, and its place is free again."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(name):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    hub = Hub(tmp_path, FILES, tasks=1)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            assert call(hub, "work").text == "worked"
+        assert ended(hub, begin(hub, "work"))["status"] == "completed"
+    finally:
+        hub.close()
+
+
+def test_a_task_is_cancelled_although_the_message_was_lost_and_other_tasks_send_messages(
+    jobs: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id, bus = begin(jobs, "blind"), jobs.catalogue.store.bus
+    publish = bus.publish
+
+    def lose(topic: str, message: bytes = b"") -> None:
+        if not topic.endswith(id):
+            publish(topic, message)
+
+    monkeypatch.setattr(bus, "publish", lose)
+    request_task(jobs, "cancel", id)
+
+    def has_ended() -> bool:
+        publish(f"{TASK_CHANGES}another")
+        return bool(get(jobs, id)["status"] == "cancelled")
+
+    until(has_ended, "the end of the task")
 
 
 def messages(stream: Any) -> Iterator[dict[str, Any]]:
