@@ -51,6 +51,7 @@ class RememberedRoots:
         self._known: OrderedDict[tuple[str, str], _Memory] = OrderedDict()
         self._generations = itertools.count(1)
         self._changes: Subscription | None = None
+        self._dropped = 0
         self._lock = threading.Lock()
 
     def find(self, principal: str, client: str) -> Answer | None:
@@ -63,13 +64,19 @@ class RememberedRoots:
             self._known.move_to_end((principal, client))
             return known.answer
 
-    def remember(self, call: Call, answer: Answer) -> None:
-        """Remember the answer of the client of a call; a client without a name is asked each time."""
+    def remember(self, call: Call, answer: Answer, generation: str) -> None:
+        """Remember the answer of the client of a call; a client without a name is asked each time.
+
+        `generation` is the name that `name_generation` returned before the client was asked. An answer is not
+        remembered if the client has reported a change since then: the answer may be the older one of the two.
+        """
         if not call.client or len(orjson.dumps(answer)) > MAX_ROOTS_BYTES:
             return
         with self._lock:
             self._forget_changed()
             known = self._get_memory(call.principal, call.client)
+            if generation != f"{call.client}/{known.generation}":
+                return
             if known.answer is not None and known.answer != answer:
                 known.generation = next(self._generations)
             known.answer, known.expires = answer, time.monotonic() + ROOTS_SECONDS
@@ -92,8 +99,16 @@ class RememberedRoots:
         return self._known[key]
 
     def _forget_changed(self) -> None:
-        """Forget the roots of the clients that have reported a change. The caller holds the lock."""
-        while self._changes is not None and (got := self._changes.get(0)) is not None:
+        """Forget the roots of the clients that have reported a change; of all clients, if reports were dropped.
+
+        The caller holds the lock.
+        """
+        if self._changes is None:
+            return
+        if self._changes.dropped != self._dropped:
+            self._dropped = self._changes.dropped
+            self._known.clear()
+        while (got := self._changes.get(0)) is not None:
             client = got[1].decode("utf-8", "replace")
             for key in [key for key in self._known if key[1] == client]:
                 del self._known[key]

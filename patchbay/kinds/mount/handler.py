@@ -301,10 +301,11 @@ def _ask_caller(question: Question, call: Call, number: int, roots: RememberedRo
     # A repeated call asks again: only the same question finds the recorded answer.
     text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)
     key = f"{number}-{sha256(text).hexdigest()[:16]}"
+    generation = roots.name_generation(call.principal, call.client) if capability == "roots" else ""
     answers = yield Ask({key: question})
     found: Answer = answers[key]
     if capability == "roots" and isinstance(found, Mapping):
-        roots.remember(call, found)
+        roots.remember(call, found, generation)
     return found
 
 
