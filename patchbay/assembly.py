@@ -101,7 +101,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             settings=settings,
             sessions=sessions,
             lists=Lists(key, settings.page_size),
-            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions.subscribed, access),
+            listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions, access),
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),

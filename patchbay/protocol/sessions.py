@@ -103,6 +103,13 @@ class Sessions:
         except UnknownSession:
             return frozenset()
 
+    def has_ended(self, session: LegacySession) -> bool:
+        """Whether a session has ended, in any process."""
+        try:
+            return self.find(session.id, session.endpoint, session.principal).ended
+        except UnknownSession:
+            return True
+
     def _read(self, id: str) -> _AtHand:
         try:
             value, moment = self._serializer.loads(id, max_age=int(self._seconds), return_timestamp=True)

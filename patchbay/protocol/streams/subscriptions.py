@@ -25,6 +25,7 @@ from patchbay.events import Pause
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
+from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.store import Store, Wait, order_token, wait_blocking
@@ -51,8 +52,8 @@ class NumberedMessage:
 
 class Listeners:
     """Opens streams of changes. `keepalive` is the longest time without a message in seconds; `ending` says that the
-    hub stops, `subscribed` returns the resources that a session is subscribed to. `access` says which changes each
-    sender may hear of; a stream ends when the credentials of its sender are revoked.
+    hub stops, `access` which changes each sender may hear of. A stream ends when the credentials of its sender are
+    revoked.
     """
 
     def __init__(
@@ -60,14 +61,14 @@ class Listeners:
         store: Store,
         keepalive: float,
         ending: Callable[[], bool],
-        subscribed: Callable[[LegacySession], Set[str]],
+        sessions: Sessions,
         access: AccessControl,
     ) -> None:
         self._access = access
         self._store = store
         self._keepalive = keepalive
         self._ending = ending
-        self._subscribed = subscribed
+        self._sessions = sessions
 
     def listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch | None = None
@@ -119,6 +120,7 @@ class Listeners:
         """Yield a session's GET stream, first the changes since `after` if given. Ends with the session or the hub."""
         own = f"{SESSIONS}{session.nonce}"
         kinds, lost = _heard_of(server, session), 0
+        may_have_ended = True  # in another process, before this one subscribed
         with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
             # The token is newer than the subscription, so that this stream learns of every stream with a newer token.
             token = order_token()
@@ -138,8 +140,10 @@ class Listeners:
                     # Only the last message of a change has its number: a client that left before gets all of it again.
                     yield from (NumberedMessage(None, message) for message in first)
                     yield NumberedMessage(last, end)
-                if session.ended or self._ending():
+                ended = session.ended or (may_have_ended and self._sessions.has_ended(session))
+                if ended or self._ending():
                     return
+                may_have_ended = False
                 yield wait
                 got = mailbox.get(0)
                 if got is None:
@@ -153,11 +157,12 @@ class Listeners:
                     # earlier stream in another process may arrive after this stream began.
                     return
                 elif mailbox.dropped > lost:
-                    lost = mailbox.dropped
-                    for method, params in _everything(set(), self._subscribed(session)):
+                    lost, may_have_ended = mailbox.dropped, True
+                    for method, params in _everything(set(), self._sessions.subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
                 elif got[0].startswith(UPDATED):
-                    for method, params in self._allowed_notifications(sender, *got, set(), self._subscribed(session)):
+                    uris = self._sessions.subscribed(session)
+                    for method, params in self._allowed_notifications(sender, *got, set(), uris):
                         yield NumberedMessage(None, Notification(method, params))
 
     def _allowed_notifications(

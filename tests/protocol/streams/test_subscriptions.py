@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
 import pytest
 
 from patchbay.access.principals import LOCAL_ID
+from patchbay.protocol.streams.replay import ENDED
 from patchbay.topics import SESSIONS
 from tests.hubs import Hub, modern_request
 from tests.waiting import until
@@ -223,6 +225,34 @@ def test_a_subscription_in_another_process_takes_effect(tmp_path: Any) -> None:
         stream.close()
     finally:
         posting.close()
+        streaming.close()
+
+
+def test_a_stream_ends_when_another_process_ended_its_session_just_before_it_subscribed(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"x.py": "def one() -> str:\n    return '1'\n"}
+    streaming = Hub(tmp_path, files, store="sqlite", workers=2, keepalive=0.2)
+    ending = Hub(tmp_path, store="sqlite", workers=2)
+    try:
+        session, bus = streaming.open("x"), streaming.catalogue.store.bus
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": session, "Host": "localhost"}
+        nonce = streaming.app.extensions["dispatcher"].services.sessions.find(session, "x", LOCAL_ID).nonce
+        subscribe = bus.subscribe
+
+        def subscribe_late(topics: Sequence[str], size: int = 256) -> Any:
+            monkeypatch.setattr(bus, "subscribe", subscribe)
+            with subscribe([SESSIONS + nonce]) as mailbox:
+                assert ending.client.delete("/mcp/x", headers=headers).status_code == 204
+                until(lambda: (mailbox.get(0.1) or ("", b""))[1] == ENDED, "the message of the other process")
+            return subscribe(topics, size)
+
+        monkeypatch.setattr(bus, "subscribe", subscribe_late)
+        stream = streaming.client.get("/mcp/x", headers=headers, buffered=False)
+        assert len(list(islice(stream.response, 3))) <= 1
+        stream.close()
+    finally:
+        ending.close()
         streaming.close()
 
 
