@@ -71,6 +71,28 @@ def test_text_partials_are_a_stream_too_for_those_who_can_receive_one(
     assert streams.types().index("tool.result") > max(i for i, one in enumerate(streams.heard) if one.is_stream)
 
 
+def test_a_partial_that_arrives_after_the_result_is_sent_to_no_member(
+    room: Room, owner: Person, caller: Person
+) -> None:
+    """ENS-13: a tool of a mounted server may still report progress when another process has ended its call."""
+    streams = Person(room, "dave", caps=["can.text.stream"])
+    call_id = caller.calls("fs", "read")
+    owner.answers(call_id, "one")
+    caller.result_of(call_id)
+    calls = room._calls
+    calls.send_partial(call_id, {"type": "text", "text": "late"})
+    calls.send_text(call_id, "late")
+    following = caller.calls("fs", "read")
+    owner.answers(following, "two")
+    caller.result_of(following)
+    streams.result_of(following)
+    assert not [
+        one for one in (*caller.heard, *streams.heard) if one.is_stream or one.envelope["type"] == "tool.partial"
+    ]
+    assert calls.stream_of(call_id).flag
+    assert not calls._streams
+
+
 def test_a_paused_stream_is_held_back_and_missing_frames_are_sent_again(room: Room) -> None:
     """ENS-13: `flow.pause`, `flow.resume` and `flow.nack` are honoured (E-F6)."""
     sender, reader = Person(room, "bob"), Person(room, "carol", caps=["can.text.stream"])

@@ -120,6 +120,8 @@ class Calls:
     def send_partial(self, call: str, partial: Any) -> None:
         """Send a partial of a call that the gateway runs; text goes as a stream too."""
         stream = self.stream_of(call)
+        if stream.is_over:
+            return
         payload = {"callId": call, "partial": partial, "seq": stream.partials, "done": False}
         stream.partials += 1
         self._publish("tool.partial", payload, stream)
@@ -127,24 +129,35 @@ class Calls:
         if isinstance(text, str) and text:
             self.send_text(call, text)
 
-    def send_text(self, call: str, text: str, is_last: bool = False) -> None:
+    def send_text(self, call: str, text: str) -> None:
         """Send text as a frame of the call's stream."""
         stream = self.stream_of(call)
-        now = now_ms()
-        frame: Json = {"streamId": call, "codec": CODEC, "seq": stream.seq, "pts": now - stream.began, "data": text}
+        if not stream.is_over:
+            self._send_frame(stream, text)
+
+    def _send_frame(self, stream: TextStream, text: str, is_last: bool = False) -> None:
+        elapsed = now_ms() - stream.began
+        frame: Json = {"streamId": stream.call, "codec": CODEC, "seq": stream.seq, "pts": elapsed, "data": text}
         stream.seq += 1
         self._publish("tool.stream", frame | ({"eof": True} if is_last else {}), stream, "stream")
 
     def _publish(self, type: str, payload: Json, stream: TextStream, kind: str = "event") -> None:
-        rel = {"parents": [stream.parent]} if stream.parent else None
+        rel = {"parents": [stream.parent]}
         self.room.publish_own(type, payload, rel, kind)
 
     def stream_of(self, call: str) -> TextStream:
-        """Return the stream of an open call; the first use creates it."""
+        """Return the stream of an open call; the first use creates it.
+
+        The stream of a call that has its result is over, its flag is set, and nothing keeps it.
+        """
         with self._lock:
             if call not in self._streams:
                 record = self.room.state_now["calls"].get(call)
-                parent = self.room.log.entry(record["seq"]).entry.envelope["id"] if record else ""
+                if record is None:
+                    ended = TextStream(call, "", now_ms(), is_over=True)
+                    ended.flag.set("answered")
+                    return ended
+                parent = self.room.log.entry(record["seq"]).entry.envelope["id"]
                 self._streams[call] = TextStream(call, parent, now_ms())
             return self._streams[call]
 
@@ -205,7 +218,7 @@ class Calls:
             stream = self._streams.get(call)
         if stream is not None and stream.seq and not stream.is_over:
             stream.is_over = True
-            self.send_text(stream.call, "", is_last=True)
+            self._send_frame(stream, "", is_last=True)
 
     def _set_flag(self, call: Any, reason: str) -> None:
         with self._lock:
