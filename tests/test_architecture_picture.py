@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scripts.architecture_picture import PICTURE, imports_between, picture, rooms_by_floor
 from tests.source_modules import Module, read
 
 
+@pytest.mark.slow
 def test_the_picture_is_current() -> None:
     assert PICTURE.read_text("utf-8") == picture(), "run python -m scripts.architecture_picture"
 

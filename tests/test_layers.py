@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -238,30 +239,38 @@ ON_ALL: tuple[Rule, ...] = (
     has_precise_name,
     opening_docstring,
 )
+ON_TESTS: tuple[Rule, ...] = (short_file, short_functions, has_precise_name, opening_docstring)
 CODE = ("app.py", "generate_boot_image.py", "patchbay/**/*.py")
 ALL = (*CODE, "scripts/**/*.py", "benchmarks/**/*.py")
 TESTS = ("tests/**/*.py",)
 
 
-def faults_of(rule: Rule, *patterns: str) -> str:
-    return "\n".join(fault for module in read(*patterns) for fault in rule(module))
+@cache
+def faults_by_rule(rules: tuple[Rule, ...], patterns: tuple[str, ...]) -> dict[Rule, str]:
+    """The faults of all modules under these patterns: each module is parsed once for all rules."""
+    found: dict[Rule, list[Fault]] = {rule: [] for rule in rules}
+    for module in read(*patterns):
+        for rule, faults in found.items():
+            faults += rule(module)
+        module.__dict__.pop("tree", None)  # the trees of all modules would fill the memory
+    return {rule: "\n".join(faults) for rule, faults in found.items()}
 
 
 @pytest.mark.parametrize("rule", ON_CODE, ids=lambda rule: rule.__name__)
 def test_the_code_keeps_the_rule(rule: Rule) -> None:
-    faults = faults_of(rule, *CODE)
+    faults = faults_by_rule(ON_CODE, CODE)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 
 @pytest.mark.parametrize("rule", ON_ALL, ids=lambda rule: rule.__name__)
 def test_code_and_scripts_keep_the_rule(rule: Rule) -> None:
-    faults = faults_of(rule, *ALL)
+    faults = faults_by_rule(ON_ALL, ALL)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 
-@pytest.mark.parametrize("rule", [short_file, short_functions, has_precise_name, opening_docstring])
+@pytest.mark.parametrize("rule", ON_TESTS, ids=lambda rule: rule.__name__)
 def test_tests_keep_the_rule(rule: Rule) -> None:
-    faults = faults_of(rule, *TESTS)
+    faults = faults_by_rule(ON_TESTS, TESTS)[rule]
     assert not faults, f"{rule.__doc__}\n{faults}"
 
 

@@ -92,11 +92,13 @@ def test_both_files_agree() -> None:
     assert {name: runtime[name] for name in shared} == {name: development[name] for name in shared}
 
 
+@pytest.mark.slow
 def test_the_code_imports_only_what_the_project_declares() -> None:
     code = ("app.py", "generate_boot_image.py", "patchbay/**/*.py", "reference_templates/**/*.py", "servers/*.py")
     assert undeclared([*RUNTIME, *OPTIONAL], *code) == []
 
 
+@pytest.mark.slow
 def test_tests_and_scripts_import_only_what_is_declared() -> None:
     assert undeclared([*RUNTIME, *DEVELOPMENT], "tests/**/*.py", "scripts/*.py", "benchmarks/**/*.py") == []
 

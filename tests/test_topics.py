@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from patchbay import topics
 from tests.source_modules import Module, read
 
@@ -38,6 +40,7 @@ def literal_topics(module: Module) -> Iterator[str]:
             yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
 
 
+@pytest.mark.slow
 def test_every_name_and_topic_of_the_store_comes_from_one_module() -> None:
     modules = [module for module in read("patchbay/**/*.py") if not module.path.startswith("patchbay/client/")]
     assert [each for module in modules for each in literal_topics(module)] == []

@@ -39,6 +39,7 @@ def hub(team: Team) -> Hub:
     return team.hub
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, principals, st.sampled_from(SERVERS))
 def test_lists_hold_exactly_the_entries_that_can_be_used(
@@ -48,6 +49,7 @@ def test_lists_hold_exactly_the_entries_that_can_be_used(
         team.check(way, document, who, server, Comparisons())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, principals, st.sampled_from(SERVERS), st.integers(0, 99))
 def test_lists_hold_exactly_the_entries_that_can_be_used_over_http_and_on_pages(

@@ -52,6 +52,7 @@ def lines() -> list[bytes]:
     return exported(journal)
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_rows_is_verified_by_openssl_and_by_the_hubs_own_verifier(tmp_path: Path) -> None:
     """ACCESS 7: plain openssl can check the chain."""
     found = exported(made_journal(MANY))

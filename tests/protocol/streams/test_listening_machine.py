@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -326,4 +327,4 @@ class Listening(RuleBasedStateMachine):
 
 
 Listening.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-TestListening = Listening.TestCase
+TestListening = pytest.mark.slow(Listening.TestCase)
