@@ -29,7 +29,7 @@ from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
+from patchbay.catalogue.servers import Server, ServerTable, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
@@ -97,9 +97,8 @@ class Catalogue(VisibleToAll):
         self._folder = WatchedFolder(store, settings.servers) if watch else None
         self._planner = Planner(store, self._configs, settings.enable)
         self._discoveries = StoredDiscoveries(store)
-        self._servers: Mapping[str, Server] = {}
+        self._table = ServerTable({}, {})
         self._announced: Mapping[str, Server] = {}
-        self.served: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._moves = -1
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
@@ -115,13 +114,17 @@ class Catalogue(VisibleToAll):
         self._pinned = PinnedServers(store, self._build_pinned)
         self.refresh()
 
+    @property
+    def served(self) -> Mapping[str, Server]:
+        """The servers that are neither disabled nor broken, by name."""
+        return self._table.served
+
     def find(self, name: str) -> Server:
         """Return a server by name. Raises UnknownServer with similar names, UnavailableServer for a disabled one."""
-        server = self.served.get(name)
-        if server is not None:
-            return server
-        known = self._servers.get(name)
-        raise unknown_server(name, self.served) if known is None else unavailable_server(known)
+        every, served = self._table
+        if name in served:
+            return served[name]
+        raise unavailable_server(every[name]) if name in every else unknown_server(name, served)
 
     def configuration(self, name: str) -> Mapping[str, Any]:
         """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
@@ -135,7 +138,7 @@ class Catalogue(VisibleToAll):
         UnknownServer for any other CID, UnavailableServer when the server is disabled or that version is broken,
         RevokedServer when the operator has revoked the name, the version or one of its contents.
         """
-        now = self._servers.get(name)
+        now = self._table.every.get(name)
         if now is None and not operator:
             raise unknown_version(name, cid)
         now = now or self._pinned.latest(name)
@@ -175,11 +178,11 @@ class Catalogue(VisibleToAll):
 
     def all(self) -> list[Server]:
         """Return every server, also disabled and broken ones."""
-        return list(self._servers.values())
+        return list(self._table.every.values())
 
     def find_any(self, name: str) -> Server | None:
         """Return the server of a name, also a disabled or broken one; None for an unknown name."""
-        return self._servers.get(name)
+        return self._table.every.get(name)
 
     @property
     def listing(self) -> tuple[Listing, str | None]:
@@ -196,7 +199,7 @@ class Catalogue(VisibleToAll):
 
         Raises ConfigError when the watched path is not a folder, or the setting `enable` names an unknown server.
         """
-        check_enabled(self.settings.enable, self._servers)
+        check_enabled(self.settings.enable, self._table.every)
         if self._folder and not self.readonly:
             self._folder.check()
         ready = threading.Event()
@@ -243,23 +246,18 @@ class Catalogue(VisibleToAll):
                 name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
                 for name, row in plan.rows.items()
             }
-            kept = {name: self._servers[name] for name, key in keys.items() if self._keys.get(name) == key}
+            kept = {name: self._table.every[name] for name, key in keys.items() if self._keys.get(name) == key}
             before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
             try:
                 built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
             except Exception:
                 self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
                 raise
-            servers = {name: kept.get(name) or built[name] for name in sorted(plan.rows)}
-            self._swap(servers)
+            self._table = ServerTable.of({name: kept.get(name) or built[name] for name in sorted(plan.rows)})
             self._connect_mounts()
             # After another change in the meantime a hint is on its way, and the next round announces both.
             if self._planner.stamp() == plan.stamp:
                 self._announce()
-
-    def _swap(self, servers: Mapping[str, Server]) -> None:
-        self._servers = servers
-        self.served = {name: one for name, one in servers.items() if one.enabled and not one.broken}
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
@@ -268,10 +266,10 @@ class Catalogue(VisibleToAll):
             self.connections.keep(standing.mount for standing in found)
 
     def _announce(self) -> None:
-        names = self._announced.keys() | self._servers.keys()
-        fresh = [name for name in names if self._announced.get(name) is not self._servers.get(name)]
-        moved = self._versions.announce_all({name: self._servers.get(name) for name in sorted(fresh)})
-        self._announced = self._servers
+        names = self._announced.keys() | self._table.every.keys()
+        fresh = [name for name in names if self._announced.get(name) is not self._table.every.get(name)]
+        moved = self._versions.announce_all({name: self._table.every.get(name) for name in sorted(fresh)})
+        self._announced = self._table.every
         moved |= self._versions.announce_access(self.served)
         if self._versions.announce_listing(self._listing[0]) or moved:
             self.store.bus.publish(NAMES_CHANGED)
@@ -393,7 +391,7 @@ class Catalogue(VisibleToAll):
             self._runs[name] = runs + 1
             self._keys[name] = (row, readonly, runs + 1, lists)
             server = self._build_all([row])[name]
-            self._swap({**self._servers, name: server})
+            self._table = ServerTable.of({**self._table.every, name: server})
             self._announced = {**self._announced, name: server}
             if kind:
                 self._versions.announce(name, server, kind)

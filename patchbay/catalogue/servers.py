@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from patchbay.activation import Call, Events, Handler, activate
 from patchbay.catalogue.listing import Listing
@@ -147,6 +147,18 @@ class ServerCache(Generic[Key, Value]):
         if key not in values:
             values.setdefault(key, compute())
         return values[key]
+
+
+class ServerTable(NamedTuple):
+    """All servers of a hub by name, and those of them that it serves; one value, so that readers see one moment."""
+
+    every: Mapping[str, Server]
+    served: Mapping[str, Server]
+
+    @classmethod
+    def of(cls, every: Mapping[str, Server]) -> ServerTable:
+        """Return the table of these servers."""
+        return cls(every, {name: one for name, one in every.items() if one.enabled and not one.broken})
 
 
 def unknown_server(name: str, known: Iterable[str]) -> UnknownServer:

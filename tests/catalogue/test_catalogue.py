@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 
 from patchbay.boot import canonical_json, change_names, import_image
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.rows import RESERVED
+from patchbay.catalogue.planning import Refusal
+from patchbay.catalogue.rows import RESERVED, ServerRow
+from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.errors import UnavailableServer, UnknownServer
 from patchbay.stores import open_store
@@ -36,6 +39,28 @@ def test_a_server_is_found_by_its_name(bench: Any) -> None:
     """VWR-1"""
     bench.plug("hello", HELLO)
     assert list(bench.open().find("hello").tools) == ["hello"]
+
+
+def test_all_servers_and_the_served_ones_change_at_one_moment(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that sees a change in the list of all servers calls the new version."""
+    bench.plug("hello", HELLO)
+    catalogue = bench.open()
+    seen: list[bool] = []
+
+    class Observed(Server):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "enabled":
+                seen.append(catalogue.find_any("hello") is catalogue.served["hello"])
+            return super().__getattribute__(name)
+
+    def build(rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
+        return {name: Observed(**{one.name: getattr(built, one.name) for one in fields(built) if one.init})}
+
+    name, built = "hello", catalogue.find("hello")
+    monkeypatch.setattr(catalogue, "_build_all", build)
+    catalogue.rebuild("hello")
+    assert isinstance(catalogue.find("hello"), Observed)
+    assert seen and all(seen)
 
 
 def test_an_unknown_name_is_refused_with_similar_names(bench: Any) -> None:

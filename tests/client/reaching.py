@@ -6,12 +6,12 @@ import os
 import sys
 import threading
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
+from patchbay.processes import process_trees
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 ENVIRON: Mapping[str, str] = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "SECRET_KEY": "hidden"}
@@ -43,11 +43,7 @@ def alive(pid: int) -> bool:
 
 def children(pid: int) -> set[int]:
     """The processes that a process has started and that have not ended."""
-    found: set[int] = set()
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            found |= {int(word) for word in file.read_text().split()}
-    return found
+    return set(process_trees.children_of(pid))
 
 
 def descendants(leave_out: Collection[int] = ()) -> set[int]:
