@@ -22,6 +22,21 @@ function makeElement(tag, className, ...children) {
   return node;
 }
 
+/**
+ * Put a textarea into a new frame, behind other elements. The browser takes the focus away from an element that moves;
+ * a reader who typed before this script was loaded goes on typing at the same place.
+ */
+function surround(area, ...others) {
+  const hadFocus = document.activeElement === area;
+  const { selectionStart, selectionEnd, selectionDirection, scrollTop, scrollLeft } = area;
+  const frame = makeElement("div", "code-area");
+  area.replaceWith(frame);
+  frame.append(...others, area);
+  if (hadFocus) area.focus({ preventScroll: true });
+  if (hadFocus) area.setSelectionRange(selectionStart, selectionEnd, selectionDirection);
+  Object.assign(area, { scrollTop, scrollLeft });
+}
+
 /** Write a line as text nodes and coloured elements. The end of the line keeps an empty line as high as the others. */
 function paint(row, pieces) {
   row.replaceChildren(...pieces.map(([kind, text]) => (kind ? makeElement("span", kind, text) : text)), "\n");
@@ -49,9 +64,7 @@ class Source {
     this.numbers = makeElement("pre", "numbers");
     this.back = makeElement("pre", "back", this.rows);
     for (const part of [this.numbers, this.back]) part.setAttribute("aria-hidden", "true");
-    const frame = makeElement("div", "code-area");
-    area.replaceWith(frame);
-    frame.append(this.numbers, this.back, area);
+    surround(area, this.numbers, this.back);
     area.addEventListener("input", () => this.update());
     area.addEventListener("scroll", () => this.follow());
     area.addEventListener("keydown", (event) => this.indent(event));

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from patchbay.cid import cid_of
 from tests.browser.tabs import BOUND, Tab
@@ -114,6 +114,23 @@ def test_the_editor_previews_the_listing_while_the_source_is_written(tab: Tab) -
     expect(preview).to_contain_text("it takes *all")
     page.get_by_label("Name").fill("servers")
     expect(preview).to_contain_text("the hub has a page of its own")
+
+
+def test_a_reader_who_types_before_the_script_of_the_editor_is_loaded_goes_on_typing_there(tab: Tab) -> None:
+    page = tab.page
+    held: list[Route] = []
+    page.route("**/code.js*", lambda route: held.append(route))
+    page.goto(f"{tab.base}/servers/new", wait_until="commit")
+    page.get_by_label("Name").fill("early")
+    area = page.locator("#source")
+    area.fill("alpha gamma")
+    for _ in "gamma":
+        area.press("ArrowLeft")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator(".code-area")).to_be_visible()
+    page.keyboard.insert_text("beta ")
+    expect(area).to_have_value("alpha beta gamma")
 
 
 def test_a_definition_is_broken_seen_mended_and_rolled_back(tab: Tab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -223,6 +225,25 @@ made._thread.join()
 """
 
 
+def kill_uv(work: Path) -> None:
+    """End the uv that compiles versions in a folder; it would wait for the silent index, and hold the lock."""
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # a process that ended meanwhile
+            words = found.read_bytes().split(b"\0")
+            if b"compile" in words and str(work).encode() in b" ".join(words):
+                os.kill(int(found.parent.name), signal.SIGKILL)
+
+
+def is_unlocked(path: Path) -> bool:
+    """Tell whether no process holds a lock."""
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 def test_a_hub_that_is_killed_leaves_nothing_that_passes_for_an_environment(
     silent_index: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -232,10 +253,13 @@ def test_a_hub_that_is_killed_leaves_nothing_that_passes_for_an_environment(
         [left] = until(lambda: list((tmp_path / FOLDER).glob(f"{one.needs.key}.new-*/environment/bin")))
         process.send_signal(signal.SIGKILL)
     assert one.state == "absent" and environment(tmp_path, environ, "pk-one").state == "absent"
-    for found in Path("/proc").glob("[0-9]*/cmdline"):
-        words = found.read_bytes().split(b"\0")
-        if b"compile" in words and str(left.parents[1]).encode() in b" ".join(words):
-            os.kill(int(found.parent.name), signal.SIGKILL)  # uv, which would wait for the index
+    lock = tmp_path / FOLDER / f"{one.needs.key}.making"
+
+    def ended() -> bool:
+        kill_uv(left.parents[1])  # each time: the kill of the hub can come before its child becomes uv
+        return is_unlocked(lock)
+
+    until(ended)
     assert made(one).state == "ready"
     assert list((tmp_path / FOLDER).glob("*.new-*")) == []
 
