@@ -6,6 +6,7 @@
 import { button, el } from "./try/dom.js";
 
 const MIN_UPDATE_MS = 1000;
+const RETRY_MS = 5000;
 
 /**
  * Follow the events of `panel.dataset.live`. `parts` are the ids of the changing parts; `events` has for each name of an
@@ -19,6 +20,7 @@ export function follow(panel, parts, events, words, page = location.href) {
   let source = null;
   let timer = null;
   let updates = 0;
+  let isStale = false;
   let news = 0;
 
   function start() {
@@ -47,22 +49,28 @@ export function follow(panel, parts, events, words, page = location.href) {
   }
 
   function refresh() {
+    isStale = true;
     timer ??= setTimeout(update, updates ? MIN_UPDATE_MS : 0);
   }
 
   async function update() {
     updates += 1;
+    isStale = false;
+    let isFailed = false;
     try {
       if (!source) return;
       const answer = await fetch(page, { headers: { Accept: "text/html" }, cache: "no-store" });
+      isFailed = answer.status >= 500;
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of parts) replacePart(document.getElementById(id), fresh.getElementById(id));
       if (news) showStatus(words.news(news), true);
     } catch {
-      // The hub cannot be reached; the next event starts another update.
+      isFailed = true; // the hub cannot be reached
     } finally {
-      timer = null;
+      // The page can have been made before an event that came during the fetch.
+      const pause = isFailed ? RETRY_MS : isStale ? MIN_UPDATE_MS : null;
+      timer = pause === null ? null : setTimeout(update, pause);
     }
   }
 

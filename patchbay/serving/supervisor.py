@@ -156,7 +156,7 @@ def application(
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
     return_large_blocks()
-    SlowClientWatch(settings, at_work.oldest).watch()
+    SlowClientWatch(settings, at_work).watch()
     drain = app.extensions["drain"]
     front = Front(app, settings, request_threads(settings))
     drain.on_begin(front.drain)

@@ -15,10 +15,17 @@ export function addSuggestions(form, endpoint, reference, revision) {
     fieldElement.append(list);
     input.setAttribute("list", list.id);
     let waiting = null;
+    let asked = 0;
+    const ask = async () => {
+      const number = ++asked;
+      const values = await findSuggestions(endpoint, revision(), {
+        ref: reference, argument: { name: fieldElement.dataset.name, value: input.value }, context: { arguments: otherArguments(form, fieldElement) } });
+      // An answer can come after that to a later question.
+      if (number === asked) list.replaceChildren(...values.map((value) => el("option", { value })));
+    };
     const suggest = () => {
       clearTimeout(waiting);
-      waiting = setTimeout(() => showSuggestions(list, endpoint, revision(), {
-        ref: reference, argument: { name: fieldElement.dataset.name, value: input.value }, context: { arguments: otherArguments(form, fieldElement) } }), TYPING_PAUSE_MS);
+      waiting = setTimeout(ask, TYPING_PAUSE_MS);
     };
     input.addEventListener("focus", suggest);
     input.addEventListener("input", suggest);
@@ -31,14 +38,14 @@ function otherArguments(form, own) {
   return Object.fromEntries(pairs.filter(([, value]) => value));
 }
 
-async function showSuggestions(list, endpoint, revision, params) {
+async function findSuggestions(endpoint, revision, params) {
   const connection = new Connection(endpoint, revision);
   try {
     await connection.open();
     const { completion } = await connection.request("completion/complete", params);
-    list.replaceChildren(...completion.values.map((value) => el("option", { value })));
+    return completion.values;
   } catch {
-    list.replaceChildren();
+    return [];
   } finally {
     await connection.close().catch(() => {});
   }

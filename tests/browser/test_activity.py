@@ -9,7 +9,7 @@ import urllib.request
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.tabs import BOUND, Tab
 from tests.browser.test_accessible import SIZES, violations
@@ -17,6 +17,18 @@ from tests.serving.running import Hub
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
+
+EVENTS_AND_FETCHES = """
+window.answers = [];
+window.fetch = () => new Promise((answer) => { answers.push(answer); });
+window.EventSource = class extends EventTarget {
+  constructor() {
+    super();
+    window.announce = () => this.dispatchEvent(new MessageEvent("calls", { data: "[]" }));
+  }
+  close() {}
+};
+"""
 
 
 def call(base: str, server: str, tool: str, arguments: dict[str, Any], progress: bool = False) -> bytes:
@@ -58,6 +70,28 @@ def test_a_call_appears_on_the_page_while_it_is_open(tab: Tab, base: str) -> Non
     expect(page.locator("#calls tbody tr")).to_have_count(before + 1, timeout=BOUND)
     expect(page.locator("#calls tbody tr").first).to_contain_text("say")
     expect(page.get_by_role("img", name=re.compile("calls?, 0 of them failed"))).to_be_visible()
+
+
+@pytest.fixture
+def followed(tab: Tab) -> Page:
+    """A live page whose events the test makes, and whose fetches the test answers."""
+    tab.page.add_init_script(EVENTS_AND_FETCHES)
+    return tab.open("/activity?server=atelier&tool=say")
+
+
+def test_a_live_page_fetches_again_for_an_event_that_came_during_a_fetch(followed: Page) -> None:
+    followed.evaluate("announce()")
+    until(lambda: followed.evaluate("answers.length") == 1)
+    followed.evaluate("announce(); answers[0](new Response('<p>'))")
+    until(lambda: followed.evaluate("answers.length") == 2)
+
+
+@pytest.mark.parametrize("failure", ["new Response('', { status: 503 })", "Promise.reject(new TypeError())"])
+def test_a_live_page_fetches_again_after_a_fetch_that_failed(followed: Page, failure: str) -> None:
+    followed.evaluate("announce()")
+    until(lambda: followed.evaluate("answers.length") == 1)
+    followed.evaluate(f"answers[0]({failure})")
+    until(lambda: followed.evaluate("answers.length") == 2)
 
 
 def test_the_page_can_be_paused_and_goes_on(tab: Tab, base: str) -> None:
@@ -113,6 +147,24 @@ def test_the_page_of_a_call_shows_each_event_and_repeats_the_call_with_the_same_
     assert '"counted"' in page.locator(".again pre").inner_text()
     page.get_by_role("link", name="Open the new record").click()
     expect(page.get_by_role("heading", name="steps", level=1)).to_be_visible()
+
+
+def test_a_call_that_runs_again_is_compared_by_its_own_record_which_may_come_late(
+    tab: Tab, base: str, served: Hub
+) -> None:
+    tab.log_in(served)
+    record = recorded_call(base, "atelier", "say", {"text": "twice"})
+    page = tab.open(f"/activity/{record}")
+    records = [{"records": [{"id": each, "answer_cid": each}]} for each in (record, record, "another")]
+
+    def answer(route: Route) -> None:
+        route.fulfill(json=records.pop(0))
+
+    page.route("**/activity.json?*", answer)
+    page.get_by_role("button", name="Run again").click()
+    expect(page.locator(".again [role=status]")).to_contain_text("The result differs", timeout=BOUND)
+    expect(page.get_by_role("link", name="Open the new record")).to_have_attribute("href", "/activity/another")
+    assert records == []
 
 
 def test_a_call_that_runs_again_can_be_cancelled(tab: Tab, base: str, served: Hub) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.tabs import BOUND, REVISIONS, Tab
 from tests.checkout import ROOT
@@ -157,6 +157,36 @@ def test_completions_are_suggested_while_an_argument_is_typed(tab: Tab) -> None:
         "friendly",
         "formal",
     ]
+
+
+def test_suggestions_that_come_late_do_not_replace_newer_ones(tab: Tab) -> None:
+    trial = tab.item("markdown", "draft")
+    tone = trial.item.locator('[data-name="tone"]')
+    held: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        values = {"f": ["friendly", "formal"], "fo": ["formal"]}
+        question = json.loads(route.request.post_data or "{}")
+        if question.get("method") != "completion/complete":
+            route.continue_()
+        elif question["params"]["argument"]["value"] == "f" and not held:
+            held.append(route)
+        else:
+            result = {
+                "resultType": "complete",
+                "completion": {"values": values[question["params"]["argument"]["value"]]},
+            }
+            route.fulfill(json={"jsonrpc": "2.0", "id": question["id"], "result": result})
+
+    tab.page.route("**/mcp/**", hold_the_first)
+    with tab.page.expect_request(lambda request: "completion/complete" in (request.post_data or "")):
+        tone.locator("input").fill("f")
+    tone.locator("input").fill("fo")
+    expect(tone.locator("datalist option")).to_have_count(1, timeout=BOUND)
+    with tab.page.expect_response(lambda answer: answer.request == held[0].request):
+        held[0].continue_()
+    tab.page.evaluate("fetch('/healthz').then((answer) => answer.text())")  # the late answer came before
+    assert tone.locator("datalist option").count() == 1
 
 
 def test_results_are_shown_by_what_they_are(tab: Tab) -> None:

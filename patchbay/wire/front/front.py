@@ -22,6 +22,7 @@ from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
 from patchbay.wire.front.requests import (
     ARRIVED_SINCE,
+    CLIENT,
     COLLECTED_BYTES,
     WAITING,
     ArrivingBody,
@@ -29,6 +30,7 @@ from patchbay.wire.front.requests import (
     Headers,
     HttpProtocol,
     Scope,
+    address,
     environ_of,
 )
 from patchbay.wire.front.waiting_streams import WaitingStreams
@@ -108,6 +110,7 @@ class Front:
             environ = environ_of(scope, headers, body)
             if begun is not None:
                 environ[ARRIVED_SINCE] = begun
+            environ[CLIENT] = ":".join(address(scope.client))
             environ[WAITING] = self._streams
             answer = self._app(environ, start)
             waiting = listening_part(answer)

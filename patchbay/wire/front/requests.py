@@ -19,6 +19,9 @@ COLLECTED_BYTES = 16 * 1024
 ARRIVED_SINCE = "patchbay.arriving_since"
 """Name in the environ of the monotonic time at which the wait for a collected body began."""
 
+CLIENT = "patchbay.client"
+"""Name in the environ of the other end of the connection: `127.0.0.1:4711` or `::1:4711`, of a proxy too."""
+
 WAITING = "patchbay.waiting"
 """Name in the environ of the runner of waiting streams (`waiting_streams.py`); absent under other WSGI servers."""
 

@@ -24,6 +24,7 @@ from patchbay.settings import Settings
 from patchbay.wire.front.sockets import (
     DESCRIPTORS,
     Counters,
+    client_of,
     count_descriptors,
     give_back_memory,
     local_port,
@@ -46,11 +47,15 @@ AT_WORK = "patchbay.at_work"
 
 
 class ClientConnection:
-    """One connection over time: since when its client makes no progress, and whether the hub has ended it already."""
+    """One connection over time: since when its client makes no progress, and whether the hub has ended it already.
 
-    __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "is_shut_down")
+    `client` is its other end, once the hub has ended it.
+    """
+
+    __slots__ = ("_acknowledged", "_asking", "_base", "_received", "_stalled", "client", "is_shut_down")
 
     def __init__(self) -> None:
+        self.client = ""
         self.is_shut_down = False
         self._acknowledged = self._received = self._base = -1
         self._stalled: float | None = None
@@ -91,12 +96,14 @@ class ClientConnection:
 class AtWork:
     """WSGI middleware that measures the age of the oldest running request. `patience` is in seconds.
 
-    A request does not count while its body arrives and after its answer has begun.
+    A request does not count while its body arrives and after its answer has begun. `cut_off` are the other ends of the
+    connections that the hub has shut down and that are not closed yet.
     """
 
     def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], patience: float) -> None:
         self._app = app
         self.patience = patience
+        self.cut_off: set[str] = set()
         self._begun: dict[int, float] = {}
 
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -126,13 +133,13 @@ class AtWork:
 class SlowClientWatch:
     """Watches the accepted connections of this process, which listens on `settings.port`."""
 
-    def __init__(self, settings: Settings, oldest: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, at_work: AtWork) -> None:
         self._port = settings.port
         self._write = settings.write_timeout
         self._idle = settings.idle_timeout
         # A stream without messages is not idle: it sends comments.
         self._quiet = max(settings.idle_timeout, 2 * settings.keepalive)
-        self._oldest = oldest
+        self._at_work = at_work
         self._peers: dict[int, ClientConnection | None] = {}
         self._most = most_connections(settings.connections)
         self._seen = 0
@@ -164,6 +171,7 @@ class SlowClientWatch:
         pairs = sockets()
         cut_before = any(peer is not None and peer.is_shut_down for peer in self._peers.values())
         self._peers = {number: self._looked_at(descriptor, number) for descriptor, number in pairs}
+        self._at_work.cut_off = {peer.client for peer in self._peers.values() if peer is not None and peer.is_shut_down}
         if sum(peer is not None for peer in self._peers.values()) > self._most:
             self._thin_out(pairs)
         self._seen = count_descriptors()
@@ -196,10 +204,12 @@ class SlowClientWatch:
             return peer
         why, level = peer.late(counters, time.monotonic(), self._write, self._idle), logging.INFO
         # A connection that was quiet before the oldest running request began cannot be waiting for an answer.
-        if why is None and counters.silent > self._quiet + self._oldest():
+        if why is None and counters.silent > self._quiet + self._at_work.oldest():
             why, level = f"nothing happened for {counters.silent:.0f} s", logging.DEBUG
         if why is not None:
+            peer.client = client_of(descriptor) or ""
             # A request that arrives too slowly gets an error as its answer; other connections get nothing.
+            self._at_work.cut_off.add(peer.client)
             address = shut_down(descriptor, number, whole=counters.pending or peer.is_shut_down)
             log.log(level, "the connection from %s is closed: %s", address or "somebody who left", why)
             peer.is_shut_down = True

@@ -96,6 +96,11 @@ def remote_address(descriptor: int) -> str | None:
     return _ask_socket(descriptor, lambda seen: str(seen.getpeername()[0]))
 
 
+def client_of(descriptor: int) -> str | None:
+    """Return the other end of a connection, like `127.0.0.1:4711` or `::1:4711`; None for other descriptors."""
+    return _ask_socket(descriptor, lambda seen: "{}:{}".format(*seen.getpeername()))
+
+
 def is_socket(descriptor: int, number: int) -> bool:
     """Whether a descriptor is still the socket of that number."""
     return _number(descriptor) == number

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from patchbay.settings import Settings
+from patchbay.wire.front.requests import CLIENT
 from patchbay.wire.front.slow_clients import AT_WORK, AtWork, ClientConnection, SlowClientWatch
 from patchbay.wire.front.sockets import DESCRIPTORS, ESTABLISHED, Counters, shut_down
+from patchbay.wire.request_bodies import TooSlow, read_body
 from tests.waiting import until
 
 WRITE, IDLE = 10.0, 20.0
@@ -110,7 +112,7 @@ def pairs() -> Iterator[tuple[SlowClientWatch, socket.socket, socket.socket]]:
         other = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         accepted = opened.enter_context(listening.accept()[0])
         settings = Settings(port=port, write_timeout=0.2, idle_timeout=600)
-        yield SlowClientWatch(settings, lambda: 0.0), accepted, other
+        yield SlowClientWatch(settings, AtWork(lambda *_: [], 60)), accepted, other
 
 
 def full(sender: socket.socket) -> None:
@@ -205,3 +207,32 @@ def test_a_request_is_in_work_from_its_last_byte_to_its_first() -> None:
     assert front({}, None) == [b"answer"]
     assert seen[0] == 0 and 0 < seen[1] < 60
     assert front.oldest() == 0
+
+
+def test_a_body_that_the_hub_cuts_off_was_too_slow_although_its_thread_began_to_wait_later() -> None:
+    """X17: on a busy machine, the thread of a request can be late."""
+    with ExitStack() as opened:
+        listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listening.getsockname()[1]
+        sender = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+        accepted = opened.enter_context(listening.accept()[0])
+        stream = opened.enter_context(accepted.makefile("rb"))
+        host, own_port = sender.getsockname()
+        environ = {"CONTENT_LENGTH": "10", "wsgi.input": stream, CLIENT: f"{host}:{own_port}"}
+        front = AtWork(lambda environ, _: [read_body(environ, 100)], 600)
+        watch = SlowClientWatch(Settings(port=port, idle_timeout=0.2, keepalive=0.1), front)
+        sender.sendall(b"{")
+
+        def is_cut_off() -> bool:
+            watch.check_connections()
+            return bool(front.cut_off)
+
+        until(is_cut_off, "the connection is shut down")
+        with pytest.raises(TooSlow):
+            front(environ, None)
+        sender.close()
+        accepted.shutdown(socket.SHUT_RDWR)
+        stream.close()
+        accepted.close()
+        watch.check_connections()
+        assert not front.cut_off
