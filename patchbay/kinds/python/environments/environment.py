@@ -71,7 +71,8 @@ class PackageEnvironment:
         self._place = place
         self._changed = changed
         self._news = threading.Condition()
-        self._begun = self._used = 0.0
+        self._begun = 0.0
+        self._used = -math.inf
         self._step = ""
         self._failures = 0
         is_off = place.packages == "off"

@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -281,9 +283,16 @@ def test_the_collection_removes_what_no_server_requires_and_leaves_its_lock(
     assert result(hub, "newest")["version"] == "2.0"
 
 
+@pytest.mark.parametrize("uptime", [1.0, 1e6])
 def test_an_environment_that_a_collection_removed_is_made_again_for_a_call(
-    environ: dict[str, str], tmp_path: Path
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uptime: float
 ) -> None:
+    """The monotonic clock begins at zero when a machine starts."""
+    passed = uptime - time.monotonic()
+    monkeypatch.setattr(
+        "patchbay.kinds.python.environments.environment.time",
+        SimpleNamespace(time=time.time, sleep=time.sleep, monotonic=lambda: time.monotonic() + passed),
+    )
     one = made(environment(tmp_path, environ, "pk-one"))
     shutil.rmtree(one.folder)
     list(one.wait(call_of()))
