@@ -89,13 +89,15 @@ class Problem:
 class Discovery:
     """The result of reading a definition: its descriptors, its problems and its description.
 
-    `imports` are the modules of others that it imports in any case, each with its first line.
+    `imports` are the modules of others that it imports in any case, each with its first line. `functions` maps each
+    function that entries of a configuration may name, listed or not, to its parameter names in order.
     """
 
     descriptors: tuple[Descriptor, ...] = ()
     problems: tuple[Problem, ...] = ()
     description: str = ""
     imports: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def encodable(text: str) -> str:

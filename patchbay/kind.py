@@ -172,10 +172,6 @@ class Configuration:
     is_changing: bool = False
 
 
-def _no_functions(source: bytes) -> dict[str, tuple[str, ...]]:
-    return {}
-
-
 def _no_target(context: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
     raise ConfigError(context.where, f"tools.{name}", "expected a server with code; this server has nothing to run")
 
@@ -197,8 +193,7 @@ class Kind:
     * `endings` are the file endings of definitions in the watched folder; `recognizes` says whether a text without a
       file name is a definition of this kind. `is_configuration` says that the definition is also the configuration.
     * `discover` reads a definition (the server's name, the text) and raises ConfigError for an invalid definition.
-      `functions` returns the functions that entries of a configuration may name. `tool_target` returns the target of a
-      tool that a configuration or a transform describes.
+      `tool_target` returns the target of a tool that a configuration or a transform describes.
     * `examine` says what a definition needs on this machine, from its bytes, the server's name, its fields, its
       discovery and the runner of the hub. Raises ConfigError.
     * `make_handler` takes the definition's bytes, their CID, the server's name, its fields, and the runner of the hub
@@ -215,7 +210,6 @@ class Kind:
     is_configuration: bool = False
     recognizes: Callable[[bytes], bool] = lambda source: False
     discover: Callable[[str, str], Discovery] | None = None
-    functions: Callable[[bytes], Mapping[str, tuple[str, ...]]] = _no_functions
     tool_target: Callable[[EntryContext, str, Fields], dict[str, Any]] = _no_target
     make_handler: Callable[[bytes, str, str, Fields, Any], Handler] | None = None
     examine: Callable[[bytes, str, Fields, Discovery, Any], Examination] = _needs_nothing

@@ -19,7 +19,7 @@ from patchbay.catalogue.reading.skills import Skill, load_skills
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.stored_discovery import ReadDefinition, read_definition
+from patchbay.catalogue.stored_discovery import read_definition
 from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
@@ -59,7 +59,7 @@ class BuildContext:
     connections: StandingConnections | None = None
     vouched: Callable[[ServerRow], bool] = lambda row: False
     rooms: RoomCaller | None = None
-    read: Callable[[ServerRow, bytes], ReadDefinition] = read_definition
+    read: Callable[[ServerRow, bytes], Discovery] = read_definition
     examine: Examine = examine_definition
 
 
@@ -82,7 +82,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     try:
         source = context.blobs.get(row.definition_cid)
         config = _load_config(row, source, context)
-        definition = context.read(row, source)
+        found = context.read(row, source)
     except ContentError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     fields = config.fields if config else {}
@@ -90,17 +90,16 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     if configured is not None:
         return _build_configured(configured, row, version, fields, context, pinned)
     try:
-        needs = context.examine(row.kind, source, row.name, fields, definition.discovery)
+        needs = context.examine(row.kind, source, row.name, fields, found)
         runs = context.handler_for(row.kind, source, row.definition_cid, row.name, fields)
     except ConfigError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     enabled = row.is_enabled(fields)
     if enabled and not pinned and needs.packages is not None:
         needs.packages.start()
-    found, functions = definition.discovery, definition.functions
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
-    entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, functions, streaming, known)
+    entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
     listed, problems = _merge_descriptors(entry_context, config if enabled else None, found, context)
     skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
     listed["resource"] |= _skill_resources(skills, listed["resource"])

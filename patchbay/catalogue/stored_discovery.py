@@ -12,8 +12,7 @@ import logging
 import sys
 import time
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -43,17 +42,9 @@ SHIPPED_KINDS = "patchbay.kinds."
 """Prefix of the modules whose discoveries are stored; the version covers no others."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadDefinition:
-    """What the hub reads from a definition: its discovery, and its functions with their parameters in order."""
-
-    discovery: Discovery
-    functions: Mapping[str, tuple[str, ...]]
-
-
-def read_definition(row: ServerRow, source: bytes) -> ReadDefinition:
+def read_definition(row: ServerRow, source: bytes) -> Discovery:
     """Read the definition of a row. Raises ConfigError for one that cannot be read."""
-    return ReadDefinition(discover(row.kind, row.name, source), kind_named(row.kind).functions(source))
+    return discover(row.kind, row.name, source)
 
 
 class StoredDiscoveries:
@@ -64,7 +55,7 @@ class StoredDiscoveries:
         self._known: dict[str, tuple[float, Any]] | None = None
         self._new: dict[str, Any] = {}
 
-    def read(self, row: ServerRow, source: bytes) -> ReadDefinition:
+    def read(self, row: ServerRow, source: bytes) -> Discovery:
         """Read the definition of a row, from the store if possible. Raises ConfigError for one that cannot be read."""
         reader = kind_named(row.kind).discover
         topic = discovery_topic()
@@ -127,16 +118,15 @@ def discovery_topic() -> str | None:
     return DISCOVERED + digest.hexdigest()[:32] if len(code) > 1 else None
 
 
-def _parse(stored: Any) -> ReadDefinition | None:
+def _parse(stored: Any) -> Discovery | None:
     """Return the stored form as a value; None for one that is absent or not of this form."""
     try:
-        found = stored["discovery"]
-        discovery = Discovery(
-            tuple(Descriptor(**one) for one in found["descriptors"]),
-            tuple(Problem(**one) for one in found["problems"]),
-            found["description"],
-            {str(name): int(line) for name, line in found["imports"].items()},
+        return Discovery(
+            tuple(Descriptor(**one) for one in stored["descriptors"]),
+            tuple(Problem(**one) for one in stored["problems"]),
+            stored["description"],
+            {str(name): int(line) for name, line in stored["imports"].items()},
+            {name: tuple(parameters) for name, parameters in stored["functions"].items()},
         )
-        return ReadDefinition(discovery, {name: tuple(taken) for name, taken in stored["functions"].items()})
     except (TypeError, KeyError, AttributeError):
         return None

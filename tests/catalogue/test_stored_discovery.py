@@ -64,9 +64,9 @@ def test_a_stored_discovery_equals_a_new_one(kind: str, monkeypatch: pytest.Monk
     first.save()
     monkeypatch.setattr(stored_discovery, "read_definition", refuse)
     found = StoredDiscoveries(store).read(row, source)
-    assert (found, [one.digest for one in found.discovery.descriptors]) == (
+    assert (found, [one.digest for one in found.descriptors]) == (
         made,
-        [one.digest for one in made.discovery.descriptors],
+        [one.digest for one in made.descriptors],
     )
 
 
@@ -82,7 +82,7 @@ def test_a_hub_that_starts_again_reads_no_definition_again(bench: Any, monkeypat
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"not compressed", zlib.compress(b"[1]"), zlib.compress(b'{"python walk CID": {"discovery": 1}}')],
+    [b"", b"not compressed", zlib.compress(b"[1]"), zlib.compress(b'{"python walk CID": {"descriptors": 1}}')],
     ids=["empty", "not compressed", "no object", "another form"],
 )
 def test_a_stored_discovery_that_cannot_be_read_is_made_again(data: bytes) -> None:

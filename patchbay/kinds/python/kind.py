@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from patchbay.activation import Call, Events, Handler
@@ -11,7 +10,6 @@ from patchbay.errors import ConfigError, ToolFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.functions import discover_functions
-from patchbay.kinds.python.discovery.syntax import parse_source
 from patchbay.kinds.python.environments.environment import PackageEnvironment
 from patchbay.kinds.python.environments.imports import missing_imports
 from patchbay.kinds.python.environments.requirements import Requirements, read_script_block, requirements_of
@@ -77,13 +75,6 @@ def _examine(source: bytes, name: str, config: Fields, found: Discovery, using: 
     return Examination(problems, packages)
 
 
-def _functions(source: bytes) -> dict[str, tuple[str, ...]]:
-    """Return every top-level function of a definition, with the names of its parameters in order."""
-    body = parse_source(source).body
-    functions = [one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
-
-
 def _tool_target(ground: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
     same = name if name in ground.functions else None
     chosen = entry.get("function") or same or ground.config.get("function") or "main"
@@ -103,7 +94,6 @@ KIND = Kind(
     language="python",
     endings=(".py",),
     discover=discover_functions,
-    functions=_functions,
     tool_target=_tool_target,
     make_handler=_make_handler,
     examine=_examine,

@@ -61,7 +61,13 @@ def discover_functions(name: str, text: str) -> Discovery:
     module = parse_module(name, text)
     read_script_block(text.encode(), name)
     found = FunctionReader(name, Scope.of(module)).read(read_docstring(ast.get_docstring(module, clean=False)).first)
-    return replace(found, imports=foreign_imports(module))
+    return replace(found, imports=foreign_imports(module), functions=functions_of(module))
+
+
+def functions_of(module: ast.Module) -> dict[str, tuple[str, ...]]:
+    """Return every top-level function of a module, with the names of its parameters in order."""
+    functions = [one for one in module.body if isinstance(one, FunctionNode)]
+    return {one.name: tuple(arg.arg for arg in (*one.args.args, *one.args.kwonlyargs)) for one in functions}
 
 
 def parse_module(name: str, text: str) -> ast.Module:
@@ -230,19 +236,32 @@ def parameters(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | Non
             yield each, default
 
 
+INNER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
 def own_nodes(function: FunctionNode) -> Iterator[ast.AST]:
-    """Yield the nodes of a function's own body, without functions and classes inside it."""
+    """Yield the nodes of a function's own body, without the insides of functions and classes in it."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        if not isinstance(node, INNER_SCOPES):
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def own_statements(function: FunctionNode) -> Iterator[ast.AST]:
+    """Yield the nodes of a function's own body that are not part of an expression: most nodes are."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, INNER_SCOPES):
+            waiting.extend(each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
 
 
 def answers_in_blocks(function: FunctionNode) -> bool:
     """Whether a function visibly returns `{"output": ...}` or a content block, which are not structured content."""
-    for node in own_nodes(function):
+    for node in own_statements(function):
         if isinstance(node, ast.Return):
             values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
             if any(_is_block(value) for value in values):

@@ -97,7 +97,8 @@ def _certain_children(node: ast.AST) -> Iterable[ast.AST]:
         if isinstance(each, (ast.Name, ast.Attribute))
     }:
         return ()
-    return ast.iter_child_nodes(node)
+    # An expression has no import, and most nodes are expressions.
+    return (each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
 
 
 def _catches(caught: ast.expr | None) -> bool:
