@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from patchbay.processes.confinement import kernel
@@ -27,7 +28,10 @@ DEFAULT_MEMORY_MIB = 512
 MAX_FILE_BYTES = 1024 * MIB
 MAX_DESCRIPTORS = 1024
 MAX_PROCESSES = 1024
-"""Processes beyond those that the hub's user has when worker processes start."""
+"""Processes and threads beyond those that the hub's user has already."""
+
+TASKS_COUNT_SECONDS = 5.0
+"""Seconds for which a count of the user's processes and threads is used; a count takes some milliseconds."""
 
 UNLIMITED_BYTES = 2**62
 """Treated as unlimited: more bytes than any machine has."""
@@ -71,13 +75,14 @@ def forbid_new_privileges() -> None:
         kernel.control_process(kernel.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def limit_process(tasks: int) -> None:
-    """Set the limits that are equal for every worker process; `tasks` is the number of tasks its user had before."""
+def limit_process() -> None:
+    """Set the limits that are equal for every worker process."""
     _set_limit(resource.RLIMIT_CORE, 0)
     _set_limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     _set_limit(resource.RLIMIT_NOFILE, MAX_DESCRIPTORS)
-    if os.getuid() != 0:
-        _set_limit(resource.RLIMIT_NPROC, tasks + MAX_PROCESSES)
+    tasks = max_user_tasks()
+    if tasks is not None:
+        _set_limit(resource.RLIMIT_NPROC, tasks)
 
 
 def limit_memory(mib: int) -> None:
@@ -103,8 +108,19 @@ def _allowed(which: int, most: float) -> int:
     return int(min(most, UNLIMITED_BYTES if hard == resource.RLIM_INFINITY else hard))
 
 
-def count_user_tasks() -> int:
-    """Return how many processes and threads this user has; 0 where they cannot be counted."""
+def max_user_tasks() -> int | None:
+    """Return how many processes and threads this user may have; None for root, which the kernel exempts.
+
+    The kernel counts those of other programs too, so the limit follows their number.
+    """
+    if os.getuid() == 0:
+        return None
+    return _count_user_tasks(int(time.monotonic() / TASKS_COUNT_SECONDS)) + MAX_PROCESSES
+
+
+@lru_cache(maxsize=1)
+def _count_user_tasks(period: int) -> int:
+    """Return how many processes and threads this user has, counted once a period; 0 where they cannot be counted."""
     user = os.getuid()
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
@@ -116,16 +132,16 @@ def count_user_tasks() -> int:
     return found
 
 
-def limit_command(limits: Limits, seconds: float, tasks: int) -> list[str]:
+def limit_command(limits: Limits, seconds: float) -> list[str]:
     """Return the beginning of a command line that runs the rest of it within limits, for each process separately.
 
-    `seconds` is the time left for the call, `tasks` the number of tasks its user had before. A limit that is already
-    lower stays as it is. Memory is the total of each process.
+    `seconds` is the time left for the call. A limit that is already lower stays as it is. Memory is the total of each
+    process.
     """
     cpu = int(min((seconds + CPU_SLACK_SECONDS) * (os.cpu_count() or 1), MAX_CPU_SECONDS)) + 1
     memory = min(limits.memory * 1024, UNLIMITED_BYTES // 1024)
-    most = "unlimited" if os.getuid() == 0 else str(tasks + MAX_PROCESSES)
-    return ["/bin/sh", "-c", _BOUNDS, "sh", str(cpu), str(memory), most]
+    tasks = max_user_tasks()
+    return ["/bin/sh", "-c", _BOUNDS, "sh", str(cpu), str(memory), "unlimited" if tasks is None else str(tasks)]
 
 
 _BOUNDS = (

@@ -38,7 +38,7 @@ from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.threads import Confiner
-from patchbay.processes.limits import Limits, count_user_tasks, limit_command
+from patchbay.processes.limits import Limits, limit_command
 from patchbay.processes.program import Channel, Command, run
 from patchbay.processes.sandbox import sandbox_command
 from patchbay.settings import environment
@@ -68,7 +68,6 @@ def shell_handler(
     A child sees `variables` (with resolved references, `config.resolved`) and those of ALLOWED. `protections`
     (`confinement/`) or the sandbox hide the folders `hidden` from it and make the folders `kept` read-only.
     """
-    before = count_user_tasks()
     places = AllowedPaths(hidden=tuple(hidden), writes=existing_folders(limits.writes), kept=tuple(kept))
     workspace = _Workspace(places, () if limits.sandbox else protections)
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
@@ -82,7 +81,7 @@ def shell_handler(
             home = Path(folder) / "work"
             home.mkdir()
             variables_of_call = environment(ALLOWED) | {"TMPDIR": str(home)} | resolved(variables or {}, name)
-            around = limit_command(limits, call.left(), before)
+            around = limit_command(limits, call.left())
             if limits.sandbox:
                 around += sandbox_command(hidden, Path(folder))
             yield from _events(

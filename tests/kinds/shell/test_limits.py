@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from patchbay.activation import activate
 from patchbay.events import Done, Event, Failed, Text
 from patchbay.processes.limits import MAX_DESCRIPTORS, MAX_FILE_BYTES, Limits, limit_command
 from patchbay.processes.sandbox import is_available
+from tests.checkout import ROOT
 from tests.kinds.calls import alive, call_of, events, shell
 from tests.waiting import until
 
@@ -44,9 +47,43 @@ def test_limits_hold_for_every_process_of_a_call() -> None:
 
 
 def test_processor_time_is_bounded_by_the_remaining_time_of_the_call() -> None:
-    prefix = limit_command(Limits(), 10.0, 50)
+    prefix = limit_command(Limits(), 10.0)
     assert prefix[:2] == ["/bin/sh", "-c"] and int(prefix[4]) >= 13 and prefix[5] == str(512 * 1024)
     assert 0 < int(text(run("ulimit -t", left=5.0))) < 24 * 60 * 60
+
+
+CROWDED = """
+import os, threading
+from patchbay.activation import activate
+from patchbay.processes.limits import MAX_PROCESSES
+from patchbay.views.fold import fold
+from tests.kinds.calls import call_of, shell
+
+def text_of(handler):
+    return fold(activate(handler, call_of(target={})))["content"][0]["text"].strip()
+
+text_of(shell("true; echo"))  # as root, which may read the modules that a first call imports
+if os.getuid() == 0:
+    os.chdir("/")
+    os.setgroups([])
+    os.setgid(USER)
+    os.setuid(USER)
+handler = shell("sleep 0; ulimit -u")
+threading.stack_size(64 * 1024)
+ended = threading.Event()
+for _ in range(MAX_PROCESSES + 100):
+    threading.Thread(target=ended.wait, daemon=True).start()
+print(int(text_of(handler)) > 2 * MAX_PROCESSES)
+ended.set()
+"""
+UNUSED_USER = 54321
+
+
+def test_processes_that_the_user_starts_elsewhere_take_nothing_from_a_command() -> None:
+    """The kernel counts all processes and threads of a user, and exempts root."""
+    code = CROWDED.replace("USER", str(UNUSED_USER))
+    seen = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (seen.stdout, seen.stderr) == ("True\n", "")
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:

@@ -35,7 +35,7 @@ import orjson
 from patchbay.kinds.python.workers.worker import run_worker
 from patchbay.processes.confinement import landlock, namespaces, privacy
 from patchbay.processes.confinement.protections import NAMESPACES, PRIVACY, Protections, active_protections
-from patchbay.processes.limits import count_user_tasks, forbid_new_privileges, name_process
+from patchbay.processes.limits import forbid_new_privileges, name_process
 from patchbay.processes.process_trees import (
     adopt_orphans,
     children_of,
@@ -84,7 +84,6 @@ class ForkServer:
         self._cleaners: set[int] = set()
         self._deadlines: list[tuple[float, int, signal.Signals]] = []
         self._ending = False
-        self._tasks = count_user_tasks()
         self._pid = os.getpid()
         self._protections = protections or Protections()
         self._init = 0
@@ -179,7 +178,7 @@ class ForkServer:
             os.dup2(output, 2)
             os.closerange(3, link)
             os.closerange(link + 1, 1 << 20)
-            run_worker(link, 0 if self._init else self._pid, folder, self._tasks, self._protections)
+            run_worker(link, 0 if self._init else self._pid, folder, self._protections)
         finally:
             os._exit(1)
 

@@ -368,7 +368,7 @@ def _let_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def run_worker(descriptor: int, parent: int, folder: Path, tasks: int, protections: Protections) -> NoReturn:
+def run_worker(descriptor: int, parent: int, folder: Path, protections: Protections) -> NoReturn:
     """Become a worker, in a process that was just forked for it. Never returns.
 
     `parent` is the process that it ends with; 0 where that is outside this namespace.
@@ -377,7 +377,7 @@ def run_worker(descriptor: int, parent: int, folder: Path, tasks: int, protectio
     try:
         die_with_parent(parent)
         adopt_orphans()
-        limit_process(tasks)
+        limit_process()
         os.chdir(folder)
         sys.argv = ["tool"]
         gc.enable()
