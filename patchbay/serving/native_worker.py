@@ -9,7 +9,6 @@ a stream costs no thread. The shape of the worker follows Granian's own (`grania
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,8 @@ from granian._granian import CallbackScheduler, RSGIWorker
 from granian._signals import set_sync_signals
 from granian.server.common import WORKERS_METHODS
 from granian.server.mp import WorkerProcess
+
+from patchbay.serving.signal_event import SignalEvent
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def serve_natively(  # type: ignore[no-untyped-def]
 ) -> None:
     """Serve until told to end. `front` takes each request; `options` are those of the web server, in its order."""
     idle, backpressure, _, http, http1, http2, websockets, static, _, tls, _, metrics = options
-    ended = threading.Event()
+    ended = SignalEvent()
     signal = set_sync_signals()  # type: ignore[no-untyped-call]
     signal.add_cb(ended.set)
     worker = RSGIWorker(
@@ -56,6 +57,6 @@ def serve_natively(  # type: ignore[no-untyped-def]
     front.finish()
 
 
-def wait_for_end(ended: threading.Event) -> None:
+def wait_for_end(ended: SignalEvent) -> None:
     """What the main thread of a worker does while it serves."""
     ended.wait()

@@ -13,6 +13,8 @@ from typing import Any
 
 from granian.server.mp import MPServer
 
+from patchbay.serving.signal_event import SignalEvent
+
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
 LOOK_SECONDS = 0.1
@@ -51,6 +53,7 @@ class Supervisor(MPServer):
 
     def __init__(self, *arguments: Any, python_threads: int, started: Semaphore, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.main_loop_interrupt: Any = SignalEvent()  # the web server's handlers of signals set it
         self._started = started
         self._backoff = Backoff()
         self._python_threads = python_threads

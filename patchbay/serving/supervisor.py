@@ -75,6 +75,8 @@ class OnceAcrossProcesses:
 def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
     """Serve until a signal ends the hub; return the exit code. Raises AddressTaken, and FolderInUse beside another hub.
 
+    The process ignores SIGTERM and SIGINT from then on: only its end is left.
+
     `create_app` makes the Flask application of the hub. Each worker calls it; the supervisor does not.
     """
     protect_hub(settings.protections)
@@ -98,6 +100,8 @@ def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
         )
     except SystemExit as end:
         code = exit_codes.FAILED if end.code else exit_codes.OK
+    finally:
+        _ignore_signals()
     return code if refused.is_first() else exit_codes.USAGE
 
 
@@ -215,6 +219,12 @@ def _hold_signals() -> None:
 
 def _let_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def _ignore_signals() -> None:
+    """Ignore further stop signals. The interpreter removes its handlers at its end: the exit code would be lost."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end_with_parent(seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,3 +78,17 @@ def test_listening_streams_end_by_themselves(tmp_path: Path) -> None:
             hub.process.terminate()
             stream.read()
             assert hub.finished() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_further_stop_signals_change_no_exit_code(tmp_path: Path, number: signal.Signals) -> None:
+    """A service manager and a person at a keyboard may send a signal more than once, at any moment up to the end."""
+
+    def stops() -> bool:
+        for _ in range(1000):
+            hub.process.send_signal(number)
+        return hub.process.poll() is not None
+
+    with running(tmp_path) as hub:
+        until(stops, "the hub ends")
+        assert hub.finished() == 0
