@@ -36,6 +36,9 @@ LEGS: Mapping[str, Leg] = {
 TIMEOUT = 300
 """Seconds for one client. All of a run's clients start at once."""
 
+MAX_SHOWN = 2000
+"""Characters of what a client wrote that a failure shows."""
+
 _FOLDER = re.compile(r"(?P<scenario>.+?)-\d{4}-\d{2}-\d{2}T[^/]*")
 
 
@@ -75,11 +78,23 @@ def run(revision: str, folder: Path, home: Path, client: str) -> Outcomes:
 
 
 def outcomes_in(folder: Path) -> Iterable[tuple[str, Outcome]]:
-    """Each scenario's name and outcome, from the files in a folder; a name may have a slash."""
+    """Each scenario's name and outcome, from the files in a folder; a name may have a slash.
+
+    A scenario that failed tells what its client wrote to standard error.
+    """
     for file in sorted(folder.rglob("checks.json")):
         named = _FOLDER.fullmatch(file.parent.relative_to(folder).as_posix())
         assert named, f"{file.parent} is not a folder of a scenario"
-        yield named["scenario"], outcome_of(orjson.loads(file.read_bytes()))
+        outcome = outcome_of(orjson.loads(file.read_bytes()))
+        if outcome.told and (said := _read_errors(file.parent)):
+            outcome.told.append(f"FAILURE the client wrote: {said}")
+        yield named["scenario"], outcome
+
+
+def _read_errors(folder: Path) -> str:
+    """The end of what the client of a scenario wrote to standard error."""
+    file = folder / "stderr.txt"
+    return file.read_text("utf-8", "replace").strip()[-MAX_SHOWN:] if file.exists() else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

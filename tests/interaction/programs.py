@@ -7,6 +7,7 @@ of its log; whatever happens, it is ended, by its own process id.
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
 import shutil
 import socket
@@ -22,6 +23,12 @@ from tests.checkout import ROOT
 from tests.waiting import BOUND
 
 POLL = 0.05
+
+FIRST_PORT, PORT_COUNT = 10_000, 10_000
+PORTS_BETWEEN_PROCESSES = 7919
+"""How far apart the first ports of two processes with successive numbers are: a prime, so that they all differ."""
+
+_numbers = itertools.count()
 
 WORKERS = "PATCHBAY_WORKERS"
 """The variable that the option `--workers` of the tests sets: the web workers of each hub without a stated number."""
@@ -42,10 +49,16 @@ class Hub:
 
 
 def free_port() -> int:
-    """Return a free port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a free port of the loopback interface that no other call returns soon, in this or another process.
+
+    It is below the ports that the system gives to connections and to servers that ask for any port, and below those
+    where the client waits for a browser: none of them takes it before the caller's program listens.
+    """
+    while True:
+        port = FIRST_PORT + (os.getpid() * PORTS_BETWEEN_PROCESSES + next(_numbers)) % PORT_COUNT
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def plain_environment(folder: Path) -> dict[str, str]:
