@@ -54,9 +54,7 @@ STORE_POLL_SECONDS = 1.0
 """Seconds between two polls of the store without a hint."""
 
 Key = tuple[ServerRow | Refusal, bool, int, tuple[str, ...]]
-"""What a built server depends on: its row, whether the hub is read-only, how often its transforms ran again, and, for a
-mounted server, the lists it reported last.
-"""
+"""What a built server depends on: its row, read-only, runs of its transforms, lists that a mounted server reported."""
 
 
 class Catalogue(VisibleToAll):
@@ -130,6 +128,10 @@ class Catalogue(VisibleToAll):
         """Return the fields of a server's configuration, also while the server is built. Raises ContentError."""
         row = self._keys[name][0] if name in self._keys else None
         return self._configs.config(row.config_cid).fields if isinstance(row, ServerRow) and row.config_cid else {}
+
+    def planned_rows(self) -> list[ServerRow]:
+        """Return the rows of all servers that are not refused, also while the servers are built."""
+        return [row for row, *_ in list(self._keys.values()) if isinstance(row, ServerRow)]
 
     def pinned(self, name: str, cid: str, operator: bool = False) -> Server:
         """Return one version of a server; `cid` is that of a version or definition that this name has had.

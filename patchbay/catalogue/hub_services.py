@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,16 +19,15 @@ from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Me
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
-from patchbay.catalogue.rows import (
-    parse_row,
-)
+from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
+from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.settings import Settings
-from patchbay.topics import SERVERS, UPDATED, VARIABLES
+from patchbay.topics import UPDATED, VARIABLES
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +65,8 @@ class CatalogueForHub(CatalogueForReading, Protocol):
     def rerun(self, name: str, kind: str) -> None: ...
 
     def configuration(self, name: str) -> Mapping[str, Any]: ...
+
+    def planned_rows(self) -> Sequence[ServerRow]: ...
 
 
 class CatalogueHub:
@@ -152,18 +153,22 @@ class CatalogueHub:
         """
         store, seen = self._catalogue.store, self._seen_by(call)
         if kind == "servers":
-            cids = store.names.all(SERVERS).items()
-            rows = [parse_row(name.removeprefix(SERVERS), store.blobs.get(cid)) for name, cid in cids]
-            sources = {
-                row.name: store.blobs.get(row.definition_cid)
-                for row in rows
-                if row.enabled and seen.shows_source(row.name)
-            }
-            return {name: source.decode("utf-8", "replace") for name, source in sources.items()}
+            rows = [row for row in self._catalogue.planned_rows() if seen.shows_source(row.name)]
+            sources = {row.name: store.blobs.get(row.definition_cid) for row in rows if self._is_enabled(row)}
+            return {name: sources[name].decode("utf-8", "replace") for name in sorted(sources)}
         variables = store.names.all(VARIABLES) if seen.shows_everything else ()
         names = [name.removeprefix(VARIABLES) for name in variables]
         values = {name: read_variable(store, name) for name in names}
         return {name: value.decode("utf-8", "replace") for name, value in values.items() if value is not None}
+
+    def _is_enabled(self, row: ServerRow) -> bool:
+        """Whether a server is enabled. A configuration that cannot be read does not disable its server."""
+        blobs = self._catalogue.store.blobs
+        try:
+            own = parse_config(blobs.get(row.definition_cid), row.origin) if row.is_configuration else {}
+            return row.is_enabled(own or self._catalogue.configuration(row.name))
+        except ContentError:
+            return row.enabled
 
     def folder(self, server: str) -> Path:
         """Return the folder for a server's own files."""

@@ -116,6 +116,27 @@ def test_the_context_of_a_function_and_a_transform_holds_variables_and_servers(h
     assert hub.call("planned", "planned", {"word": "hi"}).text == "hi 1"
 
 
+def test_the_context_holds_the_servers_that_are_enabled_now(tmp_path: Path) -> None:
+    """VWR-15, VWR-16, VWR-19: the setting `enable` counts, and the configuration of a server; also for a transform."""
+    files = {
+        "asking.py": "def main(context) -> str:\n    return str(sorted(context['servers']))\n",
+        "asking.mcp.json": '{"auto_discover": true, "resources_transform_cid": "t.py"}',
+        "resting.sh": "#!/bin/sh\ntrue\n",
+        "resting.mcp.json": '{"auto_discover": true, "enabled": false}',
+        "closed.json": f'{{"kind": "documents", "root": "{tmp_path}", "mcp_enabled": false}}',
+        "open.json": f'{{"kind": "documents", "root": "{tmp_path}"}}',
+    }
+    (tmp_path / "servers").mkdir()
+    transform = TRANSFORM.replace("server://planned", "server://asking")
+    (tmp_path / "servers" / "t.py").write_text(transform)
+    own = Hub(tmp_path, files, enable=("bash",))
+    for said in (own.call("asking", "asking").text, read(own, "asking", "parts://servers")):
+        names = said[2:-2].split("', '")
+        assert {"asking", "bash", "open", "echo"} <= set(names)
+        assert not {"resting", "closed", "claudecode", "everything"} & set(names)
+    own.close()
+
+
 def test_a_listed_address_of_a_tool_or_server_reads_as_the_unlisted_one_does(hub: Hub) -> None:
     """V-C10, VWR-27."""
     listed = {one["uri"] for one in hub.modern("planned", "resources/list").result["resources"]}
