@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -22,6 +23,13 @@ def mark() -> str:
     """Say that it ran."""
     return "r" + "an"
 '''
+
+BODY = json.dumps(
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "mark", "arguments": {}}}
+).encode()
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+CHUNKS, LENGTH = "Transfer-Encoding: chunked", "Content-Length: 5"
+USUAL = ["Host: localhost", "Content-Type: application/json", "Accept: application/json"]
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +54,7 @@ def sent(hub: Hub, line: str, headers: list[str], body: bytes = b"") -> bytes:
 
 def called(hub: Hub, *headers: str) -> bytes:
     """Return the answer to a call with these additional headers."""
-    params = {"name": "mark", "arguments": {}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    usual = ["Host: localhost", "Content-Type: application/json", "Accept: application/json"]
-    usual = [*usual, f"Content-Length: {len(body)}"]
-    return sent(hub, "POST /mcp/mark HTTP/1.1", [*usual, *headers], body)
+    return sent(hub, "POST /mcp/mark HTTP/1.1", [*USUAL, f"Content-Length: {len(BODY)}", *headers], BODY)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,28 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused(hub: Hub, headers: list[
     answer = called(hub, *headers)
     assert answer.split(b" ")[1] in (b"400", b"403"), answer
     assert b'"ran"' not in answer
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "identity, chunked", "chunked, chunked"])
+def test_a_body_in_another_coding_than_chunked_is_refused(hub: Hub, coding: str) -> None:
+    """RFC 9112 section 6.1: the web server undoes the last coding only, so that the hub would read coded bytes."""
+    answer = sent(hub, "POST /mcp/mark HTTP/1.1", [*USUAL, f"Transfer-Encoding: {coding}"], CHUNKED)
+    assert answer.startswith(b"HTTP/1.1 400 ") and b'"ran"' not in answer
+    assert b'"ran"' in sent(hub, "POST /mcp/mark HTTP/1.1", [*USUAL, "Transfer-Encoding: Chunked"], CHUNKED)
+
+
+@pytest.mark.parametrize("headers", [[CHUNKS, LENGTH], [LENGTH, CHUNKS]], ids=["chunks-first", "length-first"])
+def test_chunks_beside_a_length_hide_no_second_request(hub: Hub, headers: list[str]) -> None:
+    """RFC 9112 section 6.1: the chunks count, and the connection ends with the answer."""
+    head = "\r\n".join(["POST /mcp/mark HTTP/1.1", *USUAL, *headers, "", ""]).encode()
+    second = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", hub.port), BOUND) as connection:
+        connection.sendall(head + CHUNKED + second)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
+    assert answer.count(b"HTTP/1.1 ") < 2
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,8 @@ def environ_of(scope: Scope, headers: Headers, body: io.IOBase) -> dict[str, Any
     authority = scope.authority
     if authority is not None and environ.setdefault("HTTP_HOST", authority).lower() != authority.lower():
         environ[AMBIGUOUS] = "the request names two hosts: expected the same one in its target and in Host"
+    if environ.get("HTTP_TRANSFER_ENCODING", "chunked").lower() != "chunked":
+        environ[AMBIGUOUS] = "the body has an unknown Transfer-Encoding: expected chunked, once"
     if _UNDERSCORED in environ:
         environ[AMBIGUOUS] = "a header has an underscore in its name: expected hyphens, as in Content-Type"
     environ.setdefault("HTTP_HOST", "")
