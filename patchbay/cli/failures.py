@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from patchbay import exit_codes
 from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
-from patchbay.client.errors import CredentialsRefused, NotServed, ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import CredentialsRefused, NoMcpServer, NotServed, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError, UnavailableServer, UnknownServer
 
 NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
@@ -19,6 +19,7 @@ NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
     (CredentialsRefused, "send a valid key; the operator of a Patchbay hub makes one with `patchbay key new NAME`"),
     (SignInNeeded, "run the command in a terminal"),
     (NotServed, "check the name in the address, and ask the operator of the server whether your key has access to it"),
+    (NoMcpServer, "use the address of an MCP server; that of an HTTP API begins with openapi+"),
     (Unreachable, "check the address, and that the server runs"),
 )
 """The next step for a class of errors; the first class that fits decides."""

@@ -5,6 +5,7 @@
     └── Unreachable            the server gave no answer: no such program, refused, ended, or not MCP
         ├── ServerTimeout      the server did not answer in time
         ├── NotServed          the address answers 404: nothing is there, or nothing that the caller may see
+        ├── NoMcpServer        the address is no MCP server: an HTTP API, or a page for browsers
         └── SignInNeeded       a person has to sign in; the message names the command to run
             └── CredentialsRefused   the key or token that was sent is refused
 
@@ -55,3 +56,7 @@ class CredentialsRefused(SignInNeeded):
 
 class NotServed(Unreachable):
     """The address answers 404: no server is there, or none that the caller may see."""
+
+
+class NoMcpServer(Unreachable):
+    """The address is no MCP server: an HTTP API describes itself there, or it answers with another media type."""

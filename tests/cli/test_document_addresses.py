@@ -122,7 +122,8 @@ def test_an_mcp_server_over_https_is_reached_by_the_same_means(far: Workspace, h
     assert missing.code == exit_codes.UNREACHABLE
     message = missing.records[0]["message"]
     assert "/nowhere: HTTP 404" in message
-    assert "and no MCP server is there: " in message
+    assert "/nowhere answers HTTP 404: no MCP server is there" in message
+    assert message.count("no MCP server is there") == 1
     assert len(host.connects) > before
 
 

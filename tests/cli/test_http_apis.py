@@ -39,6 +39,8 @@ class Trials(BaseHTTPRequestHandler):
             return self._send_json(200, DOCUMENT)
         if self.path.startswith("/trials/"):
             return self._send_json(200, {"path": self.path, "keys": self.headers.get_all("X-Key")})
+        if self.path == "/welcome":
+            return self._send(200, "text/html", b"<h1>Trials</h1>")
         return self._send_json(404, {"detail": "no such page"})
 
     def do_POST(self) -> None:
@@ -46,9 +48,11 @@ class Trials(BaseHTTPRequestHandler):
         self._send_json(404, {"detail": "no such page"})
 
     def _send_json(self, status: int, value: Any) -> None:
-        data = json.dumps(value).encode()
+        self._send(status, "application/json", json.dumps(value).encode())
+
+    def _send(self, status: int, media_type: str, data: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -119,8 +123,21 @@ def test_a_profile_is_made_of_an_api_and_used_by_its_name(workspace: Workspace, 
     assert (wrong.code, "profile new http trials2" in wrong.err) == (exit_codes.USAGE, True)
 
 
-@pytest.mark.parametrize("command", ["inspect {}/", "call {} listTrials gene=A", "mcp tools {}"])
+@pytest.mark.parametrize(
+    "command", ["inspect {}/", "call {} listTrials gene=A", "mcp tools {}", "profile new mcp x {}", "cat {}"]
+)
 def test_the_root_of_an_api_suggests_its_address(workspace: Workspace, api: str, command: str) -> None:
     ended = workspace.quick(f"jn {command.format(api)}")
     assert ended.code == exit_codes.UNREACHABLE
     assert f"an HTTP API describes itself there, whose address is openapi+{api}" in ended.err
+    assert ended.err.count("no MCP server is there") == 1
+    assert "\nNext: use the address of an MCP server; that of an HTTP API begins with openapi+\n" in ended.err
+
+
+def test_a_page_for_browsers_is_told_from_an_mcp_server(workspace: Workspace, api: str) -> None:
+    ended = workspace.quick(f"jn inspect {api}/welcome")
+    assert ended.code == exit_codes.UNREACHABLE
+    sentence = (
+        "/welcome: no MCP server is there: expected response with content type 'text/event-stream', got 'text/html'"
+    )
+    assert f"{sentence}; an HTTP API describes itself there" in ended.err

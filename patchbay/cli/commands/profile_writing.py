@@ -34,6 +34,7 @@ from patchbay.cli.typed_addresses import API_SCHEME, complete_reference
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import AddressError, Local
 from patchbay.client.addresses.variables import ProfileError
+from patchbay.client.connection.connection import Connection
 from patchbay.client.contracts.contract import load_snapshot, store_snapshot
 from patchbay.client.contracts.drift import Tool
 from patchbay.client.profiles.layouts import Profile, get_target, parse_profile
@@ -45,6 +46,7 @@ from patchbay.client.sources.http import HttpSource
 from patchbay.client.sources.http_profiles import add_endpoint_tools
 from patchbay.client.sources.http_targets import make_connection_fields
 from patchbay.client.sources.http_updates import update_endpoints
+from patchbay.client.sources.mcp import McpSource
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.exit_codes import with_examples
 from patchbay.views.terminal import is_terminal
@@ -134,7 +136,7 @@ def new(
         launch = dict(work.context.get_profiles().load(target.name).launch)
     made = parse_profile(name, {"plugin": "mcp", "server": name, **launch}, {}, "the address")
     if not minimal:
-        tools = work.context.connections.get(get_target(made, work.context.environ)).list_tools()
+        tools = _connect(work, made).list_tools()
         unknown = sorted(set(wanted) - {tool["name"] for tool in tools})
         if unknown:
             raise AddressError(
@@ -144,6 +146,14 @@ def new(
         if work.context.blobs is not None:
             store_snapshot(tools, work.context.blobs)
     _save_profile(made, None, project)
+
+
+def _connect(work: ClientSession, what: Profile) -> Connection:
+    """Connect to the MCP server of a profile. Raises Unreachable, McpFailure, ProfileError."""
+    source, target = work.sources.get("mcp"), get_target(what, work.context.environ)
+    if isinstance(source, McpSource):
+        return source.open_connection(target, work.context)
+    return work.context.connections.get(target)
 
 
 def _make_api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
@@ -247,7 +257,7 @@ def _fetch_service(
         )
     if source.name != "mcp":
         raise ProfileError(f"@{what.name}", "plugin", f"expected {' or '.join(UPDATABLE_PLUGINS)}, got {source.name}")
-    connection = work.context.connections.get(get_target(what, work.context.environ))
+    connection = _connect(work, what)
     asking()
     found = connection.list_tools()
     return PresentService(found, what.tools, partial(update_profile, what, found))

@@ -16,6 +16,7 @@ from patchbay.client.connection.stdio import ChildProcess
 from patchbay.client.errors import (
     CredentialsRefused,
     McpFailure,
+    NoMcpServer,
     NotServed,
     ServerTimeout,
     SignInNeeded,
@@ -25,6 +26,8 @@ from patchbay.errors import PatchbayError
 
 OPENING_METHOD = "initialize"
 UNAUTHORIZED, NOT_FOUND = 401, 404
+WRONG_MEDIA_TYPE = "expected response with content type"
+"""The begin of the sentence of the HTTP client about an answer that is no event stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
         return Unreachable(f"{target}: signing in failed: {mask_urls(str(problem))}")
     if isinstance(problem, httpx2.HTTPStatusError):
         return _make_status_error(context, problem.response.status_code)
-    words = mask_urls(str(problem)) or type(problem).__name__
+    words = mask_urls(str(problem)).removesuffix(".") or type(problem).__name__
+    if isinstance(problem, httpx2.SSEError) and words.lower().startswith(WRONG_MEDIA_TYPE):
+        return NoMcpServer(f"{target}: no MCP server is there: {words[:1].lower()}{words[1:]}")
     return Unreachable(f"{target} cannot be reached: {words}{context.details}")
 
 

@@ -25,7 +25,7 @@ from patchbay.client.contracts.contract import (
     validate,
 )
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
-from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import McpFailure, NoMcpServer, NotServed, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.profiles.layouts import Profile, get_target
 from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
 from patchbay.client.sources.records import (
@@ -136,7 +136,7 @@ class McpSource:
     def inspects(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
         """List everything that a server offers and what it says about itself."""
         resolved = _resolve(_parse(address), context)
-        connection = self._connect(resolved.target, context)
+        connection = self.open_connection(resolved.target, context)
         lists = {
             "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind)
             for kind in _get_listable(connection)
@@ -171,7 +171,7 @@ class McpSource:
     def validates(self, profile: Profile, context: SourceContext) -> ValidationResult:
         """Compare the server's tools with the profile. A failure to do so is a result with the status `error`."""
         try:
-            connection = self._connect(get_target(profile, context.environ), context)
+            connection = self.open_connection(get_target(profile, context.environ), context)
             return validate(profile, self._list(connection, "tools"), context.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
@@ -179,17 +179,17 @@ class McpSource:
     def versions(self, address: str | Address, context: SourceContext) -> str | None:
         """Compute the MD5 hash of all tools that JN profiles hold."""
         target = _resolve(_parse(address), context).target
-        return calculate_schema_hash(self._list(self._connect(target, context), "tools"))
+        return calculate_schema_hash(self._list(self.open_connection(target, context), "tools"))
 
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""
-        return self._get_tools(self._connect(_resolve(_parse(address), context).target, context))
+        return self._get_tools(self.open_connection(_resolve(_parse(address), context).target, context))
 
     def connect(self, address: str | Address, context: SourceContext) -> Connection:
         """Get the connection to the server that an address names, after the check of the expected contract."""
         return self._connect_and_check(_resolve(_parse(address), context), context)
 
-    def _connect(self, target: Target, context: SourceContext) -> Connection:
+    def open_connection(self, target: Target, context: SourceContext) -> Connection:
         """Get the connection to a server. When no MCP server is at a URL, the error names the HTTP API that is."""
         try:
             return context.connections.get(target)
@@ -199,7 +199,7 @@ class McpSource:
             if self._is_api_described is None or not self._is_api_described(target.url, context):
                 raise
             api = f"openapi+{mask_url(target.url)}"
-            raise Unreachable(
+            raise NoMcpServer(
                 f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
             ) from problem
 
@@ -219,7 +219,7 @@ class McpSource:
 
     def _connect_and_check(self, resolved: ResolvedAddress, context: SourceContext) -> Connection:
         """Connect to the server of an address and check the contract that is expected of it."""
-        connection = self._connect(resolved.target, context)
+        connection = self.open_connection(resolved.target, context)
         if context.check_contract is not None:
             if resolved.address.schema:
                 self._check_pin(resolved, connection, context)
@@ -236,6 +236,8 @@ class McpSource:
         except Unreachable as problem:
             if refusal is None or isinstance(problem, (ServerTimeout, SignInNeeded)):
                 raise
+            if isinstance(problem, (NotServed, NoMcpServer)):  # its message says that no MCP server is there
+                raise type(problem)(f"{refusal.message}; {problem.message}") from problem
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _check_pin(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> None:

@@ -15,10 +15,11 @@ import pytest
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.event_loop import get_shared_loop
+from patchbay.client.connection.failure_messages import FailureContext, make_client_error
 from patchbay.client.connection.http import HttpConnection
 from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
-from patchbay.client.errors import McpFailure, ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import McpFailure, NoMcpServer, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import InvalidParams
@@ -187,6 +188,15 @@ def test_a_web_page_is_not_an_mcp_server(serve: Callable[..., Bad]) -> None:
 
     with pytest.raises(McpFailure, match="Unexpected content type: text/html"):
         opened(serve(first=page))
+
+
+def test_an_event_above_the_limit_does_not_mean_that_no_mcp_server_is_there() -> None:
+    """Two failures of an event stream have one class in the HTTP client."""
+    context = FailureContext(Http("https://a.example/mcp"), None, None, None, False, None)
+    large = make_client_error(context, httpx2.SSEError("Server-sent event exceeded the 9 byte limit."))
+    page = make_client_error(context, httpx2.SSEError("Expected response with content type 'text/event-stream'."))
+    assert (type(large), type(page)) == (Unreachable, NoMcpServer)
+    assert large.message == "https://a.example/mcp cannot be reached: Server-sent event exceeded the 9 byte limit"
 
 
 def test_a_missing_page_is_an_error_with_its_status(serve: Callable[..., Bad]) -> None:
