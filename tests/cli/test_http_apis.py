@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +142,43 @@ def test_a_page_for_browsers_is_told_from_an_mcp_server(workspace: Workspace, ap
         "/welcome: no MCP server is there: expected response with content type 'text/event-stream', got 'text/html'"
     )
     assert f"{sentence}; an HTTP API describes itself there" in ended.err
+
+
+def test_a_profile_of_an_api_is_mounted_by_its_name(workspace: Workspace, api: str, tmp_path: Path) -> None:
+    """Its headers stay references to variables; its time limit stays, unless the command gives another."""
+    workspace.environment["KEY"] = "k1"
+    made = workspace.quick(f"jn profile new http trials 'openapi+{api}?header.X-Key=${{KEY}}' --minimal")
+    assert made.code == exit_codes.OK, made.err
+    meta = Path(made.out.strip())
+    profile = json.loads(meta.read_text())
+    meta.write_text(json.dumps(profile | {"connection": profile["connection"] | {"timeout": 9}}))
+    expected = {"kind": "openapi", "document": api, "headers": {"X-Key": "${KEY}"}, "timeout": 9}
+    for name, options, changed in (
+        ("library", "", {}),
+        ("shelf", "--call-timeout 3 --tag a", {"timeout": 3.0, "include": {"tags": ["a"]}}),
+    ):
+        mounted = workspace.quick(f"patchbay mount {name} @trials --servers {tmp_path} {options}")
+        assert mounted.code == exit_codes.OK, mounted.err
+        assert json.loads((tmp_path / f"{name}.json").read_text()) == expected | changed
+
+
+@pytest.mark.parametrize(
+    ("connection", "sentence"),
+    [
+        (
+            {"base_url": "https://a.example"},
+            "connection.document: expected an OpenAPI document; without one use `jn call`",
+        ),
+        ({"document": 5}, "connection.document: expected an OpenAPI document; without one use `jn call`"),
+        ({"document": "https://a.example/o.json", "headers": 5}, "connection.headers: expected an object of strings"),
+    ],
+)
+def test_a_profile_without_a_usable_document_is_not_mounted(
+    workspace: Workspace, connection: dict[str, Any], sentence: str
+) -> None:
+    meta = workspace.work / ".jn" / "profiles" / "http" / "bare" / "_meta.json"
+    meta.parent.mkdir(parents=True)
+    meta.write_text(json.dumps({"plugin": "http", "connection": connection}))
+    ended = workspace.quick("patchbay mount bare @bare --servers ./served --header 'X: y'")
+    assert (ended.code, ended.err) == (exit_codes.USAGE, f"patchbay: @bare: at {sentence}\n")
+    assert not (workspace.work / "served" / "bare.json").exists()

@@ -17,10 +17,14 @@ from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
 from patchbay.cli.options import load_settings, with_settings
+from patchbay.client.profiles.files import PROFILE_NAME
+from patchbay.client.profiles.layouts import Profile
+from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.source import get_scheme
-from patchbay.client.sources.http_targets import SCHEMES, is_document, make_connection_fields
+from patchbay.client.sources.http_targets import PLUGIN, SCHEMES, is_document, make_connection_fields
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.kinds.caller_credentials import CALLER, HUB
+from patchbay.settings import whole_environment
 
 
 @click.command(
@@ -96,9 +100,10 @@ def mount_command(
     patchbay mount tracker https://tracker.example/mcp --account caller
     patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'
     """
-    is_api = get_scheme(address) in SCHEMES or is_document(address)
     try:
         settings = load_settings(context)
+        profile = _find_api_profile(address)
+        is_api = get_scheme(address) in SCHEMES or is_document(address) or profile is not None
         selected = {"tags": tags, "paths": paths, "methods": tuple(one.upper() for one in methods)}
         own = {
             "base": base,
@@ -106,7 +111,7 @@ def mount_command(
             "include": {key: list(value) for key, value in selected.items() if value},
             "pages": pages,
         }
-        fields = _make_api_fields(address, own) if is_api else _make_server_fields(address, era, own)
+        fields = _make_api_fields(address, profile, own) if is_api else _make_server_fields(address, era, own)
         fields |= {"headers": fields.get("headers", {}) | _parse_pairs(headers, ":", "--header")} if headers else {}
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"changes": changes} if changes else {}
@@ -147,15 +152,32 @@ def _make_server_fields(address: str, era: str, own: Mapping[str, Any]) -> dict[
     return {"kind": "upstream", "address": address} | ({"era": era} if era != "auto" else {})
 
 
-def _make_api_fields(address: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the configuration of an HTTP API. Raises AddressError."""
-    found = make_connection_fields(address)
-    document = found["document"]
-    if get_scheme(address) == "openapi+file":
+def _find_api_profile(address: str) -> Profile | None:
+    """Load the profile of an HTTP API that an address names. A profile of an MCP server with this name comes first."""
+    name = address.removeprefix("@")
+    if not address.startswith("@") or not PROFILE_NAME.fullmatch(name):
+        return None
+    homes = find_homes(Path.cwd(), whole_environment())
+    profiles = Profiles(homes, PLUGIN)
+    if name in Profiles(homes).find_directories() or name not in profiles.find_directories():
+        return None
+    return profiles.load(name)
+
+
+def _make_api_fields(address: str, profile: Profile | None, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the configuration of an HTTP API at an address or of a profile. Raises AddressError, ConfigError."""
+    found = make_connection_fields(address) if profile is None else profile.launch
+    document, headers = found.get("document", ""), found.get("headers", {})
+    if not isinstance(document, str) or not document:
+        raise ConfigError(address, "connection.document", "expected an OpenAPI document; without one use `jn call`")
+    if not isinstance(headers, dict):
+        raise ConfigError(address, "connection.headers", "expected an object of strings")
+    if get_scheme(document) not in ("http", "https") and not document.startswith("${"):
         document = str(Path(document).expanduser().absolute())
     fields: dict[str, Any] = {"kind": "openapi", "document": document}
     fields |= {"base": found["base_url"]} if "base_url" in found else {}
-    fields |= {"headers": found["headers"]} if "headers" in found else {}
+    fields |= {"headers": headers} if headers else {}
+    fields |= {"timeout": found["timeout"]} if "timeout" in found else {}
     return fields | {key: value for key, value in own.items() if value}
 
 
