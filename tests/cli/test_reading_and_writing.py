@@ -45,7 +45,8 @@ def test_a_closed_standard_error_changes_no_answer(workspace: Workspace) -> None
 
 def test_the_cells_of_a_table_take_the_types_that_the_tool_wants(workspace: Workspace) -> None:
     """Numbers, lists and empty cells; a text stays a text where the tool takes one."""
-    (workspace.work / "rows.csv").write_text('how,n,tags,limit\nfast,5,a,\nsafe,7,"[""b"", ""c""]",3\n')
+    rows = 'how,n,tags,limit\nfast,5,a,\nsafe,7,"[""b"", ""c""]",3\n,9,,\n'
+    (workspace.work / "rows.csv").write_text(rows)
     address = workspace.serve(PICK | {"outputSchema": None})
     ended = workspace.run(f"jn cat rows.csv | jn put '{address}?tool=pick'")
     assert ended.code == exit_codes.OK, ended.err
@@ -53,6 +54,7 @@ def test_the_cells_of_a_table_take_the_types_that_the_tool_wants(workspace: Work
     assert asked == [
         {"how": "fast", "n": 5, "tags": ["a"]},
         {"how": "safe", "n": 7, "tags": ["b", "c"], "limit": 3},
+        {"n": 9},
     ]
 
 

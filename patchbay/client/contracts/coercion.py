@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchbay.client.contracts.schema_types import (
+    MAX_COMPOSITION_DEPTH,
     collect_properties,
     collect_required,
     find_types,
@@ -41,7 +42,7 @@ def coerce_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any
     """Convert a record to arguments: text is converted as in a query where the schema allows no text, as for table
     cells.
 
-    An empty text for an optional argument that allows no text is left out, as an empty cell is. Raises nothing.
+    An empty text for an optional argument that allows no empty text is left out, as an empty cell is. Raises nothing.
     """
     texts = {name: value for name, value in record.items() if isinstance(value, str)}
     found = {**record, **coerce_arguments(texts, input_schema)}
@@ -51,14 +52,30 @@ def coerce_record(record: Mapping[str, Any], input_schema: Any) -> dict[str, Any
     empty = {
         name
         for name in known.keys() - set(needed)
-        if found.get(name) == "" and _excludes_text(known[name], input_schema)
+        if record.get(name) == "" and _excludes_empty_text(known[name], input_schema, set())
     }
     return {name: value for name, value in found.items() if name not in empty}
 
 
-def _excludes_text(schema: Any, root: Any) -> bool:
-    """Whether a schema names types, and text is not among them."""
-    return isinstance(schema, dict) and "string" not in find_types(schema, root)
+def _excludes_empty_text(schema: Any, root: Any, read: set[int]) -> bool:
+    """Whether a schema names types without text, or texts without the empty one (`enum`, `const`, `minLength`).
+
+    `read` has the identities of the parts that are read: each part is read once, also when references form cycles.
+    """
+    if not isinstance(schema, dict) or id(schema) in read or len(read) > MAX_COMPOSITION_DEPTH:
+        return False
+    read.add(id(schema))
+    if "string" not in find_types(schema, root):
+        return True
+    found = resolve_reference(schema, root)
+    choices, shortest = list_choices(found), found.get("minLength")
+    if (choices is not None and "" not in choices) or (isinstance(shortest, int) and shortest > 0):
+        return True
+    for word in ("anyOf", "oneOf"):
+        branches = list_branches(found, word)
+        if branches and all(_excludes_empty_text(branch, root, read) for branch in branches):
+            return True
+    return any(_excludes_empty_text(branch, root, read) for branch in list_branches(found, "allOf"))
 
 
 def _coerce_value(given: str | list[str], schema: Any, root: Any, inside: bool = False) -> Any:

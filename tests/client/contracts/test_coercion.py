@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchbay.client.contracts.coercion import coerce_arguments
+from patchbay.client.contracts.coercion import coerce_arguments, coerce_record
 
 DEFS = {"$defs": {"n": {"type": "integer"}, "loop": {"type": "array", "items": {"$ref": "#/$defs/loop"}}}}
 
@@ -69,11 +69,42 @@ def test_without_a_schema_everything_stays_as_it_is() -> None:
     assert coerce_arguments({"x": "5"}, {"additionalProperties": {"type": "integer"}}) == {"x": 5}
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_left_out"),
+    [
+        ({"type": "integer"}, True),
+        ({"type": "array"}, True),
+        ({"enum": ["fast", "safe"]}, True),
+        ({"type": ["string", "null"], "enum": ["fast", None]}, True),
+        ({"anyOf": [{"enum": ["fast", "safe"]}, {"type": "null"}], "default": None}, True),
+        ({"anyOf": [{"$ref": "#/$defs/pace"}, {"type": "integer"}]}, True),
+        ({"$ref": "#/$defs/pace"}, True),
+        ({"allOf": [{"$ref": "#/$defs/pace"}]}, True),
+        ({"const": "fast"}, True),
+        ({"type": "string", "minLength": 1}, True),
+        ({"type": "string"}, False),
+        ({"type": "string", "minLength": 0}, False),
+        ({"enum": ["", "fast"]}, False),
+        ({"anyOf": [{"enum": ["fast"]}, {"type": "string"}]}, False),
+        ({}, False),
+        (True, False),
+    ],
+)
+def test_an_empty_text_is_left_out_where_the_schema_allows_none(schema: Any, is_left_out: bool) -> None:
+    """As an empty cell of a table; a required argument stays, and the server judges it."""
+    whole = {"$defs": {"pace": {"type": "string", "enum": ["fast", "safe"]}}, "properties": {"x": schema}}
+    assert ("x" not in coerce_record({"x": ""}, whole)) is is_left_out
+    assert "x" in coerce_record({"x": ""}, {**whole, "required": ["x"]})
+
+
 def test_a_cyclic_schema_is_read_in_time() -> None:
     levels = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(90)}
     levels["a90"] = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "integer"}]}
     assert coerce_arguments({"x": "5"}, {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/a0"}}}) == {"x": 5}
     assert coerce_arguments({"x": "5"}, {"$ref": "#", "properties": {"x": {"$ref": "#/properties/x"}}}) == {"x": "5"}
+    levels = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(90)}
+    levels["a90"] = {"allOf": [{"type": "string"}]}
+    assert coerce_record({"x": ""}, {"$defs": levels, "properties": {"x": {"$ref": "#/$defs/a0"}}}) == {"x": ""}
 
 
 JSON = st.recursive(
@@ -97,3 +128,4 @@ JSON = st.recursive(
 def test_coercion_accepts_every_schema(schema: Any, text: str) -> None:
     assert set(coerce_arguments({"x": text}, {"properties": {"x": schema}})) == {"x"}
     assert set(coerce_arguments({"x": text}, schema)) == {"x"}
+    assert set(coerce_record({"x": ""}, {"properties": {"x": schema}})) <= {"x"}
