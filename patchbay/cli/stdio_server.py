@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from contextlib import suppress
 from functools import partial
@@ -16,6 +17,7 @@ from types import FrameType
 
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
+from patchbay.errors import ConfigError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.drain import SIGNALS, Drain
@@ -90,7 +92,13 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
 
 
 def take_standard_streams() -> tuple[int, int]:
-    """Duplicate standard input and output for the protocol; redirect the originals, so that no other code uses them."""
+    """Duplicate standard input and output for the protocol; redirect the originals, so that no other code uses them.
+
+    Raises ConfigError when one of them is closed.
+    """
+    for stream, name, side in ((sys.stdin, "input", "writes to it"), (sys.stdout, "output", "reads it")):
+        if stream is None:
+            raise ConfigError(f"standard {name}", "", f"expected a client that {side}, but it is closed")
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -25,7 +25,7 @@ from patchbay.client.connection.pool import ConnectionPool
 from patchbay.client.profiles.lookup import find_homes, find_profile_paths
 from patchbay.client.source import Record, SourceContext, make_error_record
 from patchbay.client.sources.mcp import McpSource
-from patchbay.errors import ParseError, PatchbayError
+from patchbay.errors import ConfigError, ParseError, PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import whole_environment
 
@@ -70,6 +70,8 @@ def run_mode(mode: str, url: str, context: SourceContext) -> Iterator[Record]:
 
 
 def _read_input_records(limit: int) -> Iterator[Record]:
+    if sys.stdin is None:
+        raise ConfigError("standard input", "", "expected records, but it is closed")
     while line := sys.stdin.buffer.readline(limit):
         if not line.strip():
             continue
@@ -100,13 +102,15 @@ def _write_record(record: Record) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the plugin. Return the exit code: 0, or 1 when standard output was closed by its reader."""
+    """Run the plugin. Return the exit code: 0, or 1 when nobody reads standard output."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
     parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")
     parser.add_argument("--ignore-schema", action="store_true", help="do not check the contract of a profile")
     parser.add_argument("address", nargs="?", default="", help="mcp+uvx://..., https://..., @profile/tool?...")
     given = parser.parse_args(words)
+    if sys.stdout is None:
+        parser.exit(1, "mcp_.py: standard output: expected a program that reads records, but it is closed\n")
     if not given.address:
         _write_record(make_error_record("missing_url", "expected an address"))
         return 0
@@ -119,7 +123,8 @@ def main(words: Sequence[str] | None = None) -> int:
             ):
                 _write_record(record)
         except BrokenPipeError:
-            sys.stderr.close()
+            if sys.stderr is not None:
+                sys.stderr.close()
             return 1
         except ProfileError as problem:
             _write_record(make_error_record("profile_error", problem.message))

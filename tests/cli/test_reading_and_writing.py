@@ -6,6 +6,7 @@ Issue 12 part 17.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -36,6 +37,22 @@ def test_a_closed_standard_input_is_reported_in_one_sentence(workspace: Workspac
     ended = workspace.run(f"jn {words.format(workspace.serve(COUNT))} <&-")
     assert ended.code == exit_codes.USAGE
     assert ended.err == "jn: standard input: expected records, but it is closed; pipe records in, or name a file\n"
+
+
+def test_a_closed_stream_of_a_served_hub_or_of_the_plugin_is_reported_in_one_sentence(workspace: Workspace) -> None:
+    closed = workspace.run("patchbay stdio echo <&-")
+    sentence = "patchbay: standard input: expected a client that writes to it, but it is closed\n"
+    assert (closed.code, closed.err) == (exit_codes.USAGE, sentence)
+    unread = workspace.run("patchbay stdio echo </dev/null >&-")
+    sentence = "patchbay: standard output: expected a client that reads it, but it is closed\n"
+    assert (unread.code, unread.err) == (exit_codes.USAGE, sentence)
+    plugin = f"{sys.executable} -m patchbay.client.plugin --mode write '{workspace.serve(COUNT)}?tool=count'"
+    unread = workspace.run(f"{plugin} </dev/null >&-")
+    sentence = "mcp_.py: standard output: expected a program that reads records, but it is closed\n"
+    assert (unread.code, unread.err) == (1, sentence)
+    ended = workspace.run(f"{plugin} <&-")
+    assert ended.records[-1]["message"] == "standard input: expected records, but it is closed"
+    assert ended.err == ""
 
 
 def test_a_closed_standard_error_changes_no_answer(workspace: Workspace) -> None:
