@@ -232,7 +232,7 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except StopIteration:
         yield Done()
     except GeneratorExit:
-        call.cancelled.set("the caller went away")
+        call.cancelled.set("the caller disconnected")
         raise
     except Cancelled as problem:
         yield Failed(problem.message)
@@ -252,7 +252,7 @@ def _check_limits(call: Call, started: float) -> None:
     if now >= call.deadline:
         raise TimedOut(f"timed out after {now - started:.1f} s")
     if call.hub is not None and call.hub.over():
-        raise Stopping(f"the hub is stopping; the call was given up after {now - started:.1f} s")
+        raise Stopping(f"the hub is stopping; it cancelled the call after {now - started:.1f} s")
 
 
 def described(problem: BaseException) -> str:

@@ -168,7 +168,7 @@ def _check_kind(value: Mapping[str, Any], where: str) -> None:
     for name in value:
         if name not in configuration.fields:
             known = ", ".join(sorted(configuration.fields))
-            raise ConfigError(where, name, f"expected nothing that {configuration.said_by}; only {known}")
+            raise ConfigError(where, name, f"not allowed for {configuration.title}; allowed: {known}")
 
 
 def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:

@@ -155,16 +155,16 @@ class ServerParts:
 class Configuration:
     """How a configuration with `"kind": <name>` describes a whole server, without a definition in a language.
 
-    `own_fields` are fields of this kind only; `fields` are all fields that such a configuration may have; `said_by`
-    ends the error message for other fields. `check` raises ConfigError for wrong fields (its second argument names the
-    file). `make_parts` raises ConfigError too. `reaches` names the access that only an operator may give;
-    `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may change
-    without a new definition.
+    `own_fields` are fields of this kind only; `fields` are all fields that such a configuration may have; `title` names
+    such a server in the error message for other fields. `check` raises ConfigError for wrong fields (its second
+    argument names the file). `make_parts` raises ConfigError too. `reaches` names the access that only an operator may
+    give; `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may
+    change without a new definition.
     """
 
     own_fields: tuple[str, ...]
     fields: frozenset[str]
-    said_by: str
+    title: str
     check: Callable[[Fields, str], None]
     make_parts: Callable[[ConfiguredServer], ServerParts]
     reaches: str

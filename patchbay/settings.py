@@ -57,12 +57,12 @@ class Settings:
     servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
     boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
     enable: tuple[str, ...] = _setting(
-        (), "Shipped servers to switch on that are off by default: everything, bash, claudecode; comma-separated."
+        (), "Shipped servers to switch on; off by default are everything, bash and claudecode; comma-separated."
     )
-    workers: int = _setting(1, "Web worker processes.", least=1, most=1024)
+    workers: int = _setting(1, "Number of worker processes.", least=1, most=1024)
     threads: int = _setting(
         256,
-        "Threads in each worker; a call and its stream hold one, a stream that only listens holds none.",
+        "Threads in each worker. A call uses one until its response ends; a listening stream uses none.",
         least=1,
         most=65536,
     )
@@ -73,25 +73,27 @@ class Settings:
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
     allowed_origins: tuple[str, ...] = _setting(
-        (), "Further origins that browsers may call the hub from, such as https://app.example, comma-separated."
+        (), "Origins of other sites whose pages may call the hub, such as https://app.example, comma-separated."
     )
     access: str = _setting(
         "auto",
-        "Who may see servers and call tools: everybody on this machine (personal), callers that sign in (shared), or"
-        " everybody who can reach the hub (open). Auto is personal while host and allowed_hosts name this machine only"
-        " and there is no issuer, else shared.",
+        "Who may see servers and call tools: everyone on this machine (personal), callers that sign in (shared), or"
+        " everyone who can reach the hub (open). Auto means personal if host and allowed_hosts name only this machine"
+        " and no issuer is set, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
     token_minutes: float = _setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
     client_hosts: tuple[str, ...] = _setting(
-        (), "Hosts that may have metadata documents of clients though they are not public, comma-separated."
+        (), "Hosts at private addresses that may serve metadata documents of clients, comma-separated."
     )
-    log_level: str = _setting("info", "Lowest level of log lines.", choices=("debug", "info", "warning", "error"))
-    log_format: str = _setting("auto", "Auto is console on a terminal, else json.", choices=("auto", "console", "json"))
-    timeout: float = _setting(30.0, "How long a call may take unless its server sets another time.", "seconds")
+    log_level: str = _setting("info", "Minimum level of log lines.", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting(
+        "auto", "Format of the log; auto means console on a terminal, else json.", choices=("auto", "console", "json")
+    )
+    timeout: float = _setting(30.0, "Time limit of a call, unless its server sets one.", "seconds")
     isolation: str = _setting(
         "process",
-        "Where Python definitions run unless their server sets it: in separate processes, or inside the hub.",
+        "Where Python definitions run, unless their server sets it: in separate processes, or inside the hub.",
         choices=("process", "inline"),
     )
     protections: tuple[str, ...] = _setting(
@@ -105,60 +107,62 @@ class Settings:
     )
     packages: str = _setting(
         "wheels",
-        "Packages that definitions may require: none (off), wheels, or any: the build of a source runs code of it.",
+        "Packages that definitions may require: off for none, wheels, or any. A package that is not a wheel runs its"
+        " own code when it is built.",
         choices=("off", "wheels", "any"),
     )
-    hosts: int = _setting(64, "Most processes in each worker that run Python definitions, one call each at a time.")
-    hosts_idle: float = _setting(60.0, "How long such a process may be idle before it ends.", "seconds")
-    memory: int = _setting(512, "Memory limit of each process of a definition unless its server sets another.", "MiB")
+    hosts: int = _setting(64, "Maximum number of processes for Python definitions in each worker.")
+    hosts_idle: float = _setting(60.0, "How long an idle process for Python definitions is kept.", "seconds")
+    memory: int = _setting(512, "Memory limit of each process of a definition, unless its server sets one.", "MiB")
     drain: float = _setting(25.0, "How long running calls may continue after SIGTERM.", "seconds")
-    body_limit: int = _setting(4 * 1024 * 1024, "Largest request body.", "bytes")
+    body_limit: int = _setting(4 * 1024 * 1024, "Maximum size of a request body.", "bytes")
     bodies_limit: int = _setting(
         12 * 1024 * 1024,
-        "Limit on all request bodies above 16 KiB together, in each worker, while their requests run.",
+        "Maximum total size, in each worker, of the bodies above 16 KiB of all running requests.",
         "bytes",
     )
     connections: int = _setting(
         1024,
-        "Most open connections of one address in each worker; at most three quarters of the worker's file descriptors.",
+        "Maximum number of open connections of one address in each worker, and never more than three quarters of the"
+        " worker's file descriptors.",
         least=1,
     )
-    inline_limit: int = _setting(256 * 1024, "Largest text in a result; the rest becomes a link.", "bytes")
+    inline_limit: int = _setting(256 * 1024, "Maximum size of a text in a result; the rest becomes a link.", "bytes")
     result_minutes: float = _setting(60.0, "How long the hub stores a text that is too large for a result.", "minutes")
     result_size: int = _setting(
-        64 * 1024 * 1024, "Limit on such texts of one caller; the hub deletes the oldest first.", "bytes"
+        64 * 1024 * 1024, "Maximum total size of these texts of one caller; the hub deletes the oldest first.", "bytes"
     )
-    read_limit: int = _setting(8 * 1024 * 1024, "Largest resource that a client may read.", "bytes")
+    read_limit: int = _setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
     page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
     listeners: int = _setting(
         10_000,
-        "Most open listening streams in each worker; replays, the streams of 2024-11-05 and WebSockets count too.",
+        "Maximum number of listening streams in each worker, with replays, streams of 2024-11-05 and WebSockets.",
     )
     blob_hours: float = _setting(
         24.0,
-        "How long content is kept that nothing refers to: uploads, and past values that tools stored.",
+        "How long the hub keeps unused content, such as uploads and past values that tools stored.",
         "hours",
         least=1,
     )
     session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
     replay_minutes: float = _setting(60.0, "How long the hub stores the events of a stream for replay.", "minutes")
     replay_size: int = _setting(
-        8 * 1024 * 1024, "Limit on the stored progress and log messages of one stream.", "bytes"
+        8 * 1024 * 1024, "Maximum size of the stored progress and log messages of one stream.", "bytes"
     )
-    tasks: int = _setting(64, "Most tasks that run at once in each worker.", least=1, most=65536)
+    tasks: int = _setting(64, "Maximum number of running tasks in each worker.", least=1, most=65536)
     task_minutes: float = _setting(
         60.0, "How long a task may run, and how long its result stays after that.", "minutes", least=0.1
     )
     write_timeout: float = _setting(
-        30.0, "How long a client may read nothing of waiting data before the hub closes it.", "seconds", least=0.1
+        30.0, "How long a client may not read waiting data before the hub closes its connection.", "seconds", least=0.1
     )
     idle_timeout: float = _setting(
         75.0,
-        "How long a request may take to arrive, plus a second for each KiB, and how long a connection may be idle.",
+        "How long a request may take to arrive, plus one second for each KiB; and how long a connection may be idle.",
         "seconds",
         least=0.1,
     )
-    keepalive: float = _setting(15.0, "Longest silence on an open stream before a comment is sent.", "seconds")
+    keepalive: float = _setting(15.0, "How long a stream may be silent before the hub sends a comment.", "seconds")
     inspect: str = _setting(
         "http",
         "What the page /inspect offers the operator: nothing, URLs only, or URLs and programs, which start on this"
@@ -166,16 +170,16 @@ class Settings:
         choices=("off", "http", "programs"),
     )
     activity_days: float = _setting(7.0, "How long the hub stores records of calls; 0 stores none.", "days")
-    activity_size: int = _setting(64 * 1024 * 1024, "Limit on the records of calls in the store.", "bytes")
+    activity_size: int = _setting(64 * 1024 * 1024, "Maximum total size of the stored records of calls.", "bytes")
     activity_contents: str = _setting(
         "auto",
-        "The arguments and results in a record: keep holds up to 16 KiB of each, digest their CIDs, none nothing."
-        " Auto is keep in personal mode (access), else digest.",
+        "What a record has of arguments and results: up to 16 KiB of each (keep), only their CIDs (digest), or nothing"
+        " (none). Auto means keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
     audit: str = _setting(
         "auto",
-        "Whether every call gets a row in the audit chain, which can be exported and verified. Auto is on in shared"
+        "Whether every call gets a row in the audit chain, which can be exported and verified. Auto means on in shared"
         " mode (access), else off.",
         choices=("auto", "on", "off"),
     )
@@ -187,8 +191,7 @@ class Settings:
 
     mount_hosts: tuple[str, ...] = _setting(
         (),
-        "Hosts that rooms may mount MCP servers from although their addresses are not public, such as 127.0.0.1,"
-        " comma-separated.",
+        "Hosts at private addresses, such as 127.0.0.1, from which rooms may mount MCP servers, comma-separated.",
     )
     issuer: str = _setting(
         "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
@@ -214,27 +217,27 @@ class Settings:
     introspection_secret: str = _setting(
         "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
     )
-    room_count: int = _setting(1000, "Most rooms of the hub.", least=1)
-    room_members: int = _setting(2000, "Most sessions that are in one room at once.", least=1)
-    room_calls: int = _setting(256, "Most calls that are open in one room at once.", least=1)
-    room_tools: int = _setting(2000, "Most tools that all servers of one room have together.", least=1)
-    room_envelope_limit: int = _setting(1024 * 1024, "Largest envelope that a room takes.", "bytes", least=1024)
+    room_count: int = _setting(1000, "Maximum number of rooms.", least=1)
+    room_members: int = _setting(2000, "Maximum number of sessions in one room.", least=1)
+    room_calls: int = _setting(256, "Maximum number of open calls in one room.", least=1)
+    room_tools: int = _setting(2000, "Maximum number of tools of all servers in one room.", least=1)
+    room_envelope_limit: int = _setting(1024 * 1024, "Maximum size of an envelope in a room.", "bytes", least=1024)
     room_rate: float = _setting(
-        50.0, "How many envelopes one session may send to a room, on average.", "each second", least=0.1
+        50.0, "How many envelopes one session may send to a room, on average.", "per second", least=0.1
     )
-    room_log_limit: int = _setting(256 * 1024 * 1024, "Most that the log of one room takes.", "bytes", least=65536)
+    room_log_limit: int = _setting(256 * 1024 * 1024, "Maximum size of the log of one room.", "bytes", least=65536)
     room_replay: float = _setting(
-        300.0, "How long a room keeps what it does not log, such as partials and streams.", "seconds", least=1
+        300.0, "How long a room keeps what it does not log, such as partial results and streams.", "seconds", least=1
     )
     room_changes: str = _setting(
         "auto",
         "What happens when a member of a room announces changed tools: hold withdraws them from MCP clients until the"
-        " operator approves them, tell serves and reports them, follow serves them. Auto is tell in personal mode"
+        " operator approves them, tell serves and reports them, follow serves them. Auto means tell in personal mode"
         " (access), else hold.",
         choices=("auto", "hold", "tell", "follow"),
     )
     room_idle: float = _setting(
-        60.0, "How long a session without a connection stays in its room, and a lost one.", "seconds", least=1
+        60.0, "How long a session stays in its room without a connection and without a request.", "seconds", least=1
     )
 
     @classmethod

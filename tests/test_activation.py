@@ -127,7 +127,7 @@ def test_closing_the_activation_cancels_the_call_and_closes_the_handler() -> Non
     next(running)
     running.close()
     assert closed == [True]
-    assert call.cancelled.reason == "the caller went away"
+    assert call.cancelled.reason == "the caller disconnected"
 
 
 def test_an_answer_reaches_the_handler_even_when_it_is_empty() -> None:

@@ -62,7 +62,7 @@ def emit_text(record: Any) -> None:
 
 
 WRONG_CALLS = ("the arguments do not fit", "there is no tool")
-"""How the result of a call begins that its caller can mend."""
+"""How the result of a call begins when the caller can correct the call."""
 
 
 class FailureCounter:

@@ -50,17 +50,24 @@ def format_setting(value: Any) -> str:
 
 
 def with_settings(command: Command) -> Command:
-    """Add one option for each setting to a click command."""
-    for name in reversed(SETTING_ORDER):
-        command = _option(SETTING_FIELDS[name])(command)
-    return command
+    """Add one option for each setting to a click command; its help page shows all of them."""
+    return with_settings_in_help(*SETTING_ORDER)(command)
 
 
 def with_hub(command: Command) -> Command:
     """Add the options of a command that works on a hub: its help page shows only those that name the hub."""
-    for name in reversed(SETTING_ORDER):
-        command = _option(SETTING_FIELDS[name], is_hidden=name not in HUB_SETTINGS)(command)
-    return command
+    return with_settings_in_help(*HUB_SETTINGS)(command)
+
+
+def with_settings_in_help(*shown: str) -> Callable[[Command], Command]:
+    """Add one option for each setting to a click command; its help page shows only the settings `shown`."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(SETTING_ORDER):
+            command = _option(SETTING_FIELDS[name], is_hidden=name not in shown)(command)
+        return command
+
+    return add
 
 
 def _option(row: Field[Any], is_hidden: bool = False) -> Callable[[Command], Command]:

@@ -70,12 +70,12 @@ class Health:
         if self.state == "up":
             return f"it answers, {self.speaks or f'in revision {self.revision}'}"
         if self.state == "connecting":
-            return "it is being reached for the first time"
+            return "the hub connects to it for the first time"
         if self.state == "sign-in":
-            return "its lists are read as soon as the first caller has connected an account there"
+            return "its lists are read when the first caller has connected an account there"
         if self.state == "circle":
             return f"it is not served: {self.reason}"
-        return f"it does not answer: {self.reason}; it is tried again every {self.retry:g} s or so"
+        return f"it does not answer: {self.reason}; the hub tries again about every {self.retry:g} s"
 
     def data(self) -> dict[str, Any]:
         """Return the health as a JSON object."""

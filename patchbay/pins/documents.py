@@ -144,7 +144,7 @@ def parse_document(data: bytes) -> PinDocument:
         raise PinsUnreadable(f"changes: expected one of {', '.join(CHANGES)}; this is {fields['changes']!r:.40}")
     sources = fields["sources"]
     if not isinstance(sources, list) or not all(isinstance(one, str) for one in sources):
-        raise PinsUnreadable("sources: expected a list of texts")
+        raise PinsUnreadable("sources: expected a list of strings")
     items: dict[ItemKey, PinnedItem] = {}
     for number, row in enumerate(checked_list(fields["items"], "items")):
         place = f"items[{number}]"

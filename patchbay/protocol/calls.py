@@ -325,9 +325,11 @@ def _detached(context: RequestContext, event: Detach) -> Answers:
         yield event
     elif event.required and _may_be_task(context):
         need_tasks(context.caller)
-        raise ToolFailed("as many tasks as may run at once are running, or the hub is stopping; try again later")
+        raise ToolFailed("too many tasks are running (setting tasks), or the hub is stopping; try again later")
     elif event.required:
-        raise ToolFailed("this call runs in the background, which needs a client that can come back for its result")
+        raise ToolFailed(
+            "this call runs in the background: expected a client with tasks, or one that can resume a stream"
+        )
 
 
 def _raise_for(ending: Event, context: RequestContext) -> None:

@@ -28,7 +28,7 @@ class TooManyBytes(PatchbayError):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("other large requests are in work; try again later (setting bodies_limit)")
+        super().__init__("other large requests are running; try again later (setting bodies_limit)")
 
 
 class Budget:

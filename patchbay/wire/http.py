@@ -116,15 +116,15 @@ class McpOverHttp:
         if method == "OPTIONS":
             return Reply(204)
         if method not in ("GET", "DELETE"):
-            return refusal(405, "this address takes GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
+            return refusal(405, "this address accepts GET, POST and DELETE", ("Allow", "GET, POST, DELETE"))
         if method == "GET" and wants_html(environ.get("HTTP_ACCEPT", "")):
             return Reply(303, headers=[("Location", f"/servers/{endpoint}")])
         if modern_header(McpHeaders(environ).get("mcp-protocol-version")):
-            return refusal(405, "this address takes POST in this revision", ("Allow", "POST"))
+            return refusal(405, "this address accepts only POST in this revision", ("Allow", "POST"))
         if method == "DELETE":
             return self._delete(self._session(environ, endpoint, operator))
         if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
-            return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
+            return refusal(406, "GET returns a stream here: Accept has to name text/event-stream")
         return self._get(environ, self._session(environ, endpoint, operator), server)
 
     def _post(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:

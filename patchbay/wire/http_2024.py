@@ -91,9 +91,9 @@ class HttpSse:
     def _stream(self, environ: Environ, endpoint: str) -> Reply:
         """Open a channel; its stream begins with the address to post to."""
         if environ["REQUEST_METHOD"] != "GET":
-            return refusal(405, "this address takes GET", ("Allow", "GET"))
+            return refusal(405, "this address accepts only GET", ("Allow", "GET"))
         if not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]:
-            return refusal(406, "this address gives a stream to GET: Accept has to name text/event-stream")
+            return refusal(406, "GET returns a stream here: Accept has to name text/event-stream")
         wire = TransportInfo(endpoint, sender=principal_of(environ), way="http+sse")
         release = self._dispatcher.places.open(wire.sender, endpoint)
         if release is None:
@@ -161,7 +161,7 @@ class HttpSse:
     def _message(self, environ: Environ, endpoint: str) -> Reply:
         """Take one message, or an array if the session's revision has arrays."""
         if environ["REQUEST_METHOD"] != "POST":
-            return refusal(405, "this address takes POST", ("Allow", "POST"))
+            return refusal(405, "this address accepts only POST", ("Allow", "POST"))
         kind = environ.get("CONTENT_TYPE") or ""
         if media_type(kind) != JSON:
             return refusal(415, f"Content-Type has to be {JSON}; it is {kind or 'missing'}")

@@ -52,7 +52,7 @@ def _line(held: bytearray, limit: int) -> Iterator[bytes | TooLarge]:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the line has more than {limit} bytes, which are the most (setting body_limit)")
+    return TooLarge(f"the line is too long: expected at most {limit} bytes (setting body_limit)")
 
 
 def as_line(data: bytes) -> bytes:

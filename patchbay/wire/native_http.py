@@ -62,7 +62,7 @@ class NativeOverHttp:
             if environ["REQUEST_METHOD"] == "OPTIONS":
                 return Reply(204)
             if environ["REQUEST_METHOD"] != "POST":
-                return refusal(405, "this address takes POST", ("Allow", "POST"))
+                return refusal(405, "this address accepts only POST", ("Allow", "POST"))
             return self._post(environ)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)

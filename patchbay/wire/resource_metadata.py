@@ -74,7 +74,7 @@ class ResourceMetadata:
         if method == "OPTIONS":
             return Reply(204)
         if method not in ("GET", "HEAD"):
-            return refusal(405, "this address takes GET", ("Allow", "GET, HEAD"))
+            return refusal(405, "this address accepts only GET", ("Allow", "GET, HEAD"))
         if environ["PATH_INFO"] == SERVER_METADATA_PATH and self._find_server_metadata is not None:
             return _document(self._find_server_metadata())
         # WSGI gives each byte of a path as one character.

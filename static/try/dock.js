@@ -14,7 +14,7 @@ class Dock {
   constructor(server) {
     this.events = server === null ? null : `/activity/events?${new URLSearchParams({ server })}`;
     this.many = el("span", { class: "tag" }, "0");
-    this.last = el("span", { class: "last" }, "Calls of this page write here.");
+    this.last = el("span", { class: "last" }, "The log of the calls appears here.");
     this.list = el("ol", { class: "stream", "aria-label": "Log of the calls", tabindex: "0" });
     const clear = button("Clear", () => { this.list.replaceChildren(); this.#count(); }, "quiet slim");
     const about = server === null ? "The calls of this page." : "The calls of this page and, while the log is open, of other clients.";

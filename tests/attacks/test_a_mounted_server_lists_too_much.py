@@ -117,7 +117,7 @@ def test_the_page_lists_omitted_entries_with_reasons(hub: Hub) -> None:
         "expected at most 524288",
         "2 of its tools are not objects in JSON",
         "the tools after the first 5000; expected at most 5000 entries and 16777216 bytes",
-        "its instructions are not a text of at most 65536 characters",
+        "its instructions are not a string of at most 65536 characters",
         "its uri has 1104 characters; expected at most 1024",
         "more entries are not served, for similar reasons",
     ):

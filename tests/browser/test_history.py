@@ -172,7 +172,7 @@ def test_two_versions_are_chosen_and_compared(tab: Tab) -> None:
     page = edited(tab, "pair", GREET.replace("name: str", "name: str, times: int"))
     go_to_tab(page, "Past")
     page.get_by_role("button", name="Compare old and new").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Two versions of pair")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare two versions of pair")
     expect(page.locator(".changes")).to_contain_text("times")
     expect(page.locator(".changes .tag.fault").first).to_have_text("breaking")
     expect(page.locator(".diff .new .hit").first).to_contain_text("times")
@@ -182,7 +182,7 @@ def test_two_roots_are_chosen_and_compared(tab: Tab) -> None:
     made(tab, "rooted")
     page = tab.open("/history")
     page.get_by_role("button", name="Compare old and new").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Two roots")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare two roots")
     expect(page.locator(".item")).to_contain_text("servers/rooted")
 
 

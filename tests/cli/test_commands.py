@@ -47,6 +47,33 @@ def test_the_options_asked_for_most_come_first() -> None:
     assert SETTING_ORDER[:7] == ("port", "host", "data", "servers", "boot", "workers", "threads")
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("approve", {"data"}),
+        ("audit export", {"data"}),
+        ("audit prune", {"data"}),
+        ("gc", {"data", "blob_hours"}),
+        ("import", {"servers", "port"}),
+        ("install", {"data", "servers", "host", "port"}),
+        ("invite", {"data", "host", "port"}),
+        ("key new", {"data"}),
+        ("list", {"data", "servers"}),
+        ("login", {"data", "host", "port"}),
+        ("mount", {"servers"}),
+        ("people list", {"data"}),
+        ("pins list", {"data"}),
+        ("replay", {"data"}),
+        ("revoke", {"data"}),
+        ("token", {"data"}),
+        ("unmount", {"servers"}),
+    ],
+)
+def test_a_help_page_shows_only_the_settings_that_the_command_uses(command: str, shown: set[str]) -> None:
+    page = run(*command.split(), "--help").stdout
+    assert {name for name in SETTING_FIELDS if f"  {flag_name(name)} " in page} == shown
+
+
 def test_settings_lists_every_setting_once() -> None:
     rows = run("settings").stdout.splitlines()[1:]
     assert sorted(row.split()[0] for row in rows) == sorted(SETTING_FIELDS)

@@ -86,7 +86,7 @@ def test_an_export_is_imported_by_another_hub(tmp_path: Path, store: Store) -> N
     look(there, CHANGED, server="near")
     (tmp_path / "approvals.json").write_text(exported)
     done = run(other, "pins", "import", str(tmp_path / "approvals.json"), "--as", "near")
-    assert done.stdout == "1 approved now, 1 ready for when a server lists these bytes, 1 known\n"
+    assert done.stdout == "1 approved now, 1 waiting for a server that lists these bytes, 1 known\n"
     assert served(there, CHANGED, server="near") == ["echo"]
     assert run(other, "pins", "import", "-", given=exported).exit_code == exit_codes.OK
     assert served(there, CHANGED) == [], "nothing was listed under the other name"

@@ -85,7 +85,7 @@ MISTAKES = [
     mistake(
         "a syntax error in a definition", "call /mcp/broken f", "at line 2: not valid Python", "`patchbay show NAME`"
     ),
-    mistake("bad JSON in a configuration", "show badjson", "but it is not JSON", "Next: mend the line above"),
+    mistake("bad JSON in a configuration", "show badjson", "but it is not JSON", "Next: fix the line above"),
     mistake(
         "a wrong kind", "show wrongkind", 'this is "upsteam"', '"static" or "upstream" or "openapi" or "documents"'
     ),

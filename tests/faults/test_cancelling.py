@@ -223,5 +223,5 @@ def test_a_call_that_outlasts_the_drain_stops_and_is_answered(tmp_path: Path, is
         said = connection.getresponse().read().decode()
         connection.close()
         assert program.finished() == 0
-    assert "the hub is stopping; the call was given up after" in said
+    assert "the hub is stopping; it cancelled the call after" in said
     assert exception_seen(marks(tmp_path)) == "Stopped"

@@ -70,7 +70,7 @@ def test_a_document_is_read_as_it_was_written(document: PinDocument) -> None:
     [
         ({"version": 2}, "expected version 1"),
         ({"changes": "allow"}, "changes: expected one of hold, tell, follow"),
-        ({"sources": [1]}, "sources: expected a list of texts"),
+        ({"sources": [1]}, "sources: expected a list of strings"),
         ({"items": {}}, "items: expected a list"),
         ({"items": [{"kind": "tool", "name": "a"}]}, r"items\[0\]: expected an object with the fields"),
         ({"items": [ROW | {"more": 1}]}, r"items\[0\]: expected an object with the fields"),

@@ -207,7 +207,7 @@ def test_closing_the_activation_cancels_the_call_at_its_owner(room: Room) -> Non
     events.close()
     call_id = bob.waits_for("tool.call")["payload"]["callId"]
     assert bob.waits_for("tool.cancel")["payload"]["callId"] == call_id
-    assert bob.result_of(call_id) == {"callId": call_id, "ok": False, "error": "cancelled: the caller went away"}
+    assert bob.result_of(call_id) == {"callId": call_id, "ok": False, "error": "cancelled: the caller disconnected"}
     assert bob.answers(call_id, "too late").refusal == f"no call {call_id} is open"
 
 

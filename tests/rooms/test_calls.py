@@ -213,7 +213,7 @@ def test_an_answer_is_given_again_only_within_the_time_of_the_policy(
         ({"name": "none"}, "unknown tool: none; the server fs is ready and has no such tool"),
         ({"provider": "native"}, "unknown tool: read; the room has tools of the provider mcp"),
         ({"ttlMs": 0}, "ttlMs is 0; expected a whole number of milliseconds above 0"),
-        ({"callId": ""}, "callId is ''; expected a text of 1 to 512 characters"),
+        ({"callId": ""}, "callId is ''; expected a string of 1 to 512 characters"),
         ({"args": [1]}, "the call's args are not an object"),
     ],
 )

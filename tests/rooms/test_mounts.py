@@ -104,7 +104,7 @@ def test_an_mcp_client_calls_a_mounted_tool_and_a_cancelled_call_ends_upstream(
     assert next(one for one in waiting if isinstance(one, Progress)).progress >= 1
     waiting.close()
     error = alice.waits_for("tool.result", lambda payload: not payload["ok"])["payload"]["error"]
-    assert error == "cancelled: the caller went away"
+    assert error == "cancelled: the caller disconnected"
     until(lambda: room.state()["calls"] == {}, "the call to end")
 
 

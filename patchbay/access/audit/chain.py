@@ -113,7 +113,7 @@ class AuditChain:
                     continue
                 self._tip = replace(end, entry=seqs[-1])
                 return
-        raise StaleUpdate(f"other writers of the audit chain were first {MAX_ATTEMPTS} times")
+        raise StaleUpdate(f"other processes changed the audit chain during each of {MAX_ATTEMPTS} attempts")
 
     def _linked(self, tip: Tip, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool) -> tuple[list[Entry], Tip]:
         """Return the entries that follow `tip`: the rows, and a head where the chain begins and where one is due."""

@@ -160,7 +160,7 @@ def parse_metadata(id: str, metadata: Mapping[str, Any]) -> Client:
             raise BadClientMetadata(f"{field}: expected an array with {known[0]!r}")
     name = metadata.get("client_name", "")
     if not isinstance(name, str):
-        raise BadClientMetadata("client_name: expected a text")
+        raise BadClientMetadata("client_name: expected a string")
     uri = metadata.get("client_uri", "")
     if not isinstance(uri, str) or len(uri) > MAX_URI_CHARACTERS or not uri.startswith("https://"):
         uri = ""

@@ -28,7 +28,7 @@ class BadRedirectUri(ValueError):
 def check_redirect_uri(uri: object) -> None:
     """Check a redirect URI of a client. Raises BadRedirectUri."""
     if not isinstance(uri, str) or not 0 < len(uri) <= MAX_REDIRECT_CHARACTERS:
-        raise BadRedirectUri(f"expected a text of at most {MAX_REDIRECT_CHARACTERS} characters")
+        raise BadRedirectUri(f"expected a string of at most {MAX_REDIRECT_CHARACTERS} characters")
     if not _CHARACTERS.fullmatch(uri):
         raise BadRedirectUri("expected a URI without a fragment, spaces, backslashes or other special characters")
     parts = _split(uri)

@@ -105,8 +105,8 @@ class TokenStore:
         """Return the tokens of a principal at an upstream, None without. Raises ToolFailed in a hub for strangers."""
         if self._is_open:
             raise ToolFailed(
-                f"{upstream.server} needs an account of each caller, and this hub serves strangers, whom it cannot tell"
-                " apart: start it with --access shared"
+                f"{upstream.server} needs an account of each caller, and an open hub cannot tell its callers apart:"
+                " start it with --access shared"
             )
         account = self.find_account(principal, upstream.key)
         return None if account is None else CallerTokens(account.id, _Source(self, principal, upstream, account.id))

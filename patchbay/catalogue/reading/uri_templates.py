@@ -93,7 +93,7 @@ def _pieces(template: str) -> list[str | tuple[str, tuple[str, ...]]]:
                 raise ConfigError(template, "", f"expected each variable once, under a plain name; this is {name!r}")
             seen.add(name)
         if pieces and isinstance(pieces[-1], tuple) and found[1] in ("", "+"):
-            raise ConfigError(template, "", "expected something between two variables; nothing tells them apart")
+            raise ConfigError(template, "", "expected text between two variables, which separates them")
         pieces.append((found[1], names))
         end = found.end()
     pieces += [template[end:]] if end < len(template) else []

@@ -21,7 +21,7 @@ from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import check_has_data, errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
 from patchbay.cli.ndjson import escape_control
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Store
@@ -48,8 +48,8 @@ def audit_command() -> None:
     "export",
     epilog=exit_codes.with_examples("patchbay audit export > chain.ndjson", "patchbay audit export --since 7d"),
 )
-@click.option("--since", metavar="WHEN", help="Begin at the last signed head before this: 7d, 12h, or 2027-01-31.")
-@with_settings
+@click.option("--since", metavar="WHEN", help="Begin at the last signed head before this time: 7d, 12h, or 2027-01-31.")
+@with_settings_in_help("data")
 @click.pass_context
 def export_command(context: click.Context, /, since: str | None, **_: Any) -> None:
     """Write the audit chain to standard output, one row a line. Its first row and its last one are signed heads."""
@@ -71,8 +71,14 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
 
 @audit_command.command("verify", epilog=exit_codes.with_examples("patchbay audit verify chain.ndjson"))
 @click.argument("file", type=click.File("rb"))
-@click.option("--key", metavar="KEY", help="The hub's public key, base64 or a PEM file: then no other hub wrote it.")
-@click.option("--tip", metavar="CID", help="The CID of the last row: then no rows are cut off at the end.")
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="The expected public key of the hub, base64 or a PEM file. The check fails for another key.",
+)
+@click.option(
+    "--tip", metavar="CID", help="The expected CID of the last row. The check fails when rows at the end are missing."
+)
 def verify_command(file: BinaryIO, key: str | None, tip: str | None) -> None:
     """Verify FILE, written by `patchbay audit export`: every byte, every link, every signature. Needs no hub.
 
@@ -92,7 +98,7 @@ def verify_command(file: BinaryIO, key: str | None, tip: str | None) -> None:
 
 @audit_command.command("prune", epilog=exit_codes.with_examples("patchbay audit prune --before 365d"))
 @click.option("--before", required=True, metavar="WHEN", help="Delete rows older than this: 365d, or 2027-01-31.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def prune_command(context: click.Context, /, before: str, **_: Any) -> None:
     """Delete old rows, up to the last signed head before WHEN, which becomes the first row. A row records it."""

@@ -13,23 +13,24 @@ from patchbay.catalogue.contents.collection import Collector
 from patchbay.catalogue.contents.environments import EnvironmentCollector
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 
 
 @click.command("gc", epilog=exit_codes.with_examples("patchbay gc --dry-run", "patchbay gc --blob-hours 1"))
 @click.option("--dry-run", is_flag=True, help="Say how much would be deleted, and change nothing.")
-@with_settings
+@with_settings_in_help("data", "blob_hours")
 @click.pass_context
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
-    """Delete contents that nothing refers to. Give their space back to the file system.
+    """Delete unused contents, and give their space back to the file system.
 
-    Contents that the present or past configuration, pins, a room, the audit chain or the present state of a tool refers
-    to stay, and so do those that were stored within the last hours (--blob-hours). Environments of packages that no
-    server requires, and that nothing used within these hours, are removed too, with the downloads of uv. A hub
-    deletes contents each hour while it runs; it need not be stopped for this command, but its writers wait while space
-    is given back.
+    A content is used when the present or a past configuration, a pin, a room, the audit chain or the present state of a
+    tool refers to it. The command keeps contents that are younger than --blob-hours. It also removes the environments
+    of packages that no server requires and that were not used within these hours, and the downloads of uv.
+
+    A running hub deletes unused contents each hour. The command works while the hub runs; writers of the hub wait while
+    the space is given back.
     """
     try:
         click.echo(_collect(load_settings(context), dry_run))

@@ -14,7 +14,7 @@ from patchbay import exit_codes
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence, opened_store
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.settings import PERSONAL
 
@@ -50,7 +50,7 @@ def key_command() -> None:
     metavar="LIST",
     help="Narrow the key to these: see, call, read, or ACTION:PATTERN such as call:notes.*; comma-separated.",
 )
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def new_command(context: click.Context, /, name: str, expires: str | None, grants: str | None, **_: Any) -> None:
     """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
@@ -62,7 +62,7 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
 
 
 @key_command.command("list", epilog=exit_codes.with_examples("patchbay key list"))
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
     """List the keys that are not revoked: name, grants, when they were made, end, and were used last."""
@@ -73,7 +73,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 
 @key_command.command("revoke", epilog=exit_codes.with_examples("patchbay key revoke ann-laptop"))
 @click.argument("name")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Revoke the key NAME. A running hub refuses it within a second, and ends its streams."""

@@ -16,7 +16,7 @@ import click
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import Profiles, find_homes
@@ -28,7 +28,15 @@ from patchbay.settings import whole_environment
 
 
 @click.command(
-    "mount", epilog=exit_codes.with_examples('patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"')
+    "mount",
+    epilog=exit_codes.with_examples(
+        'patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"',
+        'patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"',
+        "patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'",
+        "patchbay mount work @work",
+        "patchbay mount tracker https://tracker.example/mcp --account caller",
+        "patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'",
+    ),
 )
 @click.argument("name")
 @click.argument("address")
@@ -44,7 +52,7 @@ from patchbay.settings import whole_environment
 @click.option(
     "--changes",
     type=click.Choice(["hold", "tell", "follow"]),
-    help="Withdraw what the server changes until it is approved, serve and report it, or serve it.",
+    help="What happens to changed tools: withdraw them until you approve them, serve and report them, or serve them.",
 )
 @click.option(
     "--account",
@@ -67,7 +75,7 @@ from patchbay.settings import whole_environment
 @click.option("--title", default="", help="The display name of the server.")
 @click.option("--call-timeout", type=click.FloatRange(min=0.1), help="Time limit of a call in seconds.")
 @click.option("--replace", is_flag=True, help="Replace the mount with this name.")
-@with_settings
+@with_settings_in_help("servers")
 @click.pass_context
 def mount_command(
     context: click.Context,
@@ -92,13 +100,8 @@ def mount_command(
 ) -> None:
     """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
-    \b
-    patchbay mount everything "mcp+npx://@modelcontextprotocol/server-everything"
-    patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"
-    patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'
-    patchbay mount work @work
-    patchbay mount tracker https://tracker.example/mcp --account caller
-    patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'
+    The command writes NAME.json into the servers folder. A hub that watches the folder serves the mount within a
+    second.
     """
     try:
         settings = load_settings(context)
@@ -126,7 +129,7 @@ def mount_command(
 
 @click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time"))
 @click.argument("name")
-@with_settings
+@with_settings_in_help("servers")
 @click.pass_context
 def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Remove the mounted server NAME, and end its process."""

@@ -57,7 +57,7 @@ HUB = {
     ),
     "doctor": LateCommand(
         "patchbay.cli.commands.servers.doctor:doctor_command",
-        "Check the hub, and name the command that mends a problem.",
+        "Check the hub, and name the command that fixes each problem.",
     ),
     "mount": LateCommand(
         "patchbay.cli.commands.mount:mount_command",
@@ -125,7 +125,7 @@ HUB = {
     ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
-        "Delete contents that nothing refers to.",
+        "Delete unused contents, and give their space back.",
     ),
     "revoke": LateCommand(
         "patchbay.cli.commands.revoke:revoke_command",

@@ -13,7 +13,7 @@ from patchbay import exit_codes
 from patchbay.access.accounts import Accounts
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
 
@@ -26,7 +26,7 @@ from patchbay.settings import Settings
 )
 @click.argument("name")
 @click.option("--at", default="", metavar="URL", help="The address of the hub as the person reaches it.")
-@with_settings
+@with_settings_in_help("data", "host", "port")
 @click.pass_context
 def invite_command(context: click.Context, /, name: str, at: str, **_: Any) -> None:
     """Print a link with which the person NAME makes an account. The link works once, within three days.
@@ -43,7 +43,7 @@ def people() -> None:
 
 
 @people.command("list", epilog=exit_codes.with_examples("patchbay people list"))
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def list_command(context: click.Context, /, **_: Any) -> None:
     """List the accounts: name, date, ways to sign in, sessions, clients."""
@@ -57,7 +57,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 
 @people.command("remove", epilog=exit_codes.with_examples("patchbay people remove ann"))
 @click.argument("name")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def remove_command(context: click.Context, /, name: str, **_: Any) -> None:
     """Remove the account NAME: its sessions and clients end within a second, and its invitations."""

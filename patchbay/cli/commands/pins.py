@@ -17,7 +17,7 @@ import orjson
 from patchbay import exit_codes
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail, make_printable, quote_word
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.pins.approval import approve, format_item, load_pinned_server, parse_item
 from patchbay.pins.documents import PinDocument, describe_key
@@ -42,13 +42,13 @@ from patchbay.views.hidden_characters import show_hidden_characters
     "--digest", default="", metavar="DIGEST", help="Approve only these bytes: a CID, or sha256:... of a tool."
 )
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the history.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def approve_command(context: click.Context, /, server: str, entry: str | None, digest: str, why: str, **_: Any) -> None:
     """Approve what the mounted SERVER changed. That is one ENTRY, or everything that waits.
 
-    ENTRY is the name of a tool, or prompt:NAME, template:URI or introduction. `patchbay pins list` says what waits. The
-    approval is for the present bytes; it lapses when the server changes them.
+    ENTRY is the name of a tool, or prompt:NAME, template:URI or introduction. `patchbay pins list` shows what waits.
+    The approval is for the present bytes: when the server changes them, the entry needs another approval.
     """
     with _opened_store(context, is_change=True) as store:
         keys = [parse_item(entry)] if entry else None
@@ -70,7 +70,7 @@ def pins_group() -> None:
 @click.argument("names", nargs=-1, metavar="[SERVER]...")
 @click.option("--all", "is_whole", is_flag=True, help="List the approved entries too.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object for each entry.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def list_command(context: click.Context, /, names: tuple[str, ...], is_whole: bool, is_json: bool, **_: Any) -> None:
     """List what waits for approval, of each SERVER or of all, with the meaning of each change."""
@@ -93,7 +93,7 @@ def list_command(context: click.Context, /, names: tuple[str, ...], is_whole: bo
 
 @pins_group.command("export", epilog=exit_codes.with_examples("patchbay pins export > approvals.json"))
 @click.argument("names", nargs=-1, metavar="[SERVER]...")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def export_command(context: click.Context, /, names: tuple[str, ...], **_: Any) -> None:
     """Print the approvals of each SERVER, or of all, as a JSON document that another hub can import."""
@@ -109,13 +109,13 @@ def export_command(context: click.Context, /, names: tuple[str, ...], **_: Any) 
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--as", "server", default="", metavar="SERVER", help="The name here of the one server in the document.")
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the history.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def import_command(context: click.Context, /, file: Path, server: str, why: str, **_: Any) -> None:
-    """Take over the approvals of FILE (- is standard input).
+    """Import the approvals of FILE (- is standard input).
 
-    What a server lists with exactly these bytes is approved now, or when it lists them. A document with an error
-    changes nothing.
+    An entry with exactly these bytes is approved now, or later when a server lists it. A document with an error changes
+    nothing.
     """
     with _opened_store(context, is_change=True) as store:
         try:
@@ -125,7 +125,7 @@ def import_command(context: click.Context, /, file: Path, server: str, why: str,
             fail(f"{file} cannot be read: {problem.strerror}", exit_codes.USAGE)
         done = import_approvals(store, data, CHANGED_BY, " ".join(why.split()), server)
         click.echo(
-            f"{done.approved} approved now, {done.ready} ready for when a server lists these bytes, {done.known} known"
+            f"{done.approved} approved now, {done.ready} waiting for a server that lists these bytes, {done.known} known"
         )
 
 

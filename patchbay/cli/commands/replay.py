@@ -13,7 +13,7 @@ from patchbay.assembly import assemble
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
 from patchbay.cli.messages import fail
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.replaying import Replayed, find_record
@@ -23,14 +23,14 @@ from patchbay.settings import Settings
 
 @click.command("replay", epilog=exit_codes.with_examples("patchbay replay 120-3", "patchbay replay 57 58 59"))
 @click.argument("records", metavar="RECORD...", nargs=-1, required=True)
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any) -> None:
-    """Repeat the call of each RECORD, and compare the results. The results are compared by their CIDs.
+    """Repeat the call of each RECORD, and compare the results by their CIDs.
 
     RECORD is the id of a record (/activity shows it, such as 120-3) or the number of a row of the audit chain. The call
     runs in this process, with the recorded version of the server and the recorded arguments, as the operator. The hub
-    must have stored the contents (--activity-contents keep). Exit code 6 if a result is another one.
+    must have stored the contents (--activity-contents keep). Exit code 6 if a result differs.
     """
     try:
         settings = _audited(load_settings(context))

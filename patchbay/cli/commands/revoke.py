@@ -10,7 +10,7 @@ from patchbay import exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
 
@@ -24,7 +24,7 @@ from patchbay.settings import Settings
 @click.argument("target")
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown to callers and in the history.")
 @click.option("--lift", is_flag=True, help="Undo the revocation of TARGET.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def revoke_command(context: click.Context, /, target: str, why: str, lift: bool, **_: Any) -> None:
     """Revoke a content or a server: the hub no longer serves it.

@@ -11,7 +11,7 @@ from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
 from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
@@ -24,7 +24,7 @@ NO_TOKEN_IN_MEMORY = "a hub in memory stores no token: each start prints a new o
     epilog=exit_codes.with_examples("patchbay token --show", "patchbay token", "patchbay token --data /srv/patchbay"),
 )
 @click.option("--show", is_flag=True, help="Print the current token; make no new one.")
-@with_settings
+@with_settings_in_help("data")
 @click.pass_context
 def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
     """Make a new token for the operator of the hub, and print it. The old token and its sessions end.
@@ -41,7 +41,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 
 
 @click.command("login", epilog=exit_codes.with_examples("patchbay login", "patchbay login --port 9000"))
-@with_settings
+@with_settings_in_help("data", "host", "port")
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
     """Print a link that logs a browser in as the operator. The link works once, within an hour."""

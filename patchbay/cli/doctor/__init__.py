@@ -1,1 +1,1 @@
-"""The checks of `patchbay doctor`: each gives a verdict, a sentence and the command that mends the problem."""
+"""The checks of `patchbay doctor`: each gives a verdict, a sentence and the command that fixes the problem."""

@@ -66,7 +66,7 @@ def check_server(
     name, state = row["name"], describe_state(row, hub is not None)
     if row["status"] == "broken":
         place = locate(name, row["origin"], row["broken"])
-        yield problem(f"server {name}", place, f"mend {row['origin']}, or patchbay disable {name}")
+        yield problem(f"server {name}", place, f"fix {row['origin']}, or patchbay disable {name}")
         return
     if row["status"] == "off" or row["kind"] != "upstream":
         return

@@ -10,7 +10,7 @@ Grade = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one check: what was checked, the grade, a sentence, and a command or a step that mends it."""
+    """The result of one check: what was checked, the grade, a sentence, and a command or a step that fixes it."""
 
     check: str
     grade: Grade

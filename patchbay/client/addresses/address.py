@@ -233,7 +233,7 @@ def _refuse_launch_options(query: Query, place: str, home: str) -> None:
     if query.launch:
         key = query.launch[0][0]
         raise AddressError(
-            f"{place}: {key}= says how to start or connect to a server, which belongs into {home};"
+            f"{place}: {key}= says how to start or connect to a server, which belongs in {home};"
             f" an argument of this name is written arg.{key}="
         )
 

@@ -181,7 +181,7 @@ def make_stdio(command: Any, args: Any, env: Any, cwd: Any, references: Referenc
     if not isinstance(command, str) or not command:
         raise Inexpressible("expected command (a program) or a URL")
     if not isinstance(args, list | None) or not all(isinstance(word, str) for word in args or []):
-        raise Inexpressible("args: expected a list of texts")
+        raise Inexpressible("args: expected a list of strings")
     if not isinstance(cwd, str | None):
         raise Inexpressible("cwd: expected the path of a folder")
     values = {key: references.translate(text, f"env.{key}") for key, text in texts(env, "env").items()}
@@ -201,7 +201,7 @@ def texts(value: Any, key: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(one, str | int | float) for one in value.values()):
-        raise Inexpressible(f"{key}: expected an object of texts")
+        raise Inexpressible(f"{key}: expected an object of strings")
     return {name: one if isinstance(one, str) else str(one).lower() for name, one in value.items()}
 
 

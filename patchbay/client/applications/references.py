@@ -61,7 +61,7 @@ class References:
     def url(self, url: Any) -> str:
         """Return a URL. Raises Inexpressible for one that depends on a variable, or that is not an http(s) URL."""
         if not isinstance(url, str):
-            raise Inexpressible("expected the URL as a text")
+            raise Inexpressible("expected the URL as a string")
         if "${" in self.translate(url, "the URL"):
             raise Inexpressible("its URL depends on a variable; mount it with the whole URL by `patchbay mount`")
         if not url.lower().startswith(("http://", "https://")):

@@ -81,21 +81,21 @@ def _template(name: str) -> Descriptor:
 
 
 def _tools() -> list[Descriptor]:
-    path = {"path": {**NON_EMPTY, "description": "The document's path, as list_documents says it."}}
-    folder = {"folder": {**TEXT, "description": "Only documents in this folder, and in those inside it."}}
+    path = {"path": {**NON_EMPTY, "description": "The path of the document, as in the result of list_documents."}}
+    folder = {"folder": {**TEXT, "description": "List only documents in this folder and in the folders inside it."}}
     asked = {
         "query": {
             **TEXT,
             "maxLength": MAX_QUERY_CHARACTERS,
-            "description": 'Words; "a phrase" in double quotes, begin* for words that begin so, * for all documents.',
+            "description": 'Words; "a phrase" in double quotes; valid* for words that begin so; * for all documents.',
         },
-        "includeContent": {"type": "boolean", "description": "Whether to give each document's text too."},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "How many documents to show."},
+        "includeContent": {"type": "boolean", "description": "Whether the result has the text of each document too."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "Maximum number of results."},
         "offset": {
             "type": "integer",
             "minimum": 0,
             "maximum": MAX_OFFSET,
-            "description": "How many to leave out, as nextOffset says it.",
+            "description": "Number of results to skip: the nextOffset of the previous result.",
         },
     }
     whole = {**SUMMARY, "cid": TEXT, "metadata": {"type": "object"}, "content": TEXT}
@@ -131,7 +131,7 @@ KIND = Kind(
     configuration=Configuration(
         ("root",),
         FIELDS,
-        "the folder says itself",
+        "a folder of documents",
         _check,
         _make_parts,
         reaches="it serves a folder",

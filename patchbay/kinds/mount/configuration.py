@@ -31,7 +31,7 @@ START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
 
 CALLERS_SIGN_IN = (
-    f'expected no sign-in beside "account": "{CALLER}": each caller signs in; the client_id of the hub stands in oauth'
+    f'expected no sign-in beside "account": "{CALLER}": each caller signs in; put the client_id of the hub into oauth'
 )
 CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 """The fields of `oauth` for an MCP server, which names its authorization server itself."""

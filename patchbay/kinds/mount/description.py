@@ -16,7 +16,7 @@ def mount_confinement(target: Target | None) -> Confinement:
     if isinstance(target, Stdio):
         sentence = (
             f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined,"
-            f" with all rights of the hub's user ({_user()}), its files and its network, without a bound of memory"
+            f" with all rights of the hub's user ({_user()}), its files and its network, without a memory limit"
         )
         return Confinement("program", None, False, False, sentence)
     if isinstance(target, Http):

@@ -153,7 +153,7 @@ def _wait_for_connection(standing: StandingConnection, call: Call) -> Events:
             yield PAUSE
             _check_wanted(call)
     if standing.connection is None:
-        raise ToolFailed(f"the server behind {standing.mount.name} is away: {standing.health.sentence}")
+        raise ToolFailed(f"the server behind {standing.mount.name} is not available: {standing.health.sentence}")
 
 
 def _check_wanted(call: Call) -> None:

@@ -84,7 +84,7 @@ KIND = Kind(
     configuration=Configuration(
         OWN_FIELDS,
         FIELDS,
-        "the mounted server says itself",
+        "a mounted server",
         _check,
         _make_parts,
         reaches="it mounts a server",

@@ -156,7 +156,7 @@ def _bounded_introduction(connection: Connection) -> tuple[Json, list[str]]:
     words = connection.instructions
     if isinstance(words, str) and (len(words) > MAX_INSTRUCTIONS_CHARACTERS or encoded_size(words) is None):
         left_out.append(
-            f"not served: its instructions are not a text of at most {MAX_INSTRUCTIONS_CHARACTERS} characters"
+            f"not served: its instructions are not a string of at most {MAX_INSTRUCTIONS_CHARACTERS} characters"
         )
     else:
         shown["instructions"] = words

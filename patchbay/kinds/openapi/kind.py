@@ -73,7 +73,7 @@ KIND = Kind(
     configuration=Configuration(
         OWN_FIELDS,
         FIELDS,
-        "the document of the API says itself",
+        "a mounted HTTP API",
         check_fields,
         _make_parts,
         reaches="it mounts an API",

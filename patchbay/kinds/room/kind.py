@@ -109,7 +109,7 @@ KIND = Kind(
     configuration=Configuration(
         OWN_FIELDS,
         FIELDS,
-        "the members of the room say themselves",
+        "a room",
         _check,
         _make_parts,
         reaches="it serves a room",

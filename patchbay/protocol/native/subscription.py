@@ -69,7 +69,7 @@ def parse_request(value: Any) -> NativeRequest | None:
         return NativeRequest(parsed.id, parsed.method, params if isinstance(params, list) else parsed.params)
     if isinstance(parsed, Notification):
         return None
-    raise InvalidRequest("nothing was asked here, so there is nothing to answer: send a request with a method")
+    raise InvalidRequest("this message is a response, and the hub sent no request: send a request with a method")
 
 
 class Native:

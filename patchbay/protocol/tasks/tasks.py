@@ -107,7 +107,7 @@ class Tasks:
         """Return the task of an id. Raises InvalidParams, in the same way for a task of another caller."""
         task = self._ledger.read(id)
         if task is None or (task.principal, task.endpoint) != (principal, endpoint):
-            raise InvalidParams(f"there is no task {id!r:.80} here; it may have been forgotten")
+            raise InvalidParams(f"there is no task {id!r:.80} here; it may have expired")
         return self._checked(task)
 
     def answer(self, task: Task, responses: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ def text_of(payload: Mapping[str, Any], name: str, most: int = MAX_TEXT_CHARACTE
     """Return a required text of a payload. Raises Impossible."""
     found = payload.get(name)
     if not isinstance(found, str) or not found or len(found) > most:
-        raise Impossible(f"{name} is {found!r:.80}; expected a text of 1 to {most} characters")
+        raise Impossible(f"{name} is {found!r:.80}; expected a string of 1 to {most} characters")
     return found
 
 

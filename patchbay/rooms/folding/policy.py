@@ -16,7 +16,7 @@ def check_policy(policy: Mapping[str, Any]) -> None:
     """Raise Impossible for a policy with a missing part, an unknown part or a wrong value."""
     if set(policy) != set(DEFAULT_POLICY):
         wrong = sorted(set(policy) ^ set(DEFAULT_POLICY))[0]
-        raise Impossible(f"the policy lacks or has too much: {wrong}; expected {', '.join(DEFAULT_POLICY)}")
+        raise Impossible(f"the policy has a missing or unknown field: {wrong}; expected {', '.join(DEFAULT_POLICY)}")
     _need(policy["join"] in ("public", "invite"), "join", "public or invite")
     _need(policy["history"] in HISTORY, "history", ", ".join(HISTORY))
     _need(_are_of(policy["profiles"], PROFILES) and policy["profiles"], "profiles", f"some of {', '.join(PROFILES)}")

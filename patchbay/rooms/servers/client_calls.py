@@ -101,7 +101,7 @@ def _late_result(room: RoomCore, call: str, method: str) -> Iterator[Event]:
             yield from _result(envelope["payload"], method)
             return
         seq -= 1
-    yield Failed("the room's events went by too fast to follow this call")
+    yield Failed("events of the room were lost, and its log has no result of this call: look at the log of the room")
 
 
 def _progress(partial: Any, steps: float) -> Event:
@@ -145,10 +145,10 @@ def _other_result(result: Any, method: str) -> Iterator[Event]:
 
 def _cancel(calls: Calls, call: str) -> None:
     def make(fold: Fold, now: int) -> Json:
-        return hub_envelope(calls.room.name, "tool.cancel", {"callId": call, "reason": "the caller went away"}, now)
+        return hub_envelope(calls.room.name, "tool.cancel", {"callId": call, "reason": "the caller disconnected"}, now)
 
     try:
         calls.room.append(make)
-        calls.end(call, False, error="cancelled: the caller went away")
+        calls.end(call, False, error="cancelled: the caller disconnected")
     except RoomRefused:
         return  # the result has arrived meanwhile

@@ -26,7 +26,7 @@ class _Views:
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        """GET /: what needs attention with the link that mends it, the totals, how to connect, and the servers."""
+        """GET /: what needs attention with a link to the fix, the totals, how to connect, and the servers."""
         rows = self._site.summaries()
         data = {"snippets": list_snippets(self._site, "", f"{base_url()}/mcp"), "servers": rows}
         unserved = self._unserved()

@@ -147,7 +147,7 @@ class WebSocketUpgrades:
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         if environ["REQUEST_METHOD"] != "GET":
-            return refusal(405, "this address takes GET", ("Allow", "GET"))
+            return refusal(405, "this address accepts only GET", ("Allow", "GET"))
         upgrade: Upgrade | None = environ.get(UPGRADE)
         if upgrade is None:
             if environ.get("HTTP_UPGRADE", "").lower() == "websocket":

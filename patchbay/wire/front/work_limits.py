@@ -41,7 +41,7 @@ class TooManyRequests(PatchbayError):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("too many requests are in work; try again later (setting threads)")
+        super().__init__("too many requests are running; try again later (setting threads)")
 
 
 class WorkLimits:

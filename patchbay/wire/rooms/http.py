@@ -108,7 +108,7 @@ class RoomsOverHttp:
             _check_site(environ)
             if method not in _METHODS[part]:
                 allowed = ", ".join(_METHODS[part])
-                return refusal(405, f"this address takes {allowed}", ("Allow", allowed))
+                return refusal(405, f"this address accepts only {allowed}", ("Allow", allowed))
             if method == "PUT":
                 return self._create(environ, room)
             if part == "fork":

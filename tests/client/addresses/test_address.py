@@ -269,12 +269,12 @@ def test_a_contract_may_be_named() -> None:
         ("http://a b/", "without spaces"),
         ("mcp://", "expected the name of a preset"),
         ("mcp://x?launcher=docker&package=y", "expected launcher="),
-        ("mcp://x?env.A=1", "belongs into its row of the presets file"),
+        ("mcp://x?env.A=1", "belongs in its row of the presets file"),
         ("@", "expected the name of a profile"),
         ("@../../etc", "expected the name of a profile"),
         ("@x/", "expected one tool"),
         ("@x/a/b", "expected one tool"),
-        ("@x?header.A=1", r"belongs into the profile's _meta.json.*arg\.header\.A="),
+        ("@x?header.A=1", r"belongs in the profile's _meta.json.*arg\.header\.A="),
         ("@x?tool", "expected key=value"),
         ("@x?=1", "expected key=value"),
         ("@x?tool=", "expected a value"),
@@ -285,7 +285,7 @@ def test_a_contract_may_be_named() -> None:
         ("/mcp/a b", "expected SERVER"),
         ("/mcp//t", "expected the name of a server"),
         ("/mcp/a@b", "expected SERVER or SERVER@CID"),
-        ("/mcp/a?env.X=1", "belongs into the hub's own configuration"),
+        ("/mcp/a?env.X=1", "belongs in the hub's own configuration"),
     ],
 )
 def test_an_error_in_an_address_names_its_place(address: str, words: str) -> None:

@@ -245,7 +245,7 @@ def test_programs_of_a_project_start_in_the_project(tmp_path: Path) -> None:
         ({"url": "https://x.example/mcp#part"}, "without spaces or a fragment"),
         ({"type": "ws", "url": "https://x.example"}, "its transport 'ws' is not one of MCP's"),
         ({"args": []}, "expected command (a program) or a URL"),
-        ({"command": "a", "args": "b"}, "args: expected a list of texts"),
+        ({"command": "a", "args": "b"}, "args: expected a list of strings"),
         ("text", "expected an object"),
     ],
 )

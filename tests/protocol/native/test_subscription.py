@@ -40,8 +40,8 @@ def test_a_notification_asks_for_nothing() -> None:
     ("value", "told"),
     [
         ([{"jsonrpc": "2.0", "id": 1, "method": "mail.send"}], "one message at a time"),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, "nothing was asked here"),
-        ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}, "nothing was asked here"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, "this message is a response"),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}, "this message is a response"),
         ({"jsonrpc": "2.0", "id": 1, "method": "a.b", "params": "x"}, '"params" has to be an array'),
         ({"jsonrpc": "1.0", "id": 1, "method": "a.b", "params": []}, '"jsonrpc" has to be "2.0"'),
         ({"jsonrpc": "2.0", "id": None, "method": "a.b", "params": []}, '"id" has to be'),

@@ -20,7 +20,7 @@ from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, write_mount
 from patchbay.cli.commands.clients.choices import complete_source, machine
 from patchbay.cli.messages import fail, make_printable, write_note
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
@@ -58,19 +58,24 @@ class Found:
     "--project", is_flag=True, help="Read the files of the project in this folder, such as .mcp.json, instead."
 )
 @click.option("--all", "everything", is_flag=True, help="Import every server that can be imported.")
-@click.option("--plain", multiple=True, metavar="NAME", help="Keep the value of this variable or header: no secret.")
+@click.option(
+    "--plain",
+    multiple=True,
+    metavar="NAME",
+    help="Write the value of this variable or header into the mount: it is not a secret.",
+)
 @click.option(
     "--env-file", type=click.Path(path_type=Path), help="Write the variables with their values into this file."
 )
 @click.option("--dry-run", is_flag=True, help="Show the definitions and write nothing.")
-@with_settings
+@with_settings_in_help("servers", "port")
 @click.pass_context
 def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
     """Mount servers that MCP clients have configured. Without a choice, list them.
 
-    Without CLIENT or FILE, the user's own files of all clients are read; --project reads those of a project, whose
-    programs somebody else may have chosen. Values of `env` and
-    of headers that sign in become references to variables; the command says which variables to set.
+    Without CLIENT or FILE, the command reads your own files of all clients. --project reads the files of a project,
+    which another person may have written: check the programs. Values of `env` and of headers that sign in become
+    references to variables; the command lists the variables to set.
     """
     try:
         settings = load_settings(context)
@@ -161,7 +166,7 @@ def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> l
         write_note("Nothing is imported: name servers, or use --all")
         return []
     if not names and possible:
-        answer = click.prompt("Import which? Numbers or names, or all; nothing to stop", default="", show_default=False)
+        answer = click.prompt("Import which? Numbers, names or all; Enter stops", default="", show_default=False)
         names = answer.replace(",", " ").split()
         if names == ["all"]:
             return possible

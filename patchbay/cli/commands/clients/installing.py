@@ -14,7 +14,7 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.cli.commands.clients.choices import check_server, complete_client, machine
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, make_printable, write_note
-from patchbay.cli.options import load_settings, with_settings
+from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
 from patchbay.client.applications.changes import Change, write_change
@@ -68,10 +68,10 @@ class Order:
 @click.option("--url", default="", help="The URL of the hub without a path, for a hub behind a proxy.")
 @click.option("--key", default="", metavar="NAME", help="Make the personal key NAME and write it into the entry.")
 @click.option("--key-variable", default="", metavar="VAR", help="Let the client send the key in its variable VAR.")
-@click.option("--replace", is_flag=True, help="Replace an entry of this name that is another server.")
+@click.option("--replace", is_flag=True, help="Replace the entry of this name even if it is another server.")
 @click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Write without a question.")
-@with_settings
+@with_settings_in_help("data", "servers", "host", "port")
 @click.pass_context
 def install_command(context: click.Context, /, client: str, only_list: bool, **given: Any) -> None:
     """Write this hub into the settings of an MCP client. It has all servers, or one SERVER.
@@ -106,7 +106,7 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
 @click.argument("server", default="")
 @click.option("--name", default="", help="The name of the entry [default: patchbay, or the name of SERVER].")
 @click.option("--project", is_flag=True, help="Change the file of the project in this folder.")
-@click.option("--force", is_flag=True, help="Remove the entry though it is not a hub of this machine.")
+@click.option("--force", is_flag=True, help="Remove the entry even if it is not a hub of this machine.")
 @click.option("--dry-run", is_flag=True, help="Show the change and write nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Write without a question.")
 def uninstall_command(
@@ -123,7 +123,7 @@ def uninstall_command(
             raise ConfigError(str(file.path), file.application.section, f"expected an entry {name!r}, found none{hint}")
         if not is_own(entry.target) and not force:
             raise ConfigError(
-                str(file.path), name, "this entry is not a hub of this machine; --force removes it all the same"
+                str(file.path), name, "this entry is not a hub of this machine; --force removes it anyway"
             )
         change = file.place.plan_removal(name)
         if not _is_agreed(change, dry_run, yes):

@@ -64,7 +64,7 @@ class Screen:
 @click.option("--as", "id", metavar="ID", help="The server's id in the room [from the address].")
 @click.option("--server", "more", type=NAME_VALUE, multiple=True, metavar="ID=ADDRESS", help="Share this server too.")
 @click.option("--room", "rooms", type=ROOM, multiple=True, metavar="ROOM", help="Share in this room too; repeatable.")
-@click.option("--ask", is_flag=True, help="Ask here before each call whether it may run.")
+@click.option("--ask", is_flag=True, help="Ask in this terminal before each call.")
 @HEADERS
 def announce(
     room: RoomAddress,

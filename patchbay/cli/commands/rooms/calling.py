@@ -36,7 +36,11 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 8.0
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1, type=NAME_VALUE)
 @click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object; its values stay as they are.")
 @click.option(
-    "--ttl", type=click.FloatRange(min=0.001), default=TTL_SECONDS, metavar="SECONDS", help="Time it has [60]."
+    "--ttl",
+    type=click.FloatRange(min=0.001),
+    default=TTL_SECONDS,
+    metavar="SECONDS",
+    help="Time limit of the call [60].",
 )
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [text].")
 @HEADERS

@@ -57,8 +57,14 @@ def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
 
 @click.command("verify", epilog=exit_codes.with_examples("patchbay room verify demo.ndjson"))
 @click.argument("file", type=click.File("rb"))
-@click.option("--head", metavar="CID", help="The head that the log must end with: then nothing is cut off at its end.")
-@click.option("--key", metavar="KEY", help="The public key of the hub (base64): then no other hub wrote it.")
+@click.option(
+    "--head",
+    metavar="CID",
+    help="The expected CID of the last entry. The check fails when entries at the end are missing.",
+)
+@click.option(
+    "--key", metavar="KEY", help="The expected public key of the hub, base64. The check fails for another key."
+)
 def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
     """Check FILE, a log written by `patchbay room log`: every byte, every signature, the order, the rules.
 

@@ -1,4 +1,4 @@
-"""The command `patchbay doctor`: check everything that a hub needs, and name the command that mends each problem."""
+"""The command `patchbay doctor`: check everything that a hub needs, and name the command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 @with_hub
 @click.pass_context
 def doctor_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
-    """Check the hub, and name the command that mends a problem. Nothing is changed.
+    """Check the hub, and name the command that fixes each problem. Nothing is changed.
 
-    Give it the options of `patchbay serve`. The exit code is 1 when there is a problem; a warning limits something, and
-    the hub works.
+    Give it the options of `patchbay serve`. The exit code is 1 when there is a problem. With a warning the hub works,
+    but something is limited.
     """
     with exit_on_error():
         settings = load_hub_settings(context)
@@ -62,6 +62,6 @@ def check_all(settings: Settings) -> Iterator[Verdict]:
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Format one verdict; the command that mends it is on a line of its own."""
+    """Format one verdict; the command that fixes it is on a line of its own."""
     line = f"{MARKS[verdict.grade]}  {verdict.check}: {verdict.sentence}"
-    return f"{line}\n         mend it: {verdict.mend}" if verdict.mend else line
+    return f"{line}\n         fix it: {verdict.mend}" if verdict.mend else line

@@ -158,7 +158,7 @@ def next_step(server: Mapping[str, Any], state: str) -> str:
     if state in ("down", "connecting"):
         return f"Next: patchbay logs {name}, or patchbay restart {name}"
     if state == "broken":
-        return "Next: mend the line above; the hub reads the file again when you save it"
+        return "Next: fix the line above; the hub reads the file again when you save it"
     if not server["tools"]:
         return f"Next: patchbay open {name}"
     tool = server["tools"][0]

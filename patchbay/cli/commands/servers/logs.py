@@ -40,9 +40,11 @@ SHOWN_EVENTS = ("log", "failed")
     ),
 )
 @click.argument("name", required=False)
-@click.option("--follow", is_flag=True, help="Go on with new calls until Ctrl-C.")
-@click.option("--since", metavar="WHEN", default="", help="Begin here: 15m, 2h, 7d, or 2027-01-31T12:00:00.")
-@click.option("--errors", is_flag=True, help="Only calls that failed.")
+@click.option("--follow", is_flag=True, help="Show new calls too, until Ctrl-C.")
+@click.option(
+    "--since", metavar="WHEN", default="", help="Show calls since this time: 15m, 2h, 7d, or 2027-01-31T12:00:00."
+)
+@click.option("--errors", is_flag=True, help="Show only calls that failed.")
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=DEFAULT_RECORDS, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each call.")
 @with_hub

@@ -158,7 +158,7 @@ class FunctionReader:
         if not re.fullmatch(NAME, name):
             return f"{name!r} is not a tool name; expected 1 to 128 ASCII letters, digits, dots, dashes or underscores"
         if function.name == "main" and any(other.name == name != "main" for other in self._scope.functions()):
-            return f"its name would be {name!r} like this server's, and another function has that name"
+            return f"it would be called {name!r} like the server, and another function has this name"
         return ""
 
     def _unusable(self, wire: Mapping[str, Any]) -> str:

@@ -60,7 +60,7 @@ class RemoteHub:
 
     def kept(self, server: str, make: Callable[[], Any]) -> Any:
         """Raise ToolFailed: in a worker, no object reliably outlives its call."""
-        raise ToolFailed('what is kept lives inside the hub: the server needs "isolation": "inline"')
+        raise ToolFailed('context.kept works only inside the hub: the server needs "isolation": "inline"')
 
 
 class RemoteState(Memory):

@@ -108,7 +108,7 @@ class WorkerPool:
                 if call.left() <= 0:
                     break
                 yield PAUSE
-            raise ToolFailed(f"{order.name} is busy: all the processes it may have run other calls; try again later")
+            raise ToolFailed(f"{order.name} is busy: all its processes run other calls; try again later")
         finally:
             if worker is None or worker is not waiting.worker:
                 self._leave(waiting)
