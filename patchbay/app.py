@@ -175,7 +175,7 @@ def _over_http(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.extensions["websockets"] = websockets
     rooms = dispatcher.services.rooms
     rooms.start()
-    admission = RoomAdmission(rooms, access)
+    admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
     add_room_sockets(websockets, rooms, admission)
     places, is_operator = dispatcher.places, operators.is_operator
     with_rooms = RoomsOverHttp(rooms, settings, admission, is_operator, places, app.wsgi_app)

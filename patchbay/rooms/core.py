@@ -10,6 +10,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.feed import Feed
+from patchbay.rooms.folding.rights import list_banned
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged, Make, RoomLog
@@ -47,6 +48,14 @@ class RoomCore:
     def pseudonym(self, principal: str) -> str:
         """Return the name that a principal has in this room, and in the forks of it."""
         return self.signer.pseudonym(self.state_now["salt"], principal)
+
+    def list_names(self, principal: str) -> tuple[str, str]:
+        """Return the names under which the room knows a principal that is no ghost: its own, and its pseudonym."""
+        return principal, self.pseudonym(principal)
+
+    def is_banned(self, principal: str) -> bool:
+        """Whether the room has banned a principal, under any of its names."""
+        return not list_banned(self.state_now).isdisjoint(self.list_names(principal))
 
     def append(self, make: Make) -> Logged:
         """Append an envelope to the log and deliver it. Raises the errors of `RoomLog.append`."""

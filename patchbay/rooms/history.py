@@ -37,11 +37,9 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
 
 def visible_for(room: RoomCore, principal: str) -> int:
     """Return the seq of the first entry that a principal may see, under any of its names in the room."""
-    names = (principal, room.pseudonym(principal))
-    members = room.state_now["members"]
-    if any(members.get(name, {}).get("membership") == "banned" for name in names):
+    if room.is_banned(principal):
         return NOTHING
-    return min(visible_from(room.state_now, name) for name in names)
+    return min(visible_from(room.state_now, name) for name in room.list_names(principal))
 
 
 def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, session: str) -> list[Delivery]:

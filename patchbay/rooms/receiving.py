@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from patchbay.errors import PatchbayError
-from patchbay.kinds.room.offers import SEPARATOR
+from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.calls import NoRationale
@@ -85,13 +85,13 @@ class Reception:
 
 
 def _check_rights(session: RoomSession, envelope: Json) -> None:
-    """Raise RoomRefused when the hub does not allow this to the principal of a session."""
-    payload = envelope["payload"]
-    if envelope["type"] == "tool.call":
-        server, name = payload.get("serverId"), payload.get("name")
-        if not session.rights.permits(f"{server}{SEPARATOR}{name}"):
-            raise RoomRefused(f"the server {server!r:.80} has no tool {name!r:.80}")
-    elif envelope["type"] not in FOR_READERS and not session.rights.permits(""):
+    """Raise RoomRefused for what only the hub sends, and for what the principal of a session may not say.
+
+    The rights to a call are checked where it begins (`_call`).
+    """
+    if envelope["type"] in ONLY_HUB:
+        raise RoomRefused(f"only the hub sends {envelope['type']}")
+    if envelope["type"] != "tool.call" and envelope["type"] not in FOR_READERS and not session.rights.may_speak():
         raise RoomRefused("this participant may only read the room")
 
 
@@ -103,8 +103,6 @@ def _append(services: Reception, session: RoomSession, envelope: Json) -> Logged
 
 
 def _speak(services: Reception, session: RoomSession, envelope: Json) -> Logged:
-    if envelope["type"] in ONLY_HUB:
-        raise RoomRefused(f"only the hub sends {envelope['type']}")
     _need(services.room, session, "speak")
     return _append(services, session, envelope)
 
@@ -114,6 +112,8 @@ def _stream(services: Reception, session: RoomSession, envelope: Json) -> None:
     payload = envelope["payload"]
     if not isinstance(payload.get("streamId"), str) or not isinstance(payload.get("seq"), int):
         raise BadFrame("a stream envelope has no streamId or no seq in its payload")
+    if services.room.state_now["calls"].get(payload["streamId"], {}).get("owner", session.id) != session.id:
+        raise RoomRefused(f"the stream {payload['streamId']!r:.80} is the call of another session")
     services.room.feed.publish(envelope)
 
 
@@ -129,7 +129,9 @@ def _need(room: RoomCore, session: RoomSession, action: Action) -> None:
 
 
 def _call(services: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return services.calls.open(envelope)
+    payload = envelope["payload"]
+    what = (payload.get("serverId"), payload.get("name"), payload.get("method", TOOL))
+    return services.calls.open(envelope, session.rights.begin_call(*what))
 
 
 def _partial(services: Reception, session: RoomSession, envelope: Json) -> None:
@@ -195,6 +197,7 @@ def _set_member(services: Reception, session: RoomSession, envelope: Json) -> Lo
     logged = _append(services, session, {**envelope, "payload": payload})
     if payload.get("membership") in ("left", "banned"):
         services.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
+        services.members.end_revoked()
     return logged
 
 

@@ -102,6 +102,10 @@ class Room:
         """Return the name that a principal has in this room."""
         return self.core.pseudonym(principal)
 
+    def is_banned(self, principal: str) -> bool:
+        """Whether the room has banned a principal, under any of its names."""
+        return self.core.is_banned(principal)
+
     # state
 
     def state(self) -> Json:

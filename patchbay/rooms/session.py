@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from patchbay.activation import CallPlace
 from patchbay.rooms.bounds import Rate
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import RoomRefused, TooMany
@@ -55,8 +56,16 @@ class Desk(Protocol):
 class SessionRights(Protocol):
     """The rights that the hub gives to the principal of a session; the rules of the room apply as well."""
 
-    def permits(self, entry: str) -> bool:
-        """Whether it may call the tool `serverId__name`; for an empty `entry`, whether it may say anything."""
+    def may_speak(self) -> bool:
+        """Whether it may say anything."""
+        ...
+
+    def begin_call(self, server: Any, name: Any, method: Any) -> CallPlace | None:
+        """Count a call of the tool, resource or prompt `name` until the place is released; None without a limit.
+
+        `method` says what is used (`tools/call`, `resources/read`, `prompts/get`). Raises RoomRefused for a call that
+        the principal may not make here, OverQuota.
+        """
         ...
 
     def is_current(self) -> bool:
@@ -67,9 +76,12 @@ class SessionRights(Protocol):
 class UnlimitedRights:
     """The rights of a session without limits."""
 
-    def permits(self, entry: str) -> bool:
-        """Return True: every tool may be called."""
+    def may_speak(self) -> bool:
+        """Return True: anything may be said."""
         return True
+
+    def begin_call(self, server: Any, name: Any, method: Any) -> None:
+        """Return None: every call may begin, and none is counted."""
 
     def is_current(self) -> bool:
         """Return True: the session may stay."""

@@ -125,6 +125,11 @@ def may_join(state: Mapping[str, Any], member: str, profile: str) -> Decision:
     return ALLOWED
 
 
+def list_banned(state: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the banned members. A principal is banned under all its names if one of them is here."""
+    return frozenset(name for name, record in state["members"].items() if record["membership"] == "banned")
+
+
 def visible_from(state: Mapping[str, Any], member: str) -> int:
     """Return the seq of the first entry that a member may see; NOTHING for one that may see none."""
     record, policy = state["members"].get(member, {}), state["policy"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchbay.activation import CancelFlag
+from patchbay.activation import CallPlace, CancelFlag
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
@@ -55,21 +55,23 @@ class Calls:
         self._deadlines: dict[str, int] = {}
         self._streams: dict[str, TextStream] = {}
         self._own: set[str] = set()
+        self._places: dict[str, CallPlace] = {}
+        """What counts the open calls of sessions of this process against quotas."""
         for call, record in room.state_now["calls"].items():
             self._deadlines[call] = record["expires"] + OTHERS_WAIT_MS
         for server in room.state_now["servers"].values():
             if server["status"] == "ready":
                 self._cache.notice(room.state_now, room.log.entry(server["advert"]))
 
-    def open(self, envelope: Json) -> Logged:
-        """Log a call; its owner or the gateway runs it, or the log has its answer.
+    def open(self, envelope: Json, place: CallPlace | None = None) -> Logged:
+        """Log a call; its owner or the gateway runs it, or the log has its answer. `place` is released at its result.
 
         Raises RoomRefused with the reason of the fold, TooMany when too many are open.
         """
-        if not isinstance(envelope["payload"].get("args", {}), dict):
-            raise RoomRefused("the call's args are not an object")
 
         def make(fold: Fold, now: int) -> Json:
+            if not isinstance(envelope["payload"].get("args", {}), dict):
+                raise RoomRefused("the call's args are not an object")
             if len(fold.now["calls"]) >= self.room.bounds.calls:
                 raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
             return envelope
@@ -82,9 +84,13 @@ class Calls:
         except BaseException:
             with self._lock:
                 self._own.discard(call)
+            _release(place)
             raise
         if logged.is_duplicate:
+            _release(place)
             return logged
+        if place is not None:
+            self._count_until_result(call, place)
         record = self.room.state_now["calls"].get(call)
         if record is None:
             return logged
@@ -95,6 +101,12 @@ class Calls:
         if server is not None and server["kind"] == "mount":
             self.run_mounted(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
         return logged
+
+    def _count_until_result(self, call: str, place: CallPlace) -> None:
+        with self._lock:
+            self._places[call] = place
+        if call not in self.room.state_now["calls"]:  # it has its result already
+            _release(self._places.pop(call, None))
 
     def _answer_from_log(self, call: str, record: Json, seq: int) -> bool:
         found = self.room.log.entry(seq)
@@ -210,6 +222,7 @@ class Calls:
                 self._deadlines.pop(call, None)
                 self._own.discard(call)
                 self._streams.pop(call, None)
+            _release(self._places.pop(call, None))
         self._cache.notice(self.room.state_now, logged)
 
     def _finish(self, call: Any) -> None:
@@ -246,6 +259,11 @@ class Calls:
         """Return the next deadline (Unix time in milliseconds), None without one."""
         with self._lock:
             return min(self._deadlines.values(), default=None)
+
+
+def _release(place: CallPlace | None) -> None:
+    if place is not None:
+        place.release()
 
 
 def _run_nothing(call: str, record: Json, arguments: Any, flag: CancelFlag) -> None:

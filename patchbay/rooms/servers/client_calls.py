@@ -45,6 +45,8 @@ def call_server(calls: Calls, wanted: Wanted, principal: str, ttl: float) -> Cal
     is_over = False
     try:
         try:
+            if room.is_banned(principal):
+                raise RoomRefused("the room has banned this caller")
             logged = calls.open(_envelope(room, payload))
         except (RoomRefused, TooMany) as problem:
             is_over = True
@@ -79,7 +81,8 @@ def _followed(room: RoomCore, call: str, method: str, position: int, news: threa
         for delivery in found:
             envelope = delivery.envelope
             payload = envelope["payload"]
-            if payload.get("callId") != call:
+            # A refusal goes to one session, and may name the call of another.
+            if delivery.to is not None or payload.get("callId") != call:
                 continue
             if envelope["type"] == "tool.partial":
                 steps += 1

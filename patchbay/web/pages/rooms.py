@@ -63,7 +63,7 @@ class _Views:
         self._site = site
         self._dispatcher = dispatcher
         self._rooms = dispatcher.services.rooms
-        self._admission = RoomAdmission(self._rooms, site.access)
+        self._admission = RoomAdmission(self._rooms, site.access, dispatcher.services.quotas)
         self._verifying = threading.Lock()
 
     def rooms(self) -> Response:
@@ -159,8 +159,8 @@ class _Views:
 
     def _may_look(self, room: Room) -> bool:
         principal = self._reader()
-        if principal is None:
-            return True
+        if principal is None or room.is_banned(principal):
+            return principal is None
         names = ((principal, "persistent"), (room.pseudonym(principal), "pseudonymous"))
         return any(may_join(room.state_now, name, profile) for name, profile in names)
 

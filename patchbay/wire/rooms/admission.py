@@ -6,28 +6,53 @@ answers as one that does not exist. What the room's own policy forbids stays for
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import Principal
+from patchbay.access.quotas import Quotas
+from patchbay.activation import CallPlace
 from patchbay.boot.grants import CALL, READ
-from patchbay.kinds.room.offers import SERVER_PREFIX
+from patchbay.kinds.room.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFIX, TOOL
 from patchbay.rooms.errors import RoomRefused, UnknownRoom
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
 
+_USES: Mapping[str, tuple[str, str]] = {TOOL: ("tool", CALL), RESOURCE: ("resource", READ), PROMPT: ("prompt", READ)}
+"""The methods of a call: what each uses, and the action that it needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class SenderRights:
-    """The rights of a sender in one room, as they are when they are asked (`SessionRights`)."""
+    """The rights of a sender in one room, as they are when they are asked (`SessionRights`).
+
+    They are those of an MCP client of the room: the same names, quotas and approvals count inside the room.
+    """
 
     access: AccessControl
+    quotas: Quotas
     sender: Principal
     server: str
 
-    def permits(self, entry: str) -> bool:
-        """Whether the sender may call a tool of the room; for an empty `entry`, whether it may say anything."""
-        return self.access.rights(self.sender).allows(CALL, self.server, entry)
+    def may_speak(self) -> bool:
+        """Whether the sender may say anything."""
+        return self.access.rights(self.sender).allows(CALL, self.server)
+
+    def begin_call(self, server: Any, name: Any, method: Any) -> CallPlace | None:
+        """Count a call against the quotas of the sender. Raises RoomRefused, OverQuota.
+
+        A call that needs an approval is refused: a room has no way to ask for one.
+        """
+        word, action = _USES.get(str(method), _USES[TOOL])
+        entry = str(name) if method == RESOURCE else f"{server}{SEPARATOR}{name}"
+        if not self.access.rights(self.sender).allows(action, self.server, entry):
+            raise RoomRefused(f"the server {server!r:.80} has no {word} {name!r:.80}")
+        # The hub takes each tool of a room for one that may destroy something: its member wrote the annotations.
+        if action == CALL and self.access.asks_for_approval(self.sender, self.server, entry):
+            raise RoomRefused(f"{entry:.160} needs an approval, which this hub asks for at /mcp/{self.server} only")
+        return self.quotas.begin_call(self.sender, self.server)
 
     def is_current(self) -> bool:
         """Whether the sender's credentials are valid and it may read the room."""
@@ -37,9 +62,10 @@ class SenderRights:
 class RoomAdmission:
     """Opens rooms for senders."""
 
-    def __init__(self, rooms: Rooms, access: AccessControl) -> None:
+    def __init__(self, rooms: Rooms, access: AccessControl, quotas: Quotas) -> None:
         self._rooms = rooms
         self._access = access
+        self._quotas = quotas
 
     def open(self, name: str, sender: Principal) -> Room:
         """Return a room by its name or id. Raises UnknownRoom."""
@@ -62,7 +88,7 @@ class RoomAdmission:
 
     def rights(self, room: Room, sender: Principal) -> SenderRights:
         """Return the rights of a sender in a room."""
-        return SenderRights(self._access, sender, SERVER_PREFIX + room.name)
+        return SenderRights(self._access, self._quotas, sender, SERVER_PREFIX + room.name)
 
     def check_create(self, room: str, sender: Principal) -> None:
         """Check that a sender may create a room of this name. Raises RoomRefused."""

@@ -1,0 +1,191 @@
+"""A member of a room acts beyond its rights: it bypasses approvals, quotas, denials and bans, or speaks for others.
+
+Sources: ACCESS sections 3, 5 and 6; ROOMS section 5; CWE-862 (missing authorization); CWE-345 (data authenticity).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.access.team import new_key, set_grants, team_hub
+from tests.hubs import Answer, Hub
+from tests.rooms.people import envelope, hello
+from tests.waiting import BOUND, until
+
+Headers = dict[str, str]
+Json = dict[str, Any]
+
+WIPE: Json = {"name": "wipe", "inputSchema": {"type": "object"}}
+PLAN, DIARY = ({"uri": f"docs://{name}", "name": name} for name in ("plan", "diary"))
+SCOLD: Json = {"name": "scold"}
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = team_hub(tmp_path_factory.mktemp("misused"))
+    yield hub
+    hub.app.extensions["dispatcher"].services.rooms.close()
+    hub.close()
+
+
+@pytest.fixture(scope="module")
+def keys(hub: Hub) -> dict[str, Headers]:
+    return {name: new_key(hub, name) for name in ("ann", "ben")}
+
+
+class Member:
+    """A member that posts its envelopes."""
+
+    def __init__(self, hub: Hub, room: str, key: Headers, **said: Any) -> None:
+        self._hub, self._room = hub, room
+        self.joined = self._post({"type": "hello", "payload": hello(**said)}, key)
+        self._headers = key | {"Enso-Session": self.joined.headers.get("Enso-Session", "")}
+
+    @property
+    def name(self) -> str:
+        """Its name in the room."""
+        return str(self.joined.json["answers"][0]["payload"]["member"])
+
+    def says(self, type: str, payload: Json, **more: Any) -> str:
+        """Send an envelope; return the refusal, empty for an accepted one."""
+        answer = self._post(envelope(type, payload, **more), self._headers)
+        return str(answer.json.get("refusal", "") or answer.json.get("error", ""))
+
+    def calls(self, name: str, call_id: str = "", **more: Any) -> str:
+        """Call a tool of the server `fs`; return the refusal, empty for an accepted one."""
+        payload = {"callId": call_id or f"call {next(_NUMBERS)}", "serverId": "fs", "name": name, "args": {}}
+        return self.says("tool.call", payload | more)
+
+    def _post(self, value: Json, headers: Headers) -> Any:
+        return self._hub.client.post(f"/rooms/{self._room}", json=value, headers=headers)
+
+
+def make_room(hub: Hub, keys: dict[str, Headers]) -> tuple[str, Member]:
+    """Make a room of ann, and a session of hers whose server everybody may call."""
+    name = f"room{next(_NUMBERS)}"
+    assert hub.client.put(f"/rooms/{name}", json={}, headers=keys["ann"]).status_code == 201
+    ann = Member(hub, name, keys["ann"])
+    announced = {"serverId": "fs", "tools": [WIPE], "resources": [PLAN, DIARY], "prompts": [SCOLD]}
+    assert ann.says("mcp.announce", announced) == ""
+    return name, ann
+
+
+def rights_of_ben(**more: Any) -> Json:
+    """Grants under which ben uses rooms as `more` says."""
+    everything = {"may": ["see", "call", "read"], "on": ["room.*"]}
+    return {"grants": [{"to": ["key:ann"], **everything}, {"to": ["key:ben"], **everything, **more}]}
+
+
+def read_live(hub: Hub, room: str) -> list[Json]:
+    """The envelopes that every member of a room gets now, oldest first."""
+    feed = hub.app.extensions["dispatcher"].services.rooms.open(room).core.feed
+    feed.pump()
+    first = feed.index_after(feed.floor)
+    return [one.envelope for one in feed.read(first, 1000) if one.to is None]
+
+
+def test_a_call_that_needs_an_approval_is_refused_inside_a_room(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, _ = make_room(hub, keys)
+    ben = Member(hub, room, keys["ben"])
+    set_grants(hub, rights_of_ben(call="approve"))
+    refusal = ben.calls("wipe")
+    assert "needs an approval" in refusal and f"/mcp/room.{room}" in refusal
+    set_grants(hub, rights_of_ben())
+    assert ben.calls("wipe") == ""
+
+
+def test_calls_inside_a_room_count_for_the_quotas_of_the_caller(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, ann = make_room(hub, keys)
+    set_grants(hub, rights_of_ben() | {"quotas": [{"to": ["key:ben"], "calls_in_flight": 2}]})
+    # Further sessions are the same principal.
+    assert [Member(hub, room, keys["ben"]).calls("wipe", f"flying {number}") for number in range(2)] == ["", ""]
+    ben = Member(hub, room, keys["ben"])
+    assert "too many calls" in ben.calls("wipe")
+    assert ann.says("tool.result", {"callId": "flying 0", "ok": True, "result": {}}) == ""
+    assert ben.calls("wipe", "flying 2") == ""
+    assert "too many calls" in ben.calls("wipe")
+    for number in (1, 2):
+        assert ann.says("tool.result", {"callId": f"flying {number}", "ok": True, "result": {}}) == ""
+    set_grants(hub, rights_of_ben() | {"quotas": [{"to": ["key:ben"], "calls_per_minute": 3}]})
+    refusals = [ben.calls("wipe", f"fast {number}") for number in range(5)]
+    assert refusals[:1] == [""] and "too many calls" in refusals[-1]
+    set_grants(hub, rights_of_ben())
+
+
+def test_a_denied_resource_and_prompt_are_not_used_inside_a_room(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, _ = make_room(hub, keys)
+    denials = [{"to": ["key:ben"], "on": [f"room.{room}.docs://diary", f"room.{room}.fs__scold"]}]
+    set_grants(hub, rights_of_ben() | {"denials": denials})
+    ben = Member(hub, room, keys["ben"])
+    assert ben.calls("docs://plan", method="resources/read") == ""
+    for name, method, kind in (
+        ("docs://diary", "resources/read", "resource"),
+        ("scold", "prompts/get", "prompt"),
+    ):
+        assert ben.calls(name, method=method) == f"the server 'fs' has no {kind} {name!r}"
+    assert "expected a string" in ben.says("tool.call", {"callId": "odd", "serverId": ["fs"], "name": {}, "method": []})
+    set_grants(hub, rights_of_ben())
+
+
+def test_a_refused_envelope_of_one_member_does_not_end_the_call_of_another(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, ann = make_room(hub, keys)
+    until(lambda: "fs__wipe" in hub.catalogue.find(f"room.{room}").tools, "the room serves its tool")
+    answers: list[Answer] = []
+    called = {"name": "fs__wipe", "arguments": {}}
+    caller = threading.Thread(
+        target=lambda: answers.append(hub.modern(f"room.{room}", "tools/call", called, headers=keys["ann"]))
+    )
+    caller.start()
+    state = hub.app.extensions["dispatcher"].services.rooms.open(room).state
+    id = until(lambda: next(iter(state()["calls"]), None), "the call is open")
+    # The id of a call is in the log, which every member reads.
+    ben = Member(hub, room, keys["ben"])
+    assert "is open already" in ben.calls("wipe", id)
+    assert ann.says("tool.result", {"callId": id, "ok": True, "result": {"content": []}}) == ""
+    caller.join(BOUND)
+    assert not answers[0].result.get("isError"), answers[0]
+
+
+def test_a_member_sends_no_type_of_the_hub_as_a_stream(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, ann = make_room(hub, keys)
+    ben = Member(hub, room, keys["ben"])
+    frame = {"streamId": "x", "seq": 0, "serverId": "fs", "tools": [WIPE]}
+    for type in ("tool.advertise", "presence.join", "room.withheld", "guardrail.violation"):
+        assert ben.says(type, frame, kind="stream") == f"only the hub sends {type}"
+    assert ben.says("voice.frame", frame, kind="stream") == ""
+    # The text of a call is a stream with the id of the call.
+    assert ann.calls("wipe", "mine") == ""
+    forged = {"streamId": "mine", "seq": 0, "data": "forged"}
+    assert "the call of another" in ben.says("tool.stream", forged, kind="stream")
+    senders = {one["from"] for one in read_live(hub, room) if one["payload"].get("streamId") == "mine"}
+    assert senders <= {"hub"}
+
+
+@pytest.mark.parametrize("named", ["by its name", "by its principal"])
+def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Headers], named: str) -> None:
+    room, ann = make_room(hub, keys)
+    profiles = ("persistent", "pseudonymous", "ghost")
+    sessions = [Member(hub, room, keys["ben"], privacy={"profile": profile}) for profile in profiles]
+    assert [one.says("content.post", {"text": "hi"}) for one in sessions] == ["", "", ""]
+    who = {"member": sessions[0].name} if named == "by its name" else {"principal": "key:ben"}
+    assert ann.says("room.member", {**who, "membership": "banned"}) == ""
+    for one in sessions:
+        assert one.says("content.post", {"text": "still here"}) != ""
+    for profile in profiles:
+        back = Member(hub, room, keys["ben"], privacy={"profile": profile}).joined
+        assert back.status_code == 403 and b"banned" in back.data
+    called = hub.modern(f"room.{room}", "tools/call", {"name": "fs__wipe", "arguments": {}}, headers=keys["ben"])
+    assert called.result["isError"] and "banned" in called.text
+    assert hub.client.get(f"/rooms/{room}.json", headers=keys["ben"]).status_code == 403
+    lines = hub.client.get(f"/rooms/{room}/log", headers=keys["ben"]).get_data().splitlines()
+    assert "withheld" in orjson.loads(lines[1]) and len(lines) == 2
+    assert hub.client.post(f"/rooms/{room}/fork", json={"seq": 1, "name": "x"}, headers=keys["ben"]).status_code == 403
+    assert ann.says("room.member", {**who, "membership": "left"}) == ""
+    assert Member(hub, room, keys["ben"]).joined.status_code == 200
