@@ -140,7 +140,7 @@ def test_a_configuration_that_is_not_kept_is_named(store: Store) -> None:
         ({"prompts": {"a": {"messages": [{"role": "system", "content": ""}]}}}, "prompts.a.messages.0.role", '"user"'),
         ({"kind": "upstream", "url": "https://x"}, "", "unknown field url"),
         ({"kind": "upstream"}, "address", "the address of the server that is mounted"),
-        ({"kind": "upstream", "address": "https://x", "tools": {"t": {}}}, "tools", "nothing that the mounted server"),
+        ({"kind": "upstream", "address": "https://x", "tools": {"t": {}}}, "tools", "not allowed for a mounted server"),
         ({"address": "https://x"}, "address", 'only beside "kind": "upstream"'),
         ({"kind": "documents"}, "root", "expected the folder of the documents"),
         ({"kind": "static", "root": "/x"}, "root", 'only beside "kind": "documents"'),

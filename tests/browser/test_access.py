@@ -133,7 +133,7 @@ def test_approvals_of_pins_travel_as_a_file(browser: Browser, shared: Team) -> N
         page.get_by_role("link", name="Export all approvals").click()
     page.get_by_label("File that another hub exported").set_input_files(download.value.path())
     page.get_by_role("button", name="Import approvals").click()
-    expect(page.get_by_role("status")).to_contain_text("0 approved now, 0 ready")
+    expect(page.get_by_role("status")).to_contain_text("0 approved now, 0 waiting")
     page.get_by_label("File that another hub exported").set_input_files(
         {"name": "a.json", "mimeType": "application/json", "buffer": b"{}"}
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import list_descriptors
 from tests.faults.callers import ANSWERED, CALLERS, CUT, Line, Load, call, together
 from tests.serving.running import ONE_WORKER, Hub, marks, running
 from tests.waiting import BOUND, until, until_async
@@ -181,13 +182,12 @@ def test_a_worker_without_a_descriptor_left_waits_and_recovers(tmp_path: Path) -
     with running(tmp_path, *ONE_WORKER) as hub, ExitStack() as crowd:
         assert asyncio.run(once(hub, 1)) == "1"
         [worker] = hub.workers()
-        held = Path(f"/proc/{worker}/fd")
         limits = resource.prlimit(worker, resource.RLIMIT_NOFILE)
-        room = len(list(held.iterdir())) + 32
+        room = len(list_descriptors(worker)) + 32
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (room, limits[1]))
         for _ in range(room):
             crowd.enter_context(socket.create_connection(("127.0.0.1", hub.port), BOUND))
-        until(lambda: len(list(held.iterdir())) >= room - 1, "the descriptors are used up")
+        until(lambda: len(list_descriptors(worker)) >= room - 1, "the descriptors are used up")
         crowd.close()
         assert [asyncio.run(once(hub, number)) for number in range(2, 30)] == [str(n) for n in range(2, 30)]
         assert hub.workers() == {worker}

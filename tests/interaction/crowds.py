@@ -10,12 +10,11 @@ import json
 import selectors
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.descriptors import list_descriptors
 from tests.hubs import modern_request
 from tests.waiting import BOUND, until
 
@@ -133,8 +132,4 @@ def everyone(listeners: Iterable[Listener], told: int) -> bool:
 
 def descriptors_of(pid: int) -> int:
     """Open descriptors, without those of the database: it keeps up to a fixed number of connections for later."""
-    found = 0
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # closed while we looked
-            found += "patchbay.sqlite3" not in str(link.readlink())
-    return found
+    return sum("patchbay.sqlite3" not in each for each in list_descriptors(pid))

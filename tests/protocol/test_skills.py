@@ -279,7 +279,7 @@ SCHEMA_PROBLEMS: list[tuple[Any, str]] = [
     ({"odd": {"skill.md": {"text": ""}}}, "SKILL.md"),
     ({"odd": skill("odd", x={})}, "expected exactly one of text, blob, cid"),
     ({"odd": skill("odd", x={"text": "", "cid": "y"})}, "expected exactly one of text, blob, cid"),
-    ({"odd": skill("odd", **{f"f{n}": {"text": ""} for n in range(512)})}, "512 files"),
+    ({"odd": skill("odd", **{f"f{n}": {"text": ""} for n in range(512)})}, "at most 512 with 16 MiB"),
     *(
         ({"odd": skill("odd", **{path: {"text": ""}})}, "a path inside the skill")
         for path in (

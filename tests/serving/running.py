@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from patchbay.access.hub_key import load_key
@@ -20,6 +20,7 @@ from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.store import DATABASE_FILE as FILE
 from patchbay.web.operator.login_links import LoginLinks
 from tests.checkout import ROOT
+from tests.descriptors import list_descriptors
 from tests.waiting import BOUND
 
 ONE_WORKER = ("--workers", "1")
@@ -155,10 +156,7 @@ class Worker:
 
         The store keeps as many connections for reading as were once needed together, up to a bound.
         """
-        found: Counter[str] = Counter()
-        for one in Path(f"/proc/{self.pid}/fd").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):  # closed a moment ago
-                found[re.sub(r"\[\d+\]", "", str(one.readlink()))] += 1
+        found = Counter(re.sub(r"\[\d+\]", "", each) for each in list_descriptors(self.pid))
         return Counter({name: count for name, count in found.items() if f"/{FILE}" not in name})
 
     def memory(self) -> int:

@@ -23,7 +23,7 @@ from patchbay.settings import Settings
 @with_settings_in_help("data", "blob_hours")
 @click.pass_context
 def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
-    """Delete unused contents, and give their space back to the file system.
+    """Delete unused contents, and give their space back.
 
     A content is used when the present or a past configuration, a pin, a room, the audit chain or the present state of a
     tool refers to it. The command keeps contents that are younger than --blob-hours. It also removes the environments

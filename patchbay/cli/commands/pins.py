@@ -125,7 +125,8 @@ def import_command(context: click.Context, /, file: Path, server: str, why: str,
             fail(f"{file} cannot be read: {problem.strerror}", exit_codes.USAGE)
         done = import_approvals(store, data, CHANGED_BY, " ".join(why.split()), server)
         click.echo(
-            f"{done.approved} approved now, {done.ready} waiting for a server that lists these bytes, {done.known} known"
+            f"{done.approved} approved now, {done.ready} waiting for a server that lists these bytes,"
+            f" {done.known} known"
         )
 
 

@@ -26,11 +26,12 @@ from patchbay.settings import Settings
 @with_settings_in_help("data")
 @click.pass_context
 def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any) -> None:
-    """Repeat the call of each RECORD, and compare the results by their CIDs.
+    """Repeat the call of each RECORD, and compare the results.
 
     RECORD is the id of a record (/activity shows it, such as 120-3) or the number of a row of the audit chain. The call
-    runs in this process, with the recorded version of the server and the recorded arguments, as the operator. The hub
-    must have stored the contents (--activity-contents keep). Exit code 6 if a result differs.
+    runs in this process, with the recorded version of the server and the recorded arguments, as the operator. The
+    results are compared by their CIDs. The hub must have stored the contents (--activity-contents keep). Exit code 6 if
+    a result differs.
     """
     try:
         settings = _audited(load_settings(context))

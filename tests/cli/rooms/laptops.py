@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from tests.checkout import ROOT
 from tests.cli.rooms.closed_network import join
+from tests.descriptors import list_descriptors
 from tests.interaction.programs import plain_environment
 
 BOUND = 60.0
@@ -165,15 +166,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _sockets(pid: int) -> list[str]:
-    found = []
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(link.readlink())
-        except OSError:
-            continue  # closed in the meantime
-        if target.startswith("socket:["):
-            found.append(target[8:-1])
-    return found
+    return [each[8:-1] for each in list_descriptors(pid) if each.startswith("socket:[")]
 
 
 @contextmanager

@@ -194,7 +194,7 @@ def test_approvals_are_exported_and_imported_on_the_page(operator: Hub) -> None:
     assert waiting(operator, "far") == ["echo"]
     origin = orjson.loads(export_approvals(store, ["origin"]))
     done = upload(operator, orjson.dumps(origin), **{"as": "far", "why": "from the other hub"})
-    assert done.status_code == 200 and "1 approved now, 0 ready" in done.text and waiting(operator, "far") == []
+    assert done.status_code == 200 and "1 approved now, 0 waiting" in done.text and waiting(operator, "far") == []
     who, why = reasons(store, f"{PINS}far")[0]
     assert who == "operator" and why.endswith(": from the other hub")
 
