@@ -10,7 +10,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.feed import Feed
-from patchbay.rooms.folding.rights import list_banned
+from patchbay.rooms.folding.rights import is_banned
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged, Make, RoomLog
@@ -55,7 +55,7 @@ class RoomCore:
 
     def is_banned(self, principal: str) -> bool:
         """Whether the room has banned a principal, under any of its names."""
-        return not list_banned(self.state_now).isdisjoint(self.list_names(principal))
+        return is_banned(self.state_now, self.list_names(principal))
 
     def append(self, make: Make) -> Logged:
         """Append an envelope to the log and deliver it. Raises the errors of `RoomLog.append`."""

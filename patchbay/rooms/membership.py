@@ -11,7 +11,7 @@ from uuid import uuid4
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
-from patchbay.rooms.folding.rights import allowed_capabilities, list_banned, may_join
+from patchbay.rooms.folding.rights import allowed_capabilities, is_banned, may_join
 from patchbay.rooms.folding.state import AGENT, HUMAN
 from patchbay.rooms.hello import Hello, read_hello
 from patchbay.rooms.record.envelope import Json, hub_envelope
@@ -106,10 +106,8 @@ class Members:
 
     def end_revoked(self) -> None:
         """End the sessions of this process whose principals lost the right to stay, or are banned under any name."""
-        banned = list_banned(self.room.state_now)
         for session in list(self.sessions.values()):
-            is_banned = bool(banned) and not banned.isdisjoint(self.room.list_names(session.principal))
-            if is_banned or not session.rights.is_current():
+            if is_banned(self.room.state_now, session.names) or not session.rights.is_current():
                 self.leave(session.id, "the hub no longer lets this participant in")
 
     def part(self, member: str, reason: str) -> None:
@@ -163,7 +161,7 @@ def _name(room: RoomCore, state: Json, principal: str, hello: Hello, chosen: str
     A persistent hello in a room that knows the principal by its pseudonym only becomes pseudonymous.
     """
     alias = room.pseudonym(principal)
-    if not list_banned(state).isdisjoint((principal, alias)):
+    if is_banned(state, (principal, alias)):
         raise RoomRefused("the room has banned this member")
     if hello.profile == "ghost":
         return "ghost", f"ghost-{chosen}"

@@ -110,6 +110,8 @@ class RoomSession:
         self.room = room
         self.id = id
         self.principal = principal
+        self.names = room.list_names(principal)
+        """The names under which the room knows the principal, if this is no session of a ghost."""
         self.greeting: tuple[Json, ...] = ()
         self.is_closed = False
         self.used = time.monotonic()

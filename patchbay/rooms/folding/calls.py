@@ -47,7 +47,7 @@ def ttl_of(payload: Mapping[str, Any]) -> int:
 def _call(state: Json, entry: Entry) -> None:
     payload, sender = entry.envelope["payload"], entry.envelope["from"]
     call, server, method = text_of(payload, "callId"), text_of(payload, "serverId"), payload.get("method", TOOL)
-    if method not in LISTS:
+    if not isinstance(method, str) or method not in LISTS:
         raise Impossible(f"the method is {method!r:.40}; expected one of {', '.join(LISTS)}")
     name = text_of(payload, "name", MAX_URI_CHARACTERS if method == RESOURCE else MAX_TEXT_CHARACTERS)
     if payload.get("provider", "mcp") != "mcp":

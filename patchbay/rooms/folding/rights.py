@@ -125,9 +125,9 @@ def may_join(state: Mapping[str, Any], member: str, profile: str) -> Decision:
     return ALLOWED
 
 
-def list_banned(state: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the banned members. A principal is banned under all its names if one of them is here."""
-    return frozenset(name for name, record in state["members"].items() if record["membership"] == "banned")
+def is_banned(state: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a principal of these names is banned: a ban of one name counts for all of them."""
+    return any(state["members"].get(name, {}).get("membership") == "banned" for name in names)
 
 
 def visible_from(state: Mapping[str, Any], member: str) -> int:

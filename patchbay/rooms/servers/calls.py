@@ -20,6 +20,7 @@ from patchbay.rooms.record.contents import content_cid
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.answers import AnswerCache
+from patchbay.rooms.servers.counted import CountedCalls
 
 OTHERS_WAIT_MS = 3000
 """Milliseconds after a deadline at which a process ends a call that another process took and did not end."""
@@ -55,8 +56,7 @@ class Calls:
         self._deadlines: dict[str, int] = {}
         self._streams: dict[str, TextStream] = {}
         self._own: set[str] = set()
-        self._places: dict[str, CallPlace] = {}
-        """What counts the open calls of sessions of this process against quotas."""
+        self._counted = CountedCalls()
         for call, record in room.state_now["calls"].items():
             self._deadlines[call] = record["expires"] + OTHERS_WAIT_MS
         for server in room.state_now["servers"].values():
@@ -64,34 +64,23 @@ class Calls:
                 self._cache.notice(room.state_now, room.log.entry(server["advert"]))
 
     def open(self, envelope: Json, place: CallPlace | None = None) -> Logged:
-        """Log a call; its owner or the gateway runs it, or the log has its answer. `place` is released at its result.
+        """Log a call; its owner or the gateway runs it, or the log has its answer.
 
-        Raises RoomRefused with the reason of the fold, TooMany when too many are open.
+        `place` is released at the result of the call, or now if no call begins. Raises RoomRefused with the reason of
+        the fold, TooMany when too many are open.
         """
-
-        def make(fold: Fold, now: int) -> Json:
-            if not isinstance(envelope["payload"].get("args", {}), dict):
-                raise RoomRefused("the call's args are not an object")
-            if len(fold.now["calls"]) >= self.room.bounds.calls:
-                raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
-            return envelope
-
         call = str(envelope["payload"].get("callId"))
-        with self._lock:
-            self._own.add(call)
         try:
-            logged = self.room.append(make)
+            logged = self._log_call(call, envelope)
         except BaseException:
-            with self._lock:
-                self._own.discard(call)
             _release(place)
             raise
         if logged.is_duplicate:
             _release(place)
             return logged
-        if place is not None:
-            self._count_until_result(call, place)
         record = self.room.state_now["calls"].get(call)
+        if place is not None:
+            self._count_until_result(call, logged.entry.seq, place)
         if record is None:
             return logged
         hit = self._cache.find(self.room.state_now, logged, record)
@@ -102,11 +91,29 @@ class Calls:
             self.run_mounted(call, record, envelope["payload"].get("args", {}), self.stream_of(call).flag)
         return logged
 
-    def _count_until_result(self, call: str, place: CallPlace) -> None:
+    def _log_call(self, call: str, envelope: Json) -> Logged:
+        if not isinstance(envelope["payload"].get("args", {}), dict):
+            raise RoomRefused("the call's args are not an object")
+
+        def make(fold: Fold, now: int) -> Json:
+            if len(fold.now["calls"]) >= self.room.bounds.calls:
+                raise TooMany(f"{self.room.bounds.calls} calls are open in the room (--room-calls); try again later")
+            return envelope
+
         with self._lock:
-            self._places[call] = place
-        if call not in self.room.state_now["calls"]:  # it has its result already
-            _release(self._places.pop(call, None))
+            self._own.add(call)
+        try:
+            return self.room.append(make)
+        except BaseException:
+            with self._lock:
+                self._own.discard(call)
+            raise
+
+    def _count_until_result(self, call: str, seq: int, place: CallPlace) -> None:
+        """Keep the place until `notice` reads the result; release it here if `notice` has read the result already."""
+        self._counted.hold(call, seq, place)
+        if self.room.state_now["calls"].get(call, {}).get("seq") != seq:
+            self._counted.release(call, seq + 1)
 
     def _answer_from_log(self, call: str, record: Json, seq: int) -> bool:
         found = self.room.log.entry(seq)
@@ -222,7 +229,7 @@ class Calls:
                 self._deadlines.pop(call, None)
                 self._own.discard(call)
                 self._streams.pop(call, None)
-            _release(self._places.pop(call, None))
+            self._counted.release(call, logged.entry.seq)
         self._cache.notice(self.room.state_now, logged)
 
     def _finish(self, call: Any) -> None:

@@ -43,12 +43,16 @@ class SenderRights:
     def begin_call(self, server: Any, name: Any, method: Any) -> CallPlace | None:
         """Count a call against the quotas of the sender. Raises RoomRefused, OverQuota.
 
-        A call that needs an approval is refused: a room has no way to ask for one.
+        A call that needs an approval is refused: a room has no way to ask for one. To read a resource or to get a
+        prompt needs the right to speak too, because the log keeps the request. The delay of a place does not apply:
+        the minute has its limit without it, and the thread of a connection must not wait.
         """
         word, action = _USES.get(str(method), _USES[TOOL])
         entry = str(name) if method == RESOURCE else f"{server}{SEPARATOR}{name}"
         if not self.access.rights(self.sender).allows(action, self.server, entry):
             raise RoomRefused(f"the server {server!r:.80} has no {word} {name!r:.80}")
+        if action == READ and not self.may_speak():
+            raise RoomRefused("this participant may only read the room")
         # The hub takes each tool of a room for one that may destroy something: its member wrote the annotations.
         if action == CALL and self.access.asks_for_approval(self.sender, self.server, entry):
             raise RoomRefused(f"{entry:.160} needs an approval, which this hub asks for at /mcp/{self.server} only")
