@@ -229,6 +229,7 @@ HANDLES: Mapping[str, Handle] = {
     "tool.call": _call,
     "tool.partial": _partial,
     "tool.result": _result,
+    "tool.stream": _stream,
     "tool.cancel": _cancel,
     "mcp.mount": _mount,
     "mcp.unmount": _unmount,

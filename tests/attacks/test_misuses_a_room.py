@@ -136,10 +136,21 @@ def test_a_denied_resource_and_prompt_are_not_used_inside_a_room(hub: Hub, keys:
         ("scold", "prompts/get", "prompt"),
     ):
         assert ben.calls(name, method=method) == f"the server 'fs' has no {kind} {name!r}"
-    odds: list[Json] = [{"serverId": ["fs"]}, {"method": []}, {"method": {}}, {"name": {}}]
-    for odd in odds:
+    wrong: list[Json] = [{"serverId": ["fs"]}, {"method": []}, {"method": {}}, {"name": {}}]
+    for odd in wrong:
         payload = {"callId": "odd", "serverId": "fs", "name": "wipe", "args": {}}
         assert "expected" in ben.says("tool.call", payload | odd)
+    set_grants(hub, rights_of_ben())
+
+
+def test_a_member_who_may_only_read_asks_for_nothing_inside_a_room(hub: Hub, keys: dict[str, Headers]) -> None:
+    room, _ = make_room(hub, keys)
+    grants = rights_of_ben()["grants"]
+    set_grants(hub, {"grants": [grants[0], {"to": ["key:ben"], "may": ["see", "read"], "on": ["room.*"]}]})
+    ben = Member(hub, room, keys["ben"])
+    # The log keeps a request with everything in it, so a request is a way to speak.
+    for name, method in (("docs://plan", "resources/read"), ("scold", "prompts/get")):
+        assert ben.calls(name, method=method, args={"said": "anything"}) == "this participant may only read the room"
     set_grants(hub, rights_of_ben())
 
 
@@ -172,7 +183,8 @@ def test_a_member_sends_no_type_of_the_hub_as_a_stream(hub: Hub, keys: dict[str,
     # The text of a call is a stream with the id of the call.
     assert ann.calls("wipe", "mine") == ""
     forged = {"streamId": "mine", "seq": 0, "data": "forged"}
-    assert "the call of another" in ben.says("tool.stream", forged, kind="stream")
+    for kind in ("stream", "event"):
+        assert "the call of another" in ben.says("tool.stream", forged, kind=kind)
     senders = {one["from"] for one in read_live(hub, room) if one["payload"].get("streamId") == "mine"}
     assert senders <= {"hub"}
 
