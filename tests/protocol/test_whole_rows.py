@@ -50,8 +50,9 @@ def waits(context) -> str:
 
 
 def tells(context) -> str:
-    """Log at two levels."""
+    """Log at three levels."""
     context.log("small", level="debug")
+    context.log("middle", level="info")
     context.log("large", level="warning")
     return "told"
 '''
@@ -102,9 +103,11 @@ def test_the_shipped_jq_lists_its_tool_and_answers_queries_and_mistakes(hub: Hub
     def results(query: str) -> Any:
         return orjson.loads(hub.call("jq", "jq", {"filter": query, "input": value}, version).text)
 
+    assert results(".people[].name") == ["Ann", "Bob"]
     assert results(".people[] | select(.age > 18) | .name") == ["Ann"]
+    assert results(".people[] | select(.age > 99)") == []
     assert results(".people | map(.age) | add") == [48]
-    assert results(".none") == [None]
+    assert results(".none, .people == [], {age: .people[1].age}") == [None, False, {"age": 7}]
     failed = hub.call("jq", "jq", {"filter": ".people[", "input": value}, version)
     assert failed.result["isError"] is True
 
@@ -208,6 +211,7 @@ def test_log_messages_of_tools_reach_a_session_and_set_level_is_optional(hub: Hu
         return [(one["level"], one["data"]) for one in said]
 
     session = hub.open("town")
-    assert log_messages(session) == [("warning", "large")]
-    assert hub.legacy("town", "logging/setLevel", {"level": "debug"}, session=session).result == {}
-    assert log_messages(session) == [("debug", "small"), ("warning", "large")]
+    assert log_messages(session) == [("info", "middle"), ("warning", "large")]
+    for level, count in (("debug", 3), ("warning", 1)):
+        assert hub.legacy("town", "logging/setLevel", {"level": level}, session=session).result == {}
+        assert log_messages(session) == [("debug", "small"), ("info", "middle"), ("warning", "large")][-count:]

@@ -153,7 +153,7 @@ class _Views:
         except UnicodeDecodeError as problem:
             raise InvalidParams(
                 f"a variable must be text in UTF-8; byte {problem.start} is not."
-                " PUT the bytes to /cid and set the variable to their CID"
+                " POST the bytes to /cid and set the variable to their CID"
             ) from problem
         return self._changed(name, body)
 

@@ -224,7 +224,8 @@ def test_a_bad_name_is_refused(hub: Hub, name: str) -> None:
 def test_a_variable_has_to_be_text(hub: Hub) -> None:
     answer = put(hub, "/variables/a", b"ok\xff")
     assert answer.status_code == 400
-    assert b"byte 2" in answer.get_data()
+    assert b"byte 2" in answer.get_data() and b"POST the bytes to /cid" in answer.get_data()
+    assert put(hub, "/cid", b"ok\xff").status_code == 405 and hub.client.post("/cid", data=b"ok\xff").status_code == 201
     assert read_variable(hub.catalogue.store, "a") is None
 
 
