@@ -140,6 +140,7 @@ class Model:
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("memory", 100_000), ("sqlite", 1_000)])
+@pytest.mark.slow
 def test_a_collection_never_deletes_what_a_writer_needs(kind: str, steps: int, tmp_path: Path, clock: Clock) -> None:
     store = open_store(kind, tmp_path)
     model = Model(store, clock, 20261122, steps)

@@ -221,6 +221,7 @@ def test_an_accepted_form_that_does_not_fit_fails_the_call_in_both_eras(zoo: Hub
         assert "the answer to 'name' does not fit its form" in result["content"][0]["text"]
 
 
+@pytest.mark.slow
 def test_a_client_that_never_answers_costs_nothing_after_the_deadline(zoo: Hub) -> None:
     session = zoo.open("zoo", capabilities=ELICIT)
     before = threading.active_count()
@@ -238,6 +239,7 @@ def test_a_caller_that_takes_no_stream_cannot_be_asked(zoo: Hub) -> None:
     assert BOTH.startswith("application/json")
 
 
+@pytest.mark.slow
 def test_a_cancelled_call_is_not_answered(zoo: Hub) -> None:
     """SUB-32, SUB-C11."""
     session = zoo.open("zoo")

@@ -227,6 +227,7 @@ def test_a_call_through_it_may_become_a_task(hub: Hub, server: str) -> None:
 
 
 @pytest.mark.parametrize("server", ["zoo", ""])
+@pytest.mark.slow
 def test_a_call_through_it_is_cancelled_by_its_id(hub: Hub, server: str) -> None:
     """SUB-32: the request is the client's own."""
     session = hub.open(server)

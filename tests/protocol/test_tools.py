@@ -200,6 +200,7 @@ def test_concurrent_calls_all_get_their_own_answers(zoo: Hub) -> None:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
+@pytest.mark.slow
 def test_a_tool_that_does_not_end_times_out_with_a_message(zoo: Hub, version: str) -> None:
     """T12.5."""
     answer = zoo.call("zoo", "hangs", {}, version)

@@ -200,6 +200,7 @@ def test_closing_ends_the_thread_and_removes_the_write_ahead_log(tmp_path: Path)
         store.bus.subscribe(["a"])
 
 
+@pytest.mark.slow
 def test_several_processes_that_open_a_new_database_at_once_never_find_it_locked(tmp_path: Path) -> None:
     program = (
         "for line in sys.stdin:\n"
@@ -220,6 +221,7 @@ def test_several_processes_that_open_a_new_database_at_once_never_find_it_locked
     assert [other.returncode for other in others] == [0] * 6
 
 
+@pytest.mark.slow
 def test_several_processes_make_one_database_at_the_same_time(tmp_path: Path) -> None:
     program = (
         "import os\n"

@@ -76,6 +76,7 @@ def test_many_new_files_take_few_transactions(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("transaction", "place"), [(1, "inside"), (2, "after"), (4, "after"), (5, "inside"), (7, "after")]
 )
+@pytest.mark.slow
 def test_a_hub_that_is_killed_between_batches_serves_all_files_after_its_restart(
     tmp_path: Path, transaction: int, place: str
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_tool_that_has_to_go_on_in_the_background_goes_on_in_its_subscription(
     assert text(zoo, "zoo.lasting", [True]) == "it lasted"
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_ended(zoo: Hub) -> None:
     """X-15."""
     error = items(zoo, "zoo.hangs")[0]
@@ -189,6 +190,7 @@ def test_unsubscribing_goes_by_several_names(zoo: Hub, method: str) -> None:
     said.close()
 
 
+@pytest.mark.slow
 def test_unsubscribing_cancels_the_call_and_ends_its_items(zoo: Hub) -> None:
     """SUB-5, SUB-32, SUB-33: cancellable at any time."""
     said, id = begun(zoo, "zoo.hangs")

@@ -204,6 +204,7 @@ def test_subscriptions_are_bounded(zoo: Hub) -> None:
     assert zoo.modern("zoo", "subscriptions/listen", {"notifications": many}).error["code"] == -32602
 
 
+@pytest.mark.slow
 def test_a_subscription_in_another_process_takes_effect(tmp_path: Any) -> None:
     """T9.8, VWR-37: the stream is read from one process, the subscription and the update come to another."""
     source = "def touch(context) -> str:\n    context.updated('x://a')\n    return 'touched'\n"

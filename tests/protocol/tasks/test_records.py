@@ -22,6 +22,7 @@ def ledger() -> Iterator[TaskStore]:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_task_outlives_a_restart_of_the_hub_and_one_that_ran_ends_as_failed(tmp_path: Path) -> None:
     """A process that is gone takes its tasks along: they are failed with a reason, never silently "working"."""
     hub = Hub(tmp_path, FILES, store="sqlite")
@@ -40,6 +41,7 @@ def test_a_task_outlives_a_restart_of_the_hub_and_one_that_ran_ends_as_failed(tm
         again.close()
 
 
+@pytest.mark.slow
 def test_two_processes_serve_the_same_tasks(tmp_path: Path) -> None:
     """What one runs, the other shows, answers and cancels."""
     one, two = Hub(tmp_path, FILES, store="sqlite"), Hub(tmp_path, FILES, store="sqlite")
