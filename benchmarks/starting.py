@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 import httpx2
 
 from benchmarks.processes import find_descendants
+from tests.interaction.programs import free_port
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 POLL_SECONDS = 0.01
@@ -91,9 +91,7 @@ def _cpu_seconds_of(pid: int) -> float:
 @contextmanager
 def run_hub(folder: Path) -> Iterator[Hub]:
     """Run a hub on `folder/data` and `folder/servers`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(folder / "servers")]
     with (folder / "log").open("ab") as log:

@@ -102,7 +102,7 @@ def _write_record(record: Record) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the plugin. Return the exit code: 0, or 1 when nobody reads standard output."""
+    """Run the plugin. Return the exit code: 0, or 1 when standard output is closed."""
     parser = argparse.ArgumentParser(prog="mcp_.py", description="MCP servers as records (NDJSON)")
     parser.add_argument("--mode", required=True, choices=MODES, help="what to do")
     parser.add_argument("--timeout", type=float, help="seconds per request [default 60]")

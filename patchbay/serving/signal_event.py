@@ -1,7 +1,7 @@
 """An event that a signal handler may set at any moment.
 
-`threading.Event.set` takes a lock that the interrupted code may hold: a handler that calls it can wait for ever. `put`
-of `SimpleQueue` may be called again while it runs (https://docs.python.org/3/library/queue.html#simplequeue-objects).
+`threading.Event.set` takes a lock. If the interrupted code holds this lock, a handler that calls `set` never returns.
+`SimpleQueue.put` takes no such lock (https://docs.python.org/3/library/queue.html#simplequeue-objects).
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Hub:
 def free_port() -> int:
     """Return a free port of the loopback interface that no other call returns soon, in this or another process.
 
-    It is below the ports that the system gives to connections and to servers that ask for any port, and below those
-    where the client waits for a browser: none of them takes it before the caller's program listens.
+    The system chooses ports from a higher range, and the client waits for a browser in a higher range too. So no other
+    program takes this port before the caller's program listens.
     """
     while True:
         port = FIRST_PORT + (os.getpid() * PORTS_BETWEEN_PROCESSES + next(_numbers)) % PORT_COUNT

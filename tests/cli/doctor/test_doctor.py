@@ -25,6 +25,7 @@ from patchbay.cli.doctor.verdicts import Verdict
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import claim_folder
 from tests.cli.servers.commands import run_command
+from tests.interaction.programs import free_port
 
 
 def verdicts(folder: Path, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
@@ -33,15 +34,9 @@ def verdicts(folder: Path, *words: str) -> tuple[int, dict[str, dict[str, str]]]
     return ended.code, {row["check"]: row for row in json.loads(ended.out)}
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 def test_folders_without_a_problem_are_exit_code_0(tmp_path: Path) -> None:
     run_command(tmp_path, "new", "hello")
-    ended = run_command(tmp_path, "doctor", "--port", free_port())
+    ended = run_command(tmp_path, "doctor", "--port", str(free_port()))
     assert ended.code == 0, ended.out
     assert "PROBLEM" not in ended.out
     assert "No problem was found." in ended.err
