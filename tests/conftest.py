@@ -18,6 +18,8 @@ from patchbay.stores.memory import MemoryStore
 from tests.interaction.programs import WORKERS
 from tests.locks import holding
 
+pytest_plugins = ["tests.second_run"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -32,11 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     `--workers` becomes the hub's own setting in the environment, where each started hub finds it. A hub whose test
     states a number has it as an option, which has precedence.
+    PYTHONDONTWRITEBYTECODE, where the machine sets it, would let each started hub compile all of its modules again.
     A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
     Hypothesis by default fails an example that takes 200 ms, which a busy machine reaches with any code.
     """
     if (workers := config.getoption("--workers")) is not None:
         os.environ[WORKERS] = str(workers)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis_settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis_settings.load_profile("any speed")
