@@ -14,10 +14,14 @@ Names in the store:
 
 from __future__ import annotations
 
-from patchbay.boot.changes import change_names, current_image, import_image, is_readonly, read_variable, root_history
+from patchbay.boot.changes import change_names, current_image, import_image, is_readonly, root_history
 from patchbay.boot.documents import (
     Document,
+    Variable,
+    find_variable,
     read_document,
+    read_variable,
+    read_variable_at,
 )
 from patchbay.boot.image import Image, canonical_json, parse_image
 from patchbay.boot.references import missing_cids, skill_files
@@ -29,9 +33,11 @@ __all__ = [
     "MCPS",
     "Document",
     "Image",
+    "Variable",
     "canonical_json",
     "change_names",
     "current_image",
+    "find_variable",
     "import_image",
     "is_readonly",
     "load_image",
@@ -39,6 +45,7 @@ __all__ = [
     "parse_image",
     "read_document",
     "read_variable",
+    "read_variable_at",
     "root_history",
     "skill_files",
 ]

@@ -12,11 +12,8 @@ from typing import Any
 
 import orjson
 
-from patchbay.boot.documents import (
-    check_documents,
-    text_of_variable,
-)
-from patchbay.boot.healing import bytes_for_image, read_or_restore
+from patchbay.boot.documents import check_documents
+from patchbay.boot.healing import bytes_for_image
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image
 from patchbay.boot.references import missing_cids
 from patchbay.cid import cid_of
@@ -44,19 +41,6 @@ def is_readonly(store: Store) -> bool:
 def root_history(store: Store, limit: int = 100) -> list[NameChange]:
     """Return the moves of the root, newest first: who changed the hub, when and why."""
     return store.names.past(ROOT, limit)
-
-
-def read_variable(store: Store, name: str) -> bytes | None:
-    """Return the value of a variable: its definition or, when the definition is a CID, the bytes of that CID.
-
-    Returns None for an unknown variable. Damaged or missing bytes are restored from the root image. Raises ConfigError
-    when the root image does not have them, MissingBlob or CorruptBlob when the definition is a CID that cannot be read.
-    """
-    cid = store.names.get(f"{VARIABLES}{name}")
-    if cid is None:
-        return None
-    read_or_restore(store, f"{VARIABLES}{name}", cid)
-    return text_of_variable(store.blobs, cid)
 
 
 def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> str:

@@ -19,7 +19,7 @@ from patchbay.boot.image import cid_in_definition
 from patchbay.config import Configs, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.store import Blobs, Store
-from patchbay.topics import ACCESS, LISTING, MCPS
+from patchbay.topics import ACCESS, LISTING, MCPS, VARIABLES
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,52 @@ MOVES_PER_READ = 100
 Read = TypeVar("Read")
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable at one moment.
+
+    `cid` is what its name points to, `definition` the bytes of that CID. `value` is the definition or, when the
+    definition is a CID itself, the bytes of that CID.
+    """
+
+    cid: str
+    definition: bytes
+    value: bytes
+
+
+def find_variable(store: Store, name: str) -> Variable | None:
+    """Return a variable, or None for an unknown name. All of it comes from one read of the name.
+
+    So its `cid` is the ETag of what it holds, also while others change the variable. Damaged or missing bytes are
+    restored from the root image. Raises ConfigError when the root image does not have them, MissingBlob or CorruptBlob
+    when the definition is a CID that cannot be read.
+    """
+    cid = store.names.get(f"{VARIABLES}{name}")
+    return None if cid is None else read_variable_at(store, name, cid)
+
+
+def read_variable_at(store: Store, name: str, cid: str) -> Variable:
+    """Return a variable as it is where its name points to `cid`. Raises the errors of `find_variable`."""
+    definition = read_or_restore(store, f"{VARIABLES}{name}", cid)
+    return Variable(cid, definition, _resolve(store.blobs, definition))
+
+
+def read_variable(store: Store, name: str) -> bytes | None:
+    """Return the value of a variable, None for an unknown one. Raises the errors of `find_variable`."""
+    found = find_variable(store, name)
+    return None if found is None else found.value
+
+
 def text_of_variable(blobs: Blobs, cid: str) -> bytes:
     """Return the text of a variable: its definition or, when the definition is a CID, the bytes of that CID.
 
     Raises MissingBlob.
     """
-    definition = blobs.get(cid)
+    return _resolve(blobs, blobs.get(cid))
+
+
+def _resolve(blobs: Blobs, definition: bytes) -> bytes:
+    """Return the bytes that a definition refers to, or the definition itself."""
     reference = cid_in_definition(definition.decode("utf-8", "replace"))
     return definition if reference is None else blobs.get(reference)
 

@@ -11,11 +11,11 @@ from flask import Blueprint, Response, request
 
 from patchbay.access.decisions import rights_of
 from patchbay.access.principals import Principal
-from patchbay.boot import read_variable
+from patchbay.boot import find_variable
 from patchbay.boot.grants import CALL, READ, SEE, Grants, parse_grants
 from patchbay.catalogue.saving import ServerEditor
 from patchbay.catalogue.servers import Server
-from patchbay.errors import ConfigError, PatchbayError, Refused
+from patchbay.errors import ConfigError, PatchbayError, Refused, StaleUpdate
 from patchbay.topics import ACCESS
 from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_draft_form
 from patchbay.web.operator.login import redirect_to
@@ -50,36 +50,40 @@ class _Views:
     def show(self) -> Response:
         """GET: the document and, with `as` (and `groups`), what that principal sees now. Raises NotOperator."""
         self._site.operators.check_operator()
-        value = read_variable(self._store, ACCESS.partition("/")[2])
-        text = SAMPLE if value is None else value.decode("utf-8", "replace")
+        found = find_variable(self._store, ACCESS.partition("/")[2])
+        text, base = (SAMPLE, None) if found is None else (found.value.decode("utf-8", "replace"), found.cid)
         who = request.args.get("as", "").strip()
         shown = self._preview(who, request.args.get("groups", ""), self._site.catalogue.grants) if who else None
-        return self._page(text, shown, self._site.catalogue.access_problem)
+        return self._page(text, base, shown, self._site.catalogue.access_problem)
 
     def change(self) -> Response:
         """POST: `action` check previews `source` for the principal `as`; save and remove change the variable."""
         fields, refused = read_draft_form(self._site)
-        text = fields.get("source", "")
+        text, base = fields.get("source", ""), fields.get("base") or None
         if refused is not None:
-            return self._page(text, None, f"{refused.message}. Your text is kept below", refused.status)
+            return self._page(text, base, None, f"{refused.message}. Your text is kept below", refused.status)
         if fields.get("action") == REMOVE:
             return self._save({ACCESS: None}, fields, text)
         try:
             grants = parse_grants(text.encode("utf-8", "replace"), ACCESS)
         except ConfigError as problem:
-            return self._page(text, None, f"{problem.message}. It was not saved", 422, fields)
+            return self._page(text, base, None, f"{problem.message}. It was not saved", 422, fields)
         if fields.get("action") == SAVE:
             return self._save({ACCESS: self._store.blobs.put(text.encode())}, fields, text)
         who = fields.get("as", "").strip()
         shown = self._preview(who, fields.get("groups", ""), grants) if who else None
-        return self._page(text, shown, None, 200, fields)
+        return self._page(text, base, shown, None, 200, fields)
 
     def _save(self, wanted: dict[str, str | None], fields: dict[str, str], text: str) -> Response:
         why = format_reason(fields.get("why", ""), "changed the grants on a page")
+        base = fields.get("base") or None
         try:
-            self._saving.names(wanted, find_author(self._site), why, {ACCESS: fields.get("base") or None})
+            self._saving.names(wanted, find_author(self._site), why, {ACCESS: base})
+        except StaleUpdate as problem:
+            advice = f"{problem.message}. Open {PAGE} in another tab, and add your change there"
+            return self._page(text, base, None, advice, problem.status, fields)
         except (PatchbayError, Refused) as problem:
-            return self._page(text, None, problem.message, problem.status, fields)
+            return self._page(text, base, None, problem.message, problem.status, fields)
         self._site.catalogue.refresh()
         return redirect_to(PAGE)
 
@@ -94,17 +98,21 @@ class _Views:
     def _page(
         self,
         text: str,
+        base: str | None,
         shown: dict[str, Any] | None,
         problem: str | None,
         status: int = 200,
         fields: dict[str, str] | None = None,
     ) -> Response:
-        cid = self._store.names.get(ACCESS)
+        """The page with a text and the CID of the document that its author began with, so that saving checks this one.
+
+        A form that is shown again keeps its `base`: otherwise a preview would take over what others saved meanwhile.
+        """
         response = render_answer(
             self._site,
             "access.html",
             "access",
-            {"source": text, "cid": cid, "problem": problem, "preview": shown},
+            {"source": text, "cid": base, "problem": problem, "preview": shown},
             fields=fields or dict(request.args),
             mode=self._site.settings.mode,
             refusal=explain_refusal(self._site),

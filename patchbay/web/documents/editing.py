@@ -5,10 +5,12 @@ An error never loses the typed text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from flask import Blueprint, Response, request
+from markupsafe import Markup
 from werkzeug.exceptions import NotFound
 
 from patchbay.documents import front_matter
@@ -20,6 +22,7 @@ from patchbay.web.documents.rendering import page_of, render_document
 from patchbay.web.operator.changes import explain_refusal, read_draft_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
+from patchbay.web.rendering.time_limits import TookTooLong
 from patchbay.web.site import Site
 
 SAMPLE_DOCUMENT = "---\ntitle: A new document\n---\n\n# A new document\n"
@@ -100,14 +103,20 @@ class _Views:
             "servers",
             data,
             draft=draft,
-            html=render_document(
-                parts.body, lambda target, anchor: link_to(shown.server, draft.path, known, target, anchor)
-            ),
+            html=_preview(parts.body, lambda target, anchor: link_to(shown.server, draft.path, known, target, anchor)),
             refusal=explain_refusal(self._site) if problem is None else None,
             csrf=self._site.operators.csrf(),
         )
         response.status_code = _status_of(problem)
         return response
+
+
+def _preview(body: str, link_to: Callable[[str, str], str | None]) -> Markup | None:
+    """Render the text of a draft; None when it takes too long. The form with the typed text is shown all the same."""
+    try:
+        return render_document(body, link_to)
+    except TookTooLong:
+        return None
 
 
 def _status_of(problem: PatchbayError | None) -> int:

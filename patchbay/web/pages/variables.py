@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
-from patchbay.boot import change_names, read_variable
+from patchbay.boot import change_names, find_variable, read_variable_at
 from patchbay.errors import ConfigError, ContentError, InvalidParams, MissingBlob, StaleUpdate
 from patchbay.topics import VARIABLES
 from patchbay.web.api.content import check_variable_name
@@ -49,9 +49,7 @@ class _Views:
     def variable(self, name: str) -> Response:
         """GET /variables/<name>: a variable with its value and history. Raises UnknownVariable."""
         self._site.check_shows_everything()
-        response = self._page(name)
-        response.set_etag(self._store.names.get(f"{VARIABLES}{name}") or "")
-        return response
+        return self._page(name)
 
     def create(self) -> Response:
         """POST /variables with `name` and `source`: make a new variable. Raises Refused, ReadOnly, InvalidParams."""
@@ -91,35 +89,35 @@ class _Views:
 
     def _page(self, name: str, problem: str | None = None, typed: str | None = None) -> Response:
         """The page of a variable; `typed` is the text of its form when that was not saved. Raises UnknownVariable."""
-        cid = self._store.names.get(f"{VARIABLES}{name}")
-        if cid is None:
+        found = find_variable(self._store, name)
+        if found is None:
             raise UnknownVariable(name)
-        value = read_variable(self._store, name) or b""
-        definition = self._store.blobs.get(cid)
-        text = decode_text(value)
-        return render_answer(
+        text = decode_text(found.value)
+        response = render_answer(
             self._site,
             "variable.html",
             "variables",
             {
                 "variable": name,
-                "value_cid": cid,
-                "refers": value != definition,
+                "value_cid": found.cid,
+                "refers": found.value != found.definition,
                 "value": text,
                 "past": list_moves(self._store, f"{VARIABLES}{name}"),
             },
-            code=highlight_source(text, detect_kind(value)) if text is not None else None,
+            code=highlight_source(text, detect_kind(found.value)) if text is not None else None,
             refusal=explain_refusal(self._site),
             csrf=self._site.operators.csrf(),
-            written=decode_text(definition),
+            written=decode_text(found.definition),
             typed=typed,
             problem=problem,
         )
+        response.set_etag(found.cid)  # of the read that the page shows: a later one can belong to another value
+        return response
 
     def _row(self, name: str, cid: str) -> dict[str, Any]:
         """One row of the list; a missing or damaged value has a message instead of its text."""
         try:
-            value = read_variable(self._store, name) or b""
+            value = read_variable_at(self._store, name, cid).value
         except MissingBlob:
             return {"name": name, "cid": cid, "bytes": None, "gist": "the value is not in the store"}
         except ContentError:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import Data
@@ -31,15 +31,22 @@ _POOL = Pool("pages", MAX_CONCURRENT_JOBS)
 
 
 class TookTooLong(PatchbayError):
-    """The work took too long, or too many jobs are running."""
+    """The work took too long."""
 
     code, status = -32600, 413
+
+
+class TooManyJobs(TookTooLong):
+    """Too many jobs are running; the same request works later (RFC 9110, section 15.6.4)."""
+
+    status = 503
+    headers: ClassVar[dict[str, str]] = {"Retry-After": "1"}
 
 
 def run_within(seconds: float, work: Callable[[], T], what: str) -> T:
     """Return the result of the work, which may take `seconds` of processor time.
 
-    Raises its errors, and TookTooLong, which names `what`.
+    Raises its errors, and TookTooLong or TooManyJobs, which name `what`.
     """
     spent = _ProcessorTime()
 
@@ -50,7 +57,7 @@ def run_within(seconds: float, work: Callable[[], T], what: str) -> T:
     try:
         job = _POOL.start(lambda _: [Data(measured())])
     except ToolFailed as problem:
-        raise TookTooLong(
+        raise TooManyJobs(
             f"{what} cannot be rendered now: {MAX_CONCURRENT_JOBS} other texts are being rendered; try again later"
         ) from problem
     wait, until = seconds, time.monotonic() + seconds * MAX_WAIT_FACTOR

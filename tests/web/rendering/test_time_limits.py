@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +36,25 @@ def test_a_function_that_does_not_end_is_stopped_with_its_thread() -> None:
             run_within(0.2, spin, "the text")
         until(lambda: not threads[-1].is_alive(), "the thread ends")
     assert run_within(BOUND, lambda: "done", "the text") == "done"
+
+
+def test_a_page_gets_503_and_the_time_of_the_next_try_while_all_places_for_rendering_are_taken(tmp_path: Path) -> None:
+    hub, end = Hub(tmp_path), threading.Event()
+    running = threading.Semaphore(0)
+
+    def hold() -> None:
+        running.release()
+        assert end.wait(BOUND)
+
+    with closing(hub), ThreadPoolExecutor(MAX_CONCURRENT_JOBS) as pool:
+        jobs = [pool.submit(run_within, BOUND, hold, "the text") for _ in range(MAX_CONCURRENT_JOBS)]
+        try:
+            assert all(running.acquire(timeout=BOUND) for _ in jobs)
+            answer = hub.client.post("/render/markdown", data=b"# A")
+        finally:
+            end.set()
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert "8 other texts are being rendered" in answer.get_data(as_text=True)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
