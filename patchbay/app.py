@@ -147,6 +147,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher, drain: Drain) -> 
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
+    if site.settings.workers != 1:
+        app.before_request(dispatcher.catch_up)  # no page is older than a change that another worker has acknowledged
 
 
 def _add_sign_in(app: Flask, site: Site, services: HubServices) -> None:

@@ -20,7 +20,7 @@ from uuid import uuid4
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
-from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
+from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
@@ -46,6 +46,9 @@ from patchbay.store import Store
 from patchbay.topics import NAMES_CHANGED, RERUN, RESTART
 
 log = logging.getLogger(__name__)
+
+MAX_ROUNDS = 3
+"""How often a refresh begins again because others changed the store meanwhile."""
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
@@ -234,32 +237,42 @@ class Catalogue(VisibleToAll):
         self.store.bus.publish(f"{RERUN}{name}", f"{self._id} {kind}".encode())
 
     def refresh(self) -> None:
-        """Bring the servers up to date with the store; returns when they are."""
+        """Bring the servers up to date with the store and announce what changed; returns when that is done.
+
+        Others may change the store at the same time: after MAX_ROUNDS, the next hint of a change announces the rest.
+        """
         with self._lock:
-            moves = self._newest_move()
-            plan = self._planner.plan(self.refused)
-            self._moves = moves
-            self._stamp = plan.stamp
-            self.mcps_problem = plan.mcps_problem
-            self.readonly = plan.readonly
-            self._listing = plan.listing if plan.listing != self._listing else self._listing
-            self.grants, self.access_problem = plan.access
-            keys = {
-                name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
-                for name, row in plan.rows.items()
-            }
-            kept = {name: self._table.every[name] for name, key in keys.items() if self._keys.get(name) == key}
-            before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
-            try:
-                built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
-            except Exception:
-                self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
-                raise
-            self._table = ServerTable.of({name: kept.get(name) or built[name] for name in sorted(plan.rows)})
-            self._connect_mounts()
-            # After another change in the meantime a hint is on its way, and the next round announces both.
-            if self._planner.stamp() == plan.stamp:
-                self._announce()
+            for _ in range(MAX_ROUNDS):
+                if self._refresh_once():
+                    break
+
+    def _refresh_once(self) -> bool:
+        """Build what changed in the store, under the lock. Returns False when the store has changed again meanwhile."""
+        moves = newest_move(self.store)
+        plan = self._planner.plan(self.refused)
+        self._moves = moves
+        self._stamp = plan.stamp
+        self.mcps_problem = plan.mcps_problem
+        self.readonly = plan.readonly
+        self._listing = plan.listing if plan.listing != self._listing else self._listing
+        self.grants, self.access_problem = plan.access
+        keys = {
+            name: (row, plan.readonly, self._runs.get(name, 0), plan.lists.get(name, ()))
+            for name, row in plan.rows.items()
+        }
+        kept = {name: self._table.every[name] for name, key in keys.items() if self._keys.get(name) == key}
+        before, self._keys = self._keys, keys  # before the builds: a server's transforms use its configuration
+        try:
+            built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
+        except Exception:
+            self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
+            raise
+        self._table = ServerTable.of({name: kept.get(name) or built[name] for name in sorted(plan.rows)})
+        self._connect_mounts()
+        if self._planner.stamp() != plan.stamp:
+            return False
+        self._announce()
+        return True
 
     def _connect_mounts(self) -> None:
         """Keep connections to the served mounts, once this catalogue follows the store."""
@@ -303,18 +316,13 @@ class Catalogue(VisibleToAll):
 
     def _poll_store(self) -> None:
         """Bring the servers up to date when the store has changed. Without a move of a name this is one short read."""
-        moves = self._newest_move()
+        moves = newest_move(self.store)
         if moves == self._moves:
             return
         if self._planner.stamp() != self._stamp:
             self.refresh()
         else:
             self._moves = moves
-
-    def _newest_move(self) -> int:
-        """Return the sequence number of the last move of a name, 0 without one."""
-        newest = self.store.names.past("", 1)
-        return newest[0].seq if newest else 0
 
     def _sweep(self) -> None:
         """Remove expired journal entries at intervals, also when hints arrive all the time."""
@@ -325,14 +333,7 @@ class Catalogue(VisibleToAll):
     def _collect_regularly(self) -> None:
         """Delete the blobs that are no longer needed, and give their space back in short steps."""
         while not self._ending.wait(COLLECTION_SECONDS):
-            self._run_guarded(self._collect)
-
-    def _collect(self) -> None:
-        done = self.collector.collect()
-        if done.count:
-            log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
-        while self.store.collection.give_back() and not self._ending.is_set():
-            pass
+            self._run_guarded(partial(self.collector.collect_and_give_back, self._ending))
 
     def _watch(self, folder: WatchedFolder) -> None:
         for _ in follow(folder.folders, folder.is_unsettled, self._ending):

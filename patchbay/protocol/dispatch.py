@@ -84,6 +84,11 @@ class Dispatcher:
         name, at, cid = endpoint.partition("@")
         return catalogue.pinned(name, cid, operator) if at else catalogue.find(name)
 
+    def catch_up(self) -> None:
+        """Wait until this process serves all lists that another worker has announced; one short read when it does."""
+        if self._announced is not None:
+            self._announced.wait("")
+
     def exchange(self, wire: TransportInfo, server: Server | None = None) -> Exchange:
         """A server seen from the wire: for callers in this process, which need no HTTP.
 

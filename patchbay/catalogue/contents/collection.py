@@ -11,7 +11,9 @@ that is killed during a collection leaves complete batches: SQLite deletes a bat
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -19,6 +21,8 @@ from itertools import islice
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ContentError, StaleUpdate
 from patchbay.store import Collected, Store
+
+log = logging.getLogger(__name__)
 
 STATE = "state/"
 """Prefix of the names of tools' state, whose past values are not reachable."""
@@ -40,6 +44,12 @@ _CIDS = re.compile(
     rb"|(?<![A-Za-z0-9])(?:m[A-Za-z0-9+/]{48}+|[A-Za-z0-9_-]{49,80}+)(?![A-Za-z0-9])"
 )
 """The usual spelling, base64 (`m`), and any other word of a CID's length; `canonical` decides."""
+
+
+def newest_move(store: Store) -> int:
+    """Return the sequence number of the last move of a name, 0 without one."""
+    newest = store.names.past("", 1)
+    return newest[0].seq if newest else 0
 
 
 Source = Callable[[], Iterable[str]]
@@ -81,11 +91,18 @@ class Collector:
             break
         return Collected(count, size)
 
+    def collect_and_give_back(self, ending: threading.Event) -> None:
+        """Collect, then give the space back to the system in short steps, until `ending` is set."""
+        done = self.collect()
+        if done.count:
+            log.info("%d blobs that were no longer needed are deleted (%d bytes)", done.count, done.size)
+        while self._store.collection.give_back() and not ending.is_set():
+            pass
+
     def _unreachable(self, before: float) -> tuple[list[str], int]:
         """Return the old blobs that are unreachable, and the newest move of names that was read."""
         old = self._store.collection.older_than(before)
-        newest = self._store.names.past("", 1)
-        seq = newest[0].seq if newest else 0
+        seq = newest_move(self._store)
         if not old:
             return [], seq
         listed = set[str]().union(*(source() for source in self.sources))

@@ -22,7 +22,7 @@ from patchbay.cid import canonical, cid_of, verify
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError, CorruptBlob, InvalidParams, MissingBlob, PatchbayError, StaleUpdate
 from patchbay.settings import SHARED
-from patchbay.topics import ACCESS, VARIABLES
+from patchbay.topics import VARIABLES
 from patchbay.web.api.json_answers import json_answer
 from patchbay.web.pages.cid import ContentPages
 from patchbay.web.rendering.content_kinds import image_type
@@ -178,8 +178,7 @@ class _Views:
                 raise PreconditionFailed(problem.message) from problem
             except ConfigError as problem:
                 raise InvalidParams(problem.message, problem.data) from problem
-        if full == ACCESS:  # it counts here before the answer
-            self._site.catalogue.refresh()
+        self._site.catalogue.refresh()  # no list is older than this answer
         response = json_answer({"root": root, "cid": cid}, 201 if before is None else 200)
         if cid is not None:
             response.set_etag(cid)
