@@ -16,8 +16,9 @@ from patchbay.access.approval_gate import ApprovalGate
 from patchbay.access.approvals import Approvals
 from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.control import AccessControl
-from patchbay.access.hub_key import has_key, hub_id, load_key
+from patchbay.access.hub_key import has_key, hub_id
 from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.access.stored_key_id import open_key
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
 from patchbay.access.upstreams.token_store import TokenStore
 from patchbay.activity.audited_calls import AuditedCalls
@@ -65,7 +66,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
-    store = _open_store(settings)
+    store, key = _open_store(settings)
     hosts = hosts or WorkerPool(
         settings.hosts,
         hidden=_hidden_folders(settings),
@@ -73,7 +74,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
         protections=settings.protections,
         kept=_kept_folders(settings),
     )
-    key = load_key(None if settings.store == "memory" else settings.data)
     upstream_tokens = TokenStore(store, key, hub_url(settings), settings.mode == OPEN)
     connections = _open_mounts(settings, store, key, upstream_tokens)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
@@ -190,8 +190,8 @@ def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogu
     return AuditedCalls(AuditChain(store.journal, signer), lambda: catalogue.grants, settings.audit_days * 24 * 3600)
 
 
-def _open_store(settings: Settings) -> Store:
-    """Open the store and import the boot image; close the store when the import fails.
+def _open_store(settings: Settings) -> tuple[Store, bytes]:
+    """Open the store, check the hub's key, and import the boot image; close the store when one of them fails.
 
     Log a warning when the data folder has the key of an earlier hub but its database is empty.
     """
@@ -206,9 +206,10 @@ def _open_store(settings: Settings) -> Store:
                 " back from a backup",
                 settings.data,
             )
+        key = open_key(store, None if settings.store == "memory" else settings.data)
         image, where = boot.load_image(settings.boot, store)
         boot.import_image(store, image, where, who="start", why=f"boot image {settings.boot}")
     except BaseException:
         store.close()
         raise
-    return store
+    return store, key

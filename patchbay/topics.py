@@ -14,6 +14,9 @@ ROOT = "root"
 BOOT = "boot"
 """The boot image that was imported last."""
 
+HUB_KEY = "hub-key"
+"""The public id of the hub's key."""
+
 SERVERS = "servers/"
 """Rows of servers, by server."""
 

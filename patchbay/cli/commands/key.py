@@ -1,10 +1,11 @@
-"""The commands `patchbay key new`, `key list` and `key revoke`: personal keys of a shared hub."""
+"""The commands `patchbay key`: personal keys of a shared hub (`new`, `list`, `revoke`), and its own key (`replace`)."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +13,17 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
+from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence, opened_store
+from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.settings import PERSONAL
+from patchbay.store import Store
+from patchbay.stores.folder_lock import claim_folder
+from patchbay.topics import ROOMS
+from patchbay.views.terminal import is_terminal
 
 PERSONAL_NOTE = (
     "note: keys count in shared mode. A hub that only this machine can reach is personal unless it is started with"
@@ -34,10 +41,14 @@ WITHOUT_FOLDER = "make its keys on its page /access/keys"
         "patchbay key new robot --grants call:notes.*,read:notes",
         "patchbay key list",
         "patchbay key revoke ann-laptop",
+        "patchbay key replace",
     ),
 )
 def key_command() -> None:
-    """Make, list and revoke personal keys. A request with `Authorization: Bearer KEY` is of `key:NAME`."""
+    """Make, list and revoke personal keys. A request with `Authorization: Bearer KEY` is of `key:NAME`.
+
+    `key replace` is about the hub's own key.
+    """
 
 
 @key_command.command(
@@ -80,6 +91,51 @@ def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:
     with _open_keys(context) as keys:
         keys.revoke(name)
         click.echo(f"the key {name} is revoked", err=True)
+
+
+@key_command.command("replace", epilog=exit_codes.with_examples("patchbay key replace", "patchbay key replace --yes"))
+@click.option("--yes", is_flag=True, help="Do not ask; a command without a terminal needs this.")
+@with_settings_in_help("data")
+@click.pass_context
+def replace_command(context: click.Context, /, yes: bool, **_: Any) -> None:
+    """Make a new key for a hub that has lost its own, the file `key` in its data folder.
+
+    It says what is lost without the old key, and asks. The hub must not run. A file with another key is kept beside the
+    new one.
+    """
+    settings = load_settings(context)
+    with (
+        errors_as_sentence(),
+        opened_store(settings, "it has no key to replace", needs_data=True) as store,
+        closing(claim_folder(settings.data)),
+    ):
+        if find_problem(store, settings.data) is None:
+            fail(f"{settings.data} has the right key: there is nothing to replace", exit_codes.USAGE)
+        click.echo(_describe_loss(store), err=True)
+        _confirm(yes)
+        aside = replace_key(store, settings.data)
+    kept = f"; the other key is in {aside}" if aside is not None else ""
+    click.echo(f"the hub in {settings.data} has a new key{kept}", err=True)
+
+
+def _confirm(yes: bool) -> None:
+    """Ask whether to make a new key; end the process without a yes."""
+    if not yes and not is_terminal(sys.stdin):
+        fail("the key was not replaced: without a terminal add --yes", exit_codes.USAGE)
+    if not yes and not click.confirm("Make a new key?", err=True):
+        fail("the key was not replaced", exit_codes.USAGE)
+
+
+def _describe_loss(store: Store) -> str:
+    """Return the lines that say what a hub loses with its key."""
+    rooms = len(store.names.all(ROOMS))
+    lost = [
+        f"the entries of {rooms} rooms up to now cannot be verified" if rooms else "",
+        "rows of the audit chain up to now cannot be verified, except with the old public key",
+        "people have to connect their accounts at mounted servers again",
+        "sessions, login links and links to large results end",
+    ]
+    return "\n".join(["Without its key the hub loses this:", *(f"  - {line}" for line in lost if line)])
 
 
 @contextmanager

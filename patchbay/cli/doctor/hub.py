@@ -9,8 +9,10 @@ from pathlib import Path
 
 from patchbay.access.hub_key import KEY_FILE
 from patchbay.access.operator_token import HASH_FILE, TOKEN_FILE
+from patchbay.access.stored_key_id import find_problem
 from patchbay.access.tokens.issuer import load_issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
@@ -29,6 +31,7 @@ def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, 
     """Yield the verdicts about the hub; `hub` is the running one."""
     yield from check_data_folder(settings)
     yield from check_secret_files(settings.data)
+    yield from check_key(settings)
     yield check_answers(settings, hub)
     if hub is None:
         yield check_port(settings)
@@ -77,6 +80,25 @@ def check_secret_files(folder: Path) -> Iterator[Verdict]:
         yield problem("secret files", f"other users can read {names}", f"chmod 600 {shown}; patchbay token")
     elif modes:
         yield ok("secret files", f"only their owner can read {', '.join(file.name for file in modes)}")
+
+
+def check_key(settings: Settings) -> Iterator[Verdict]:
+    """Check that the data folder has the key that its database was made with. A database that cannot be read has none.
+
+    The checks of the data folder report such a database.
+    """
+    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+        return
+    try:
+        with opened_store(settings) as store:
+            found = find_problem(store, settings.data)
+    except ConfigError as unusable:
+        found = unusable.expected
+    except (PatchbayError, OSError):
+        return
+    if found is not None:
+        file = settings.data / KEY_FILE
+        yield problem("key", f"{file}: {found}", "put the file back from a backup, or patchbay key replace")
 
 
 def check_answers(settings: Settings, hub: RunningHub | None) -> Verdict:
