@@ -18,7 +18,7 @@ from patchbay.stores.memory import MemoryStore
 from tests.interaction.programs import WORKERS
 from tests.locks import holding
 
-pytest_plugins = ["tests.second_run"]
+pytest_plugins = ["tests.full_runs", "tests.second_run"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
