@@ -93,6 +93,7 @@ def test_any_text_is_a_cid_or_refused_with_a_sentence(text: str) -> None:
         str(CID("base32", 1, "dag-pb", multihash.digest(b"hello", "sha2-256"))),
         str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha2-512"))),
         str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha1"))),
+        str(CID("base32", 1, "raw", multihash.digest(b"hello", "sha2-256", size=20))),
     ],
 )
 def test_a_text_that_is_not_a_cid_is_refused(text: str) -> None:

@@ -124,6 +124,8 @@ def test_notifications_and_errors_are_distinguished() -> None:
         {"jsonrpc": "2.0", "id": 1, "error": "no"},
         {"jsonrpc": "2.0", "id": 1, "method": ""},
         {"jsonrpc": "2.0", "id": 1, "method": 5},
+        {"jsonrpc": "2.0", "id": True, "method": "x"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "x"},
         {"jsonrpc": 2.0, "id": 1, "method": "x"},
         {"id": 1, "method": "x"},
         {"JSONRPC": "2.0", "id": 1, "method": "x"},

@@ -15,7 +15,7 @@ import pytest
 from patchbay.boot import canonical_json, change_names, import_image
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.planning import Refusal
-from patchbay.catalogue.rows import RESERVED, ServerRow
+from patchbay.catalogue.rows import RESERVED, ServerRow, name_problem
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.errors import UnavailableServer, UnknownServer
@@ -196,6 +196,7 @@ def test_a_server_that_was_disabled_when_it_was_withdrawn_has_no_pins(bench: Any
 def test_reserved_names_are_refused_with_a_sentence(bench: Any, name: str) -> None:
     bench.plug(name, HELLO)
     assert "a page of its own" in (bench.server(name).broken or "")
+    assert "a page of its own" in (name_problem(name.upper()) or "")
 
 
 def test_the_name_mcp_belongs_to_the_boot_image(bench: Any) -> None:

@@ -10,7 +10,10 @@ from click.testing import CliRunner, Result
 import patchbay
 from patchbay import exit_codes
 from patchbay.cli import main
+from patchbay.cli.failures import exit_on_error
 from patchbay.cli.options import SETTING_FIELDS, SETTING_ORDER, flag_name
+from patchbay.client.errors import ServerTimeout, SignInNeeded, Unreachable
+from patchbay.errors import InvalidParams, ToolFailed
 
 
 def run(*arguments: str, environment: dict[str, str] | None = None) -> Result:
@@ -24,6 +27,24 @@ def settings_by_name(result: Result) -> dict[str, dict[str, str]]:
 
 def test_the_version_is_one_line() -> None:
     assert run("--version").stdout == f"patchbay {patchbay.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (ToolFailed("no"), exit_codes.FAILED),
+        (InvalidParams("no"), exit_codes.USAGE),
+        (Unreachable("no"), exit_codes.UNREACHABLE),
+        (ServerTimeout("no"), exit_codes.OVERDUE),
+        (SignInNeeded("no"), exit_codes.SIGN_IN),
+        (KeyboardInterrupt(), exit_codes.INTERRUPTED),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_an_error_ends_the_process_with_the_code_of_its_kind(problem: BaseException, code: int) -> None:
+    with pytest.raises(SystemExit) as ended, exit_on_error():
+        raise problem
+    assert ended.value.code == code
 
 
 def test_help_names_every_command_and_the_exit_codes() -> None:

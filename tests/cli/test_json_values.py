@@ -44,6 +44,7 @@ def test_values_are_read_as_jq_reads_them(text: str, values: list[Any]) -> None:
     [
         ('{"a": 1}\nnot json\n{"a": 2}\n', [{"a": 1}, {"a": 2}], ["line 2 | not json"]),
         ('{"a": 1\n{"a": 2}\n{"a": 3}\n', [{"a": 2}, {"a": 3}], ['line 1 | {"a": 1']),
+        ('{"a": 1\n{"a": 2}\noh\n', [{"a": 2}], ['line 1 | {"a": 1', "line 3 | oh"]),
         ('[1,\n{"a": 2}\n', [{"a": 2}], ["line 1 | [1,"]),
         ('{"a": "cut\n{"a": 2}\n', [{"a": 2}], ['line 1 | {"a": "cut']),
         ('{"a": 1} oh\n2\n', [2], ['line 1 | {"a": 1} oh']),

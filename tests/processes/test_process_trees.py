@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from patchbay.errors import ToolFailed
 from patchbay.processes import process_trees
 from patchbay.processes.process_trees import children_of, descendants, environment_of, kill_marked, process_ids
 from patchbay.processes.program import Command, run
-from tests.waiting import BOUND
+from tests.waiting import BOUND, until
 
 REAPS_WITHOUT_WAITID = """
 import os, time
@@ -99,15 +99,19 @@ def test_a_system_without_proc_shows_no_process() -> None:
     kill_marked(0, b"PATCHBAY_CALL=none")
 
 
+def test_a_command_may_write_exactly_as_much_as_its_limit(tmp_path: Path) -> None:
+    command = Command(["printf", "0123456789"], {}, tmp_path)
+    assert b"".join(data for _, data in filter(None, run(command, cap=10))) == b"0123456789"
+    with pytest.raises(ToolFailed, match="it wrote more than 9 bytes"):
+        list(run(command, cap=9))
+
+
 @pytest.mark.usefixtures("without_proc")
 def test_a_command_and_its_group_end_without_proc_and_waitid(tmp_path: Path) -> None:
     command = Command(["sh", "-c", "sleep 600 > /dev/null 2>&1 & echo $!"], {}, tmp_path)
     pieces = [piece for piece in run(command) if piece is not None]
     pid = int(b"".join(data for _, data in pieces))
-    until = time.monotonic() + BOUND
-    while is_running(pid):
-        assert time.monotonic() < until, f"process {pid} still runs"
-        time.sleep(0.01)
+    until(lambda: not is_running(pid), f"the end of process {pid}")
 
 
 def test_a_child_is_reaped_without_waitid() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.rooms.folding.rights import Decision, decide
+from patchbay.rooms.record.envelope import HUB
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Hub
 from tests.rooms.people import call, envelope
@@ -113,3 +115,10 @@ def test_a_session_ends_when_its_grant_or_its_key_ends(hub: Hub, people: dict[st
     parts = [line for line in room.lines() if b"presence.part" in line]
     assert any(b"no longer lets" in orjson.dumps(orjson.loads(line)) for line in parts)
     set_grants(hub, GRANTS)
+
+
+def test_a_banned_caller_uses_no_tool_of_a_public_room_through_the_hub() -> None:
+    policy = {"join": "public", "gateway": True, "acl": []}
+    state = {"members": {"ann": {"membership": "left"}, "ben": {"membership": "banned"}}, "policy": policy}
+    assert decide(state, HUB, "call", "tools", "ann")
+    assert decide(state, HUB, "call", "tools", "ben") == Decision(False, "the room has banned this caller")

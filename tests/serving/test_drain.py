@@ -24,6 +24,9 @@ def test_a_drain_ends_readiness_and_starts_the_clock() -> None:
     assert drain.is_draining
     assert not drain.over
     assert 40 < drain.seconds_left() <= 50
+    drain.seconds = 5000
+    drain.begin()
+    assert drain.seconds_left() <= 50, "a second signal gives no more time"
 
 
 def test_it_is_over_when_the_time_has_passed() -> None:

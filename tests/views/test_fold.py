@@ -51,6 +51,11 @@ def test_the_only_data_is_structured_and_readable() -> None:
     }
 
 
+def test_of_several_data_without_text_the_last_is_structured() -> None:
+    events: list[Event] = [Data({"code": 1}, text=""), Text("a line"), Data({"code": 0}, text=""), Done()]
+    assert fold(events) == {"content": [text("a line")], "structuredContent": {"code": 0}}
+
+
 def test_falsy_data_is_structured_too() -> None:
     assert fold([Data(None), Done()]) == {"content": [text("null")], "structuredContent": None}
     assert fold([Data(False), Done()]) == {"content": [text("false")], "structuredContent": False}

@@ -7,7 +7,7 @@ import pytest
 from patchbay.access.authentication import Credentials
 from patchbay.access.people import people, sign_in_throttle
 from patchbay.access.people.passwords import Passwords
-from patchbay.access.people.people import People, UnknownPerson
+from patchbay.access.people.people import People, Person, UnknownPerson
 from patchbay.access.people.sessions import PersonSessions, SessionScheme, session_cookie_name
 from patchbay.access.people.sign_in_throttle import MAX_WRONG_PASSWORDS, SignInThrottle, TooManyWrongPasswords
 from patchbay.errors import InvalidParams
@@ -108,6 +108,20 @@ def test_a_session_is_known_by_its_cookie_until_it_ends(store: Store) -> None:
         assert sessions.find({COOKIE: wrong}) is None
     assert sessions.find({session_cookie_name(8001, False): value}) is None
     assert sessions.end("ann", found[1].id) and not sessions.end("ann", found[1].id)
+    assert sessions.find({COOKIE: value}) is None
+
+
+def test_a_session_ends_when_its_time_is_over(store: Store) -> None:
+    known = People(store.journal)
+    known.create("ann", "", password="hash")
+    sessions = PersonSessions(known, 8000)
+    value = sessions.begin("ann", "a browser")
+
+    def end_now(person: Person) -> Person:
+        ended = tuple(each.model_copy(update={"until": each.at}) for each in person.sessions)
+        return person.model_copy(update={"sessions": ended})
+
+    known.change("ann", end_now)
     assert sessions.find({COOKIE: value}) is None
 
 

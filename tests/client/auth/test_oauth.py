@@ -43,6 +43,13 @@ def test_token_files_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     assert asyncio.run(again.get_tokens()) is None
 
 
+def test_a_token_file_under_the_name_of_another_server_is_not_used(tmp_path: Path) -> None:
+    kept, other = TokenFile(tmp_path, URL), TokenFile(tmp_path, "https://example.com/mcp")
+    asyncio.run(kept.set_tokens(OAuthToken(access_token="secret", expires_in=3600)))
+    kept.path.rename(other.path)
+    assert asyncio.run(other.get_tokens()) is None
+
+
 def test_two_processes_that_write_one_token_file_lose_nothing(tmp_path: Path) -> None:
     """X-15: each writes another part of one file, again and again."""
     source = """

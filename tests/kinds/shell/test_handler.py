@@ -53,6 +53,17 @@ def test_a_one_liner_without_an_argument_runs_without_one(given_args: dict[str, 
     assert output_of("@bash_command printf none%s", given_args) == "none"
 
 
+def test_an_argument_that_the_schema_does_not_name_never_reaches_the_command() -> None:
+    one = {"takes": "city"}
+    assert events(shell("@bash_command echo"), call_of({"city": "Bern"}, target=one))[-1] == Done()
+    for given_args in ({"town": "Bern"}, {"city": "Bern", "town": "Oslo"}):
+        [refusal] = events(shell("@bash_command echo"), call_of(dict(given_args), target=one))
+        assert isinstance(refusal, Failed)
+        assert refusal.message == f"expected city, got {', '.join(map(repr, given_args))}"
+    [refusal] = events(shell("@bash_command echo"), call_of({"city": "Bern"}, target={"takes": ""}))
+    assert refusal == Failed("expected no argument, got 'city'")
+
+
 def test_a_missing_program_is_named() -> None:
     """V-F11: 127 if the program is missing."""
     assert run("@bash_command no-such-program") == [

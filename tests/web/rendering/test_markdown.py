@@ -45,7 +45,7 @@ def test_links_lead_to_the_web_only() -> None:
     found = dict(elements(render_nodes("[a](https://x.org/) [b](mailto:a@b) ![i](https://x.org/i.png)")))
     assert found["a"]["href"].startswith(("https:", "mailto:"))
     assert "img" not in found
-    for address in ("javascript:alert(1)", "data:text/html,x", "vbscript:x", "JaVaScRiPt:x"):
+    for address in ("javascript:alert(1)", "data:text/html,x", "vbscript:x", "JaVaScRiPt:x", "/logout", "//x.org"):
         assert all("href" not in attributes for _, attributes in elements(render_nodes(f"[a]({address}) <{address}>")))
 
 

@@ -55,6 +55,9 @@ def test_a_frame_is_an_event_or_a_bad_frame(kind: int, body: bytes) -> None:
 def test_a_frame_that_is_too_large_is_refused_before_it_has_arrived() -> None:
     with pytest.raises(BadFrame, match="a piece of 4294967295 bytes"):
         Frames().feed(b"\xff\xff\xff\xff\x0a")
+    assert Frames().feed(frames.HEAD.pack(frames.MAX_FRAME_BYTES, 10)) == []
+    with pytest.raises(BadFrame, match=f"the most is {frames.MAX_FRAME_BYTES}"):
+        Frames().feed(frames.HEAD.pack(frames.MAX_FRAME_BYTES + 1, 10))
 
 
 FAILURES = [
