@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -27,7 +28,7 @@ from patchbay.catalogue.contents.collection import Collector
 from patchbay.errors import ContentError
 from patchbay.store import Journal
 from patchbay.stores import open_store
-from patchbay.stores.memory import MemoryStore
+from patchbay.stores.memory import MemoryJournal, MemoryStore
 from tests.access.audit.chains import CID, call, exported, made_journal, signer
 from tests.checkout import ROOT
 from tests.clocks import Clock
@@ -96,6 +97,31 @@ def test_threads_with_chains_of_their_own_write_one_order() -> None:
         thread.join()
     verdict = verify(exported(journal), is_running=True)
     assert verdict.ok and verdict.rows - verdict.heads == 160
+
+
+class ContestedJournal(MemoryJournal):
+    """A journal in which another writer is first, once: between the look at the tip and the append."""
+
+    rival: Callable[[], None] | None = None
+
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            rival()
+        return super().append_all(entries, last)
+
+
+def test_a_writer_that_was_not_first_links_its_rows_behind_those_of_the_other() -> None:
+    journal = ContestedJournal()
+    slow, quick = AuditChain(journal, signer()), AuditChain(journal, signer())
+    slow.append([call(0, principal="slow")])
+    journal.rival = lambda: quick.append([call(1, principal="quick")])
+    slow.append([call(2, principal="slow")])
+    slow.sign()
+    found = exported(journal)
+    assert verify(found, signer().public).ok
+    writers = [row["principal"] for row in map(orjson.loads, found) if "principal" in row]
+    assert writers == ["slow", "quick", "slow"]
 
 
 def test_a_head_is_signed_after_enough_rows_and_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
