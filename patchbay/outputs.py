@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import fields, is_dataclass
@@ -19,8 +20,6 @@ from pathlib import PurePath
 from typing import Any
 
 import orjson
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from patchbay.cid import cid_of
 from patchbay.errors import ToolFailed
@@ -129,6 +128,8 @@ def of_json(value: Any, media_type: str | None = None) -> Data | Text:
 
 
 def _json_with_all_digits(value: Any) -> str:
+    from pydantic_core import to_jsonable_python
+
     try:
         return json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError as problem:  # also pydantic's own error
@@ -210,7 +211,7 @@ def _convert(value: Any) -> Any:
 def _convert_type(value: Any) -> Any:
     if isinstance(value, Bytes):
         return b64encode(value).decode("ascii")
-    if isinstance(value, BaseModel):
+    if _is_model(value):
         return value.model_dump(by_alias=True)
     if isinstance(value, Mapping):
         return dict(value)
@@ -218,10 +219,18 @@ def _convert_type(value: Any) -> Any:
         return list(value)
     if isinstance(value, PurePath):
         return str(value)
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError as problem:
         raise TypeError(f"it contains a value of type {type(value).__name__}") from problem
+
+
+def _is_model(value: Any) -> bool:
+    """Whether a value is a model of pydantic. A program that has one has loaded the library."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(value, pydantic.BaseModel)
 
 
 def _type_name(value: Any) -> str:
@@ -238,7 +247,7 @@ def block(value: Any) -> dict[str, Any] | None:
 
     `data` and `blob` may be bytes; this function encodes them.
     """
-    if isinstance(value, BaseModel) and isinstance(getattr(value, "type", None), str):
+    if isinstance(getattr(value, "type", None), str) and _is_model(value):
         value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if not isinstance(value, Mapping):
         return None

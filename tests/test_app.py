@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,5 +33,6 @@ def test_no_thread_reads_a_definition_while_routes_are_added(tmp_path: Path, mon
         add(routes, factory)
 
     monkeypatch.setattr(Map, "add", add_and_look)
-    Hub(tmp_path).close()
+    with closing(Hub(tmp_path)) as hub:
+        hub.app.extensions["pages"].load()
     assert could_parse == [False]

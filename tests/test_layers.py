@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
+from tests.late_imports import LATE_IMPORTS
 from tests.source_modules import Module, read
 
 FLOORS: dict[str, int] = {
@@ -55,44 +56,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 }
 """Libraries and the only places that may know them."""
 
-LATE_IMPORTS: dict[tuple[str, str], str] = {
-    (
-        "patchbay/access/people/passkeys.py",
-        "patchbay.access.people.webauthn_ceremonies",
-    ): "start-up time: for passkeys only",
-    ("patchbay/boot/grants.py", "jsonschema"): "start-up time: for a wrong document only",
-    ("patchbay/boot/image.py", "jsonschema"): "start-up time: for a wrong document only",
-    ("patchbay/config.py", "jsonschema"): "start-up time: for a wrong document only",
-    ("patchbay/fulltext/forms.py", "snowballstemmer"): "start-up time: for a search only",
-    ("patchbay/app.py", "patchbay.access.tokens.access_tokens.AccessTokens"): "start-up time: for an issuer only",
-    ("patchbay/cid.py", "multiformats.CID"): "start-up time: most programs see only the one form made here",
-    ("patchbay/cli/commands/serve.py", "patchbay.app.create_app"): "the supervisor never loads the application",
-    ("patchbay/cli/question_answers.py", "patchbay.arguments.problems"): "start-up time: for a server's question only",
-    ("patchbay/cli/question_answers.py", "patchbay.arguments.validator"): "start-up time: for a server's question only",
-    ("patchbay/cli/local_files.py", "patchbay.stores.open_store"): "start-up time: for a pinned contract only",
-    ("patchbay/cli/progress_display.py", "patchbay.cli.progress_bar.ProgressBar"): "start-up time: for a terminal only",
-    ("patchbay/cli/progress_display.py", "patchbay.cli.progress_bar.spinner"): "start-up time: for a terminal only",
-    (
-        "patchbay/client/connection/link.py",
-        "patchbay.client.connection.async_connection.AsyncConnection",
-    ): "start-up time: the official client takes 0.5 s",
-    (
-        "patchbay/client/connection/link.py",
-        "patchbay.client.auth.oauth.make_auth",
-    ): "start-up time: the official client takes 0.5 s",
-    ("patchbay/client/source.py", "importlib.metadata.entry_points"): "start-up time: for the sources of others only",
-    ("patchbay/client/sources/__init__.py", "patchbay.client.sources.http.HttpSource"): "start-up time: for APIs only",
-    (
-        "patchbay/client/sources/__init__.py",
-        "patchbay.client.sources.http.is_described",
-    ): "start-up time: for APIs only",
-    ("patchbay/client/sources/__init__.py", "patchbay.client.sources.objects.ObjectSource"): "start-up time: fsspec",
-    (
-        "patchbay/client/sources/__init__.py",
-        "patchbay.client.sources.plain_urls.fetch_records",
-    ): "start-up time: httpx2",
-}
-"""The imports that may stand inside a function, and why: by the file, and by what is imported."""
+LATE = {(path, name) for files in LATE_IMPORTS.values() for path, names in files.items() for name in names}
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
@@ -189,7 +153,7 @@ def no_late_import(module: Module) -> list[Fault]:
         for node in functions(module)
         for inner in ast.walk(node)
         if isinstance(inner, (ast.Import, ast.ImportFrom))
-        and not all((module.path, name) in LATE_IMPORTS for name in imported_names(inner))
+        and not all((module.path, name) in LATE for name in imported_names(inner))
     ]
 
 
@@ -374,7 +338,7 @@ def test_every_late_import_of_the_list_is_still_there() -> None:
         if isinstance(inner, (ast.Import, ast.ImportFrom))
         for name in imported_names(inner)
     }
-    assert set(LATE_IMPORTS) == found
+    assert found == LATE
 
 
 def test_a_circle_is_found() -> None:

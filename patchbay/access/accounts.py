@@ -18,7 +18,8 @@ from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
 from patchbay.access.people.sign_in_throttle import SignInThrottle
-from patchbay.settings import SHARED, Settings
+from patchbay.access.sign_in_settings import has_authorization_server
+from patchbay.settings import Settings
 from patchbay.store import Journal
 
 
@@ -45,13 +46,3 @@ class Accounts:
         """Return the schemes that prove a person. The last one answers for every token that no other scheme knows."""
         sessions = SessionScheme(self.sessions)
         return [sessions, AccessTokenScheme(self.tokens)] if has_authorization_server(settings) else [sessions]
-
-
-def has_sign_in(settings: Settings) -> bool:
-    """Whether people sign in at this hub: in shared mode."""
-    return settings.mode == SHARED
-
-
-def has_authorization_server(settings: Settings) -> bool:
-    """Whether the hub issues access tokens itself: in shared mode without an outside issuer."""
-    return has_sign_in(settings) and not settings.issuer

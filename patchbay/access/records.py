@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
 
 from patchbay.errors import ContentError, StaleUpdate
 from patchbay.store import Journal
@@ -19,7 +18,8 @@ from patchbay.store import Journal
 MAX_OLD_BYTES = 256 * 1024
 """Bytes of past values that a topic keeps; the newest value is always smaller."""
 
-Value = TypeVar("Value", bound=BaseModel)
+Value = TypeVar("Value")
+"""A frozen dataclass, or a model of pydantic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Write:
     """One new value of a record. `keep` is its lifetime in seconds (None: unlimited)."""
 
     topic: str
-    value: BaseModel
+    value: object
     keep: float | None = None
 
 
@@ -44,8 +44,8 @@ class Records(Generic[Value]):
         if not newest:
             return None, 0
         try:
-            return self._model.model_validate_json(newest[0].data), newest[0].seq
-        except ValidationError as problem:
+            return decode_record(self._model, newest[0].data), newest[0].seq
+        except ValueError as problem:
             raise ContentError(f"the stored record of {topic.partition('/')[0]} cannot be read") from problem
 
     def update(self, topic: str, change: Callable[[Value | None], Value | None], keep: float | None = None) -> bool:
@@ -67,10 +67,29 @@ class Records(Generic[Value]):
 
 def write_records(journal: Journal, writes: Sequence[Write], last: Mapping[str, int]) -> None:
     """Write records in one transaction. Raises StaleUpdate if the newest entry of a topic is not the one in `last`."""
-    entries = [(one.topic, one.value.model_dump_json().encode(), one.keep) for one in writes]
+    entries = [(one.topic, encode_record(one.value), one.keep) for one in writes]
     for topic, data, _ in entries:
         if len(data) > MAX_OLD_BYTES // 2:
             raise ContentError(f"the record of {topic.partition('/')[0]} is too large: {len(data)} bytes")
     journal.append_all(entries, last)
     for topic in {one.topic for one in writes}:
         journal.trim(topic, MAX_OLD_BYTES)
+
+
+def encode_record(value: object) -> bytes:
+    """Return a dataclass or a model as JSON."""
+    data: bytes = _adapter(cast(Any, type(value))).dump_json(value)
+    return data
+
+
+def decode_record(model: type[Value], data: bytes) -> Value:
+    """Return a dataclass or a model from its JSON. Raises ValueError for other JSON."""
+    value: Value = _adapter(cast(Any, model)).validate_json(data)
+    return value
+
+
+@cache
+def _adapter(model: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(model)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from patchbay.client.suggestions import describe_unknown_name
+from patchbay.serving.garbage import without_collections
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -111,7 +112,8 @@ class LateCommandGroup(click.Group):
         if cmd_name not in self.late:
             return None
         module, _, name = self.late[cmd_name].place.partition(":")
-        command = getattr(import_module(module), name)
+        with without_collections():
+            command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         show_examples_first(command)
         return command

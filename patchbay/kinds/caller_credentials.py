@@ -30,6 +30,9 @@ CALLER, HUB = "caller", "hub"
 PAGE = "/upstreams"
 """The page where callers connect their accounts; below it, one page for each server."""
 
+OPEN_PREFIXES = (f"{PAGE}/callback/", f"{PAGE}/client/")
+"""The paths that are served to every request: the answer of an authorization server proves its sender itself."""
+
 SIGN_IN_SECONDS = 120.0
 """Seconds that a call waits until its caller has signed in; most clients keep a call open that long."""
 

@@ -10,38 +10,17 @@ from __future__ import annotations
 import logging
 import logging.config
 import sys
+from functools import cached_property
 from typing import Any
-
-import structlog
 
 from patchbay.settings import Settings
 from patchbay.views.terminal import is_terminal
-
-SHARED: tuple[structlog.typing.Processor, ...] = (
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    structlog.processors.StackInfoRenderer(),
-)
 
 
 def begin(settings: Settings) -> None:
     """Set logging up in this process."""
     logging.captureWarnings(True)
     logging.config.dictConfig(configuration(settings))
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *SHARED,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
 
 
 def configuration(settings: Settings) -> dict[str, Any]:
@@ -50,7 +29,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"lines": {"()": formatter, "style": _style(settings.log_format)}},
+        "formatters": {"lines": {"()": LateFormatter, "style": _style(settings.log_format)}},
         "filters": {"expected": {"()": ExpectedWarnings}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
         "root": {"level": level, "handlers": ["stderr"]},
@@ -69,17 +48,22 @@ def configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
-def formatter(style: str) -> logging.Formatter:
-    """Return the formatter of one style, `console` or `json`."""
-    last: list[structlog.typing.Processor]
-    if style == "console":
-        last = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    else:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=SHARED,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-    )
+class LateFormatter(logging.Formatter):
+    """The formatter of one style, `console` or `json`, which is made for the first line: a start logs none."""
+
+    def __init__(self, style: str) -> None:
+        super().__init__()
+        self._log_style = style
+
+    @cached_property
+    def _lines(self) -> logging.Formatter:
+        from patchbay.serving.log_lines import make_formatter
+
+        return make_formatter(self._log_style)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return self._lines.format(record)
 
 
 def _style(wanted: str) -> str:

@@ -32,7 +32,7 @@ from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.descriptors import ensure_descriptors
 from patchbay.serving.drain import SIGNALS
-from patchbay.serving.garbage import leave_out_what_lasts
+from patchbay.serving.garbage import leave_out_what_lasts, without_collections
 from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
@@ -149,14 +149,9 @@ def application(
     protect_hub(settings.protections)
     logs.begin(settings)
     forget_request_variables()
-    try:
-        app = create_app(settings)
-    except PatchbayError as problem:
-        if refused.is_first():
-            print_line(f"patchbay: {problem.message}")
-        os.kill(os.getppid(), signal.SIGTERM)
-        sys.exit(exit_codes.USAGE)
-    app.extensions["site"].prepare()
+    with without_collections():
+        app = _make_app(settings, create_app, refused)
+    app.extensions["pages"].after_load.append(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
     return_large_blocks()
@@ -172,8 +167,18 @@ def application(
     ).start()
     announce = (settings, announced, serving, started, app.extensions["operators"])
     threading.Thread(target=_announce, args=announce, name="announce", daemon=True).start()
-    leave_out_what_lasts()
     return front
+
+
+def _make_app(settings: Settings, create_app: Callable[[Settings], Any], refused: OnceAcrossProcesses) -> Any:
+    """Make the Flask application. Where the settings or the boot image are refused, say why once, and end the hub."""
+    try:
+        return create_app(settings)
+    except PatchbayError as problem:
+        if refused.is_first():
+            print_line(f"patchbay: {problem.message}")
+        os.kill(os.getppid(), signal.SIGTERM)
+        sys.exit(exit_codes.USAGE)
 
 
 def request_threads(settings: Settings) -> RequestThreads:
@@ -240,7 +245,10 @@ def _end_with_parent(seconds: float) -> None:
 def _announce(
     settings: Settings, announced: OnceAcrossProcesses, serving: threading.Event, started: Semaphore, operators: Any
 ) -> None:
-    """Set `serving` and release `started` once this worker serves; say where the hub is, in one worker only."""
+    """Set `serving` and release `started` once this worker serves; say where the hub is, in one worker only.
+
+    The first full collection of garbage is here, after the first answer.
+    """
     pause = threading.Event()
     while not _in_main_loop():
         pause.wait(READY_POLL_SECONDS)
@@ -248,6 +256,7 @@ def _announce(
     started.release()
     while not ready(settings):
         pause.wait(READY_POLL_SECONDS)
+    leave_out_what_lasts()
     if announced.is_first():
         print_line(f"Patchbay is at {hub_url(settings)}/mcp")
         _tell_operator(settings, operators)

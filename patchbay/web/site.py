@@ -59,16 +59,17 @@ class Site:
         settings: Settings,
         activity: Activity,
         hosts: WorkerPool,
-        access: AccessControl | None = None,
+        access: AccessControl,
+        operators: Operators,
     ) -> None:
         self._hosts = hosts
-        self.access = access or AccessControl(catalogue)
+        self.access = access
+        self.operators = operators
         self.catalogue = catalogue
         self.settings = settings
         self.activity = activity
         self.directory = Directory()
         self.pages = Pages(catalogue.store)
-        self.operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, self.access.is_administrator)
 
     @property
     def sender(self) -> Principal:

@@ -10,26 +10,24 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from patchbay.access.records import Records
+from patchbay.access.records import Records, decode_record, encode_record
 from patchbay.errors import ContentError
 from patchbay.store import Journal
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 NONCE_BYTES = 12
-Value = TypeVar("Value", bound=BaseModel)
+Value = TypeVar("Value")
 
 
-class Sealed(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Sealed:
     """An encrypted value: nonce and ciphertext, as base64."""
-
-    model_config = ConfigDict(frozen=True)
 
     sealed: str
 
@@ -41,7 +39,15 @@ class SealedRecords(Generic[Value]):
         self._journal = journal
         self._model = model
         self._records = Records(journal, Sealed)
-        self._cipher = AESGCM(HKDF(SHA256(), 32, salt=None, info=b"tokens at upstreams").derive(key))
+        self._key = key
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        return AESGCM(HKDF(SHA256(), 32, salt=None, info=b"tokens at upstreams").derive(self._key))
 
     def load(self, topic: str) -> tuple[Value | None, int]:
         """Return a record and the seq of its entry; (None, 0) without one.
@@ -71,13 +77,15 @@ class SealedRecords(Generic[Value]):
 
     def _seal(self, topic: str, value: Value) -> Sealed:
         nonce = secrets.token_bytes(NONCE_BYTES)
-        data = self._cipher.encrypt(nonce, value.model_dump_json().encode(), topic.encode())
+        data = self._cipher.encrypt(nonce, encode_record(value), topic.encode())
         return Sealed(sealed=base64.b64encode(nonce + data).decode())
 
     def _open(self, topic: str, found: Sealed) -> Value | None:
+        from cryptography.exceptions import InvalidTag
+
         try:
             data = base64.b64decode(found.sealed)
             plain = self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], topic.encode())
-            return self._model.model_validate_json(plain)
-        except (InvalidTag, ValidationError, ValueError):
+            return decode_record(self._model, plain)
+        except (InvalidTag, ValueError):
             return None

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import import_module
-
-from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.upstreams.deletion import delete_record
 from patchbay.access.upstreams.sealed_records import SealedRecords
@@ -53,10 +51,9 @@ class Applicant:
     base_url: str
 
 
-class _Begun(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _Begun:
     """A sign-in that has begun. `browser` is the hash of the secret of the browser."""
-
-    model_config = ConfigDict(frozen=True)
 
     by: str
     principal: str
@@ -67,9 +64,8 @@ class _Begun(BaseModel):
     is_used: bool = False
 
 
-class _Registration(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+@dataclass(frozen=True, slots=True)
+class _Registration:
     client: TokenClient
 
 
@@ -153,7 +149,7 @@ class UpstreamSignIns:
             raise SignInRefused("the mounted server has another address by now: connect again")
 
         def mark_used(present: _Begun | None) -> _Begun | None:
-            return None if present is None or present.is_used else present.model_copy(update={"is_used": True})
+            return None if present is None or present.is_used else replace(present, is_used=True)
 
         if not self._begun.update(_state_topic(state), mark_used, SIGN_IN_SECONDS):
             raise _unknown_state()

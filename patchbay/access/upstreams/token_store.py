@@ -11,11 +11,9 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import import_module
-
-from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.records import Records
 from patchbay.access.upstreams.deletion import tokens_topic
@@ -43,10 +41,9 @@ MAX_PRINCIPALS = 100
 """Principals of an upstream that are remembered for reading its lists."""
 
 
-class ConnectedAccount(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ConnectedAccount:
     """The tokens of a principal at one upstream. `at` is Unix time, `by` the principal that connected the account."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     key: str
@@ -58,10 +55,9 @@ class ConnectedAccount(BaseModel):
     tokens: IssuedTokens
 
 
-class _Accounts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _Accounts:
     """All connected accounts of one principal."""
-
-    model_config = ConfigDict(frozen=True)
 
     accounts: tuple[ConnectedAccount, ...] = ()
 
@@ -69,9 +65,8 @@ class _Accounts(BaseModel):
         return tuple(each for each in self.accounts if each.key not in keys)
 
 
-class _Principals(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+@dataclass(frozen=True, slots=True)
+class _Principals:
     principals: tuple[str, ...] = ()
 
 
@@ -204,9 +199,7 @@ class TokenStore:
             if not any(each.id == account.id for each in known):
                 return None  # disconnected in the meantime
             return _Accounts(
-                accounts=tuple(
-                    each.model_copy(update={"tokens": fresh}) if each.id == account.id else each for each in known
-                )
+                accounts=tuple(replace(each, tokens=fresh) if each.id == account.id else each for each in known)
             )
 
         if not self._records.update(tokens_topic(principal), renewed):

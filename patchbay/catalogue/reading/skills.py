@@ -15,7 +15,6 @@ from mimetypes import MimeTypes
 from typing import Any
 from urllib.parse import quote
 
-from patchbay.catalogue.reading.front_matter import parse_front_matter
 from patchbay.cid import canonical
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, ContentError
@@ -118,6 +117,8 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
 
 def _parse_head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
     """Return the YAML of a SKILL.md, after checking its required name and description."""
+    from patchbay.catalogue.reading.front_matter import parse_front_matter
+
     try:
         found = parse_front_matter(data.decode("utf-8"))
     except ValueError as problem:  # also raised for bytes that are not UTF-8

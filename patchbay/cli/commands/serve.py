@@ -11,7 +11,6 @@ from patchbay import exit_codes
 from patchbay.assets import HOME
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.cli.running_hub import find_running_hub
 from patchbay.errors import ConfigError, FolderInUse
 from patchbay.serving.supervisor import AddressTaken, serve
 from patchbay.settings import Settings
@@ -30,6 +29,8 @@ def serve_command(context: click.Context, /, **_: Any) -> None:
             settings.servers.mkdir(parents=True, exist_ok=True)
         code = serve(settings, make_application)
     except AddressTaken as problem:
+        from patchbay.cli.running_hub import find_running_hub
+
         hub = find_running_hub(settings)
         more = f". A hub runs at {hub.url} already: `patchbay open` shows it" if hub is not None else ""
         fail(problem.message + more, exit_codes.ADDRESS)

@@ -150,7 +150,7 @@ def refresh(target: Http, known: TokenClient, tokens: IssuedTokens) -> IssuedTok
         fresh = await _request_tokens(client, known, form)
         # RFC 6749, section 6: an answer without these members leaves them unchanged.
         kept = {name: getattr(tokens, name) for name in ("refresh_token", "scope") if not getattr(fresh, name)}
-        return fresh.model_copy(update=kept)
+        return replace(fresh, **kept)
 
     return _run(target, run)
 
@@ -279,10 +279,9 @@ async def _find_client(
     )
     if identity.client_id:
         method = "client_secret_basic" if identity.client_secret else "none"
-        own = {"client_id": identity.client_id, "client_secret": identity.client_secret, "auth_method": method}
-        return common.model_copy(update=own)
+        return replace(common, client_id=identity.client_id, client_secret=identity.client_secret, auth_method=method)
     if document is not None and should_use_client_metadata_url(metadata, document):
-        return common.model_copy(update={"client_id": document})
+        return replace(common, client_id=document)
     known = identity.known(issuer, redirect_uri)
     if known is None:
         wanted = OAuthClientMetadata(
@@ -302,10 +301,9 @@ async def _find_client(
         check_registration_usable(made)
         secret = made.client_secret or ""
         method = made.token_endpoint_auth_method or ("client_secret_basic" if secret else "none")
-        known = common.model_copy(update={"client_id": made.client_id, "client_secret": secret, "auth_method": method})
+        known = replace(common, client_id=made.client_id, client_secret=secret, auth_method=method)
         identity.remember(redirect_uri, known)
-    own = {name: getattr(known, name) for name in ("client_id", "client_secret", "auth_method")}
-    return common.model_copy(update=own)
+    return replace(common, client_id=known.client_id, client_secret=known.client_secret, auth_method=known.auth_method)
 
 
 async def _request_tokens(client: httpx2.AsyncClient, known: TokenClient, form: dict[str, str]) -> IssuedTokens:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
 
-
-class TokenClient(BaseModel):
+@dataclass(frozen=True, slots=True)
+class TokenClient:
     """The client that the authorization server `issuer` knows, and where it requests and revokes tokens.
 
     `resource` is the identifier of the server that the tokens are for, "" for an API that has none. `auth_method` is
     that of the token endpoint; `client_secret` is empty for a public client. `answers_with_iss` says that the issuer
     announces RFC 9207.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     issuer: str
     token_url: str
@@ -31,10 +28,9 @@ class TokenClient(BaseModel):
     answers_with_iss: bool = False
 
 
-class IssuedTokens(BaseModel):
+@dataclass(frozen=True, slots=True)
+class IssuedTokens:
     """Tokens of an authorization server. `expires` is Unix time in seconds, None if the server does not say."""
-
-    model_config = ConfigDict(frozen=True)
 
     access_token: str
     refresh_token: str = ""
@@ -42,10 +38,9 @@ class IssuedTokens(BaseModel):
     scope: str = ""
 
 
-class RequestedSignIn(BaseModel):
+@dataclass(frozen=True, slots=True)
+class RequestedSignIn:
     """A sign-in that has begun: the person is sent to `url`; `state` and `verifier` are needed to finish it."""
-
-    model_config = ConfigDict(frozen=True)
 
     url: str
     state: str

@@ -12,9 +12,6 @@ from patchbay.client.addresses.targets import mask_url
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.kinds.openapi.configuration import check_fields, parse_fields
-from patchbay.kinds.openapi.handler import api_handler
-from patchbay.kinds.openapi.standing_api import ApiMount, StandingApi, list_entries
-from patchbay.kinds.openapi.tools import ApiTools
 from patchbay.pins.documents import INTRODUCTION
 
 OWN_FIELDS = (
@@ -34,6 +31,10 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     """Return the parts of an API. Raises ConfigError for an invalid configuration."""
     if server.connections is None:
         raise ConfigError(server.origin, "kind", "expected no API here: this hub connects to no other server")
+    from patchbay.kinds.openapi.handler import api_handler
+    from patchbay.kinds.openapi.standing_api import ApiMount, StandingApi, list_entries
+    from patchbay.kinds.openapi.tools import ApiTools
+
     mount = ApiMount(**parse_fields(server.name, server.fields, server.origin))
     standing: StandingApi = server.connections.of(mount)
     found = standing.build()

@@ -11,13 +11,12 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
-
-import typing_extensions
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from patchbay.errors import ToolFailed
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 PLAIN = (Any, object, str, int, float, bool, None, type(None), list, dict, inspect.Parameter.empty)
 CONTEXT = "context"
@@ -76,6 +75,9 @@ def _signature(name: str, call: Callable[..., Any]) -> inspect.Signature:
 
 
 def _convert(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
+    from pydantic import ValidationError
+    from pydantic_core import to_json
+
     try:
         return adapter.validate_json(to_json(value))
     except ValidationError as problem:
@@ -107,6 +109,8 @@ def converter(annotation: Any) -> TypeAdapter[Any] | None:
     """Return a converter from JSON to this type; None where JSON needs no conversion, or for an unsupported type."""
     if is_plain(annotation):
         return None
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
     annotation = _readable_by_pydantic(annotation)
     try:
         return TypeAdapter(annotation, config=ConfigDict(val_json_bytes="base64"))
@@ -148,6 +152,8 @@ def _readable_by_pydantic(annotation: Any) -> Any:
 
 
 def _rebuild_typed_dict(annotation: Any) -> Any:
+    import typing_extensions
+
     fields = {}
     for key, hint in typing.get_type_hints(annotation, include_extras=True).items():
         # `__required_keys__` misses a NotRequired inside a string annotation, so the hint is checked first.

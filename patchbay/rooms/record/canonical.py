@@ -9,18 +9,18 @@ import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import rfc8785
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from patchbay.cid import cid_of
 from patchbay.rooms.errors import BadFrame
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 MAX_EXACT = 2**53 - 1
 """The largest integer up to which a double holds every integer exactly."""
@@ -64,17 +64,24 @@ def cid_of_value(value: Any) -> str:
 
 
 class Signer:
-    """The hub's signing key of rooms, derived from the hub's own key: every process of one hub signs alike.
-
-    `public` is the public key as base64 of its 32 bytes.
-    """
+    """The hub's signing key of rooms, derived from the hub's own key: every process of one hub signs alike."""
 
     def __init__(self, key: bytes) -> None:
-        seed = hmac.new(key, b"the signing key of the rooms", sha256).digest()
-        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self._seed = hmac.new(key, b"the signing key of the rooms", sha256).digest()
         self._alias_key = hmac.new(key, b"the names of the members of rooms", sha256).digest()
-        raw = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        self.public = b64encode(raw).decode()
+
+    @cached_property
+    def _key(self) -> Ed25519PrivateKey:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        return Ed25519PrivateKey.from_private_bytes(self._seed)
+
+    @cached_property
+    def public(self) -> str:
+        """The public key as base64 of its 32 bytes."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        return b64encode(self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
 
     def sign(self, data: bytes) -> str:
         """Return the Ed25519 signature of some bytes as base64."""
@@ -101,6 +108,8 @@ def is_signed(data: bytes, signature: Any, key: str) -> bool:
     found, public = _decoded(signature, SIGNATURE_BYTES), decode_key(key)
     if found is None or public is None:
         return False
+    from cryptography.exceptions import InvalidSignature
+
     try:
         _public_key(public).verify(found, data)
     except (InvalidSignature, ValueError):
@@ -110,6 +119,8 @@ def is_signed(data: bytes, signature: Any, key: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _public_key(data: bytes) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     return Ed25519PublicKey.from_public_bytes(data)
 
 

@@ -18,7 +18,6 @@ import orjson
 from patchbay.boot import read_variable
 from patchbay.client.addresses.targets import is_secret_name
 from patchbay.client.errors import Unreachable
-from patchbay.client.openapi.http_client import get_origin
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.mount.configuration import Mount
@@ -177,7 +176,7 @@ def credential_headers(store: Store, name: Any, url: str) -> tuple[tuple[str, st
     if found is None:
         raise RoomRefused(f"the operator has no credentials called {name!r:.80} (variable {CREDENTIALS})")
     hosts, headers = found.get("hosts"), found.get("headers")
-    origin = get_origin(url)
+    origin = _origin(url)
     if not isinstance(hosts, list) or origin not in map(_named_origin, hosts):
         raise RoomRefused(f"the credentials {name} are not for {origin} (variable {CREDENTIALS}, field hosts)")
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
@@ -185,10 +184,17 @@ def credential_headers(store: Store, name: Any, url: str) -> tuple[tuple[str, st
     return tuple(sorted(headers.items()))
 
 
+def _origin(url: str) -> str:
+    """Return scheme, host and port of a URL. Raises ValueError for a wrong port."""
+    from patchbay.client.openapi.http_client import get_origin
+
+    return get_origin(url)
+
+
 def _named_origin(host: Any) -> str:
     """The origin that an entry of `hosts` names, such as `mcp.acme.dev`; empty for another text."""
     try:
-        return get_origin(host if "://" in host else f"https://{host}")
+        return _origin(host if "://" in host else f"https://{host}")
     except (TypeError, ValueError):
         return ""
 

@@ -1,32 +1,28 @@
-"""`/healthz`: the process responds. `/readyz`: the process can take work, because the store responds and the hub is not
-stopping.
-"""
+"""`/healthz` and `/readyz` among the pages: refusals, and other methods. `serving/health.py` answers GET and HEAD."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response
 
-from patchbay.catalogue.catalogue import Catalogue
-from patchbay.serving.drain import Drain
+from patchbay.serving.health import Health
 
 
-def health_blueprint(catalogue: Catalogue, drain: Drain) -> Blueprint:
+def health_blueprint(health: Health) -> Blueprint:
     """The two routes; status 200 or 503, with a sentence."""
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
     def healthz() -> Response:
-        return _plain_response("alive")
+        return _plain_response(*health.is_alive())
 
     @blueprint.get("/readyz")
     def readyz() -> Response:
-        problem = "the hub is stopping" if drain.is_draining else catalogue.store.check()
-        return _plain_response(problem, 503) if problem else _plain_response("ready")
+        return _plain_response(*health.is_ready())
 
     return blueprint
 
 
-def _plain_response(sentence: str, status: int = 200) -> Response:
+def _plain_response(status: int, sentence: str) -> Response:
     response = Response(sentence + "\n", status, mimetype="text/plain")
     response.headers["Cache-Control"] = "no-store"
     return response

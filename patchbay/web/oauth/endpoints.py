@@ -15,9 +15,10 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from patchbay.access.accounts import Accounts, has_authorization_server
+from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import AUTH_METHODS, GRANT_TYPES, REGISTRATION_SECONDS, BadClientMetadata
 from patchbay.access.oauth.scopes import SCOPES
+from patchbay.access.sign_in_settings import METADATA_PATHS, has_authorization_server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import parse
 from patchbay.settings import Settings
@@ -30,16 +31,12 @@ from patchbay.web.people.sign_in import check_sign_in
 from patchbay.web.site import Site
 from patchbay.wire.request_bodies import check_json, read_body
 
-METADATA_PATHS = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 MAX_REGISTRATION_BYTES = 16 * 1024
 
 MAX_REGISTRATIONS, REGISTRATION_WINDOW_SECONDS = 60, 60.0
 """Registrations of one address in this number of seconds."""
 
 MAX_TRACKED_ADDRESSES = 4096
-
-OAUTH_PATHS = (*METADATA_PATHS, "/oauth/authorize", "/oauth/token", "/oauth/register", "/oauth/revoke", "/oauth/jwks")
-"""The paths that need no principal: they prove the sender themselves."""
 
 
 class _Endpoints:

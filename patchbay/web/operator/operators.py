@@ -27,8 +27,8 @@ from werkzeug.wrappers import Request
 from patchbay.access.authentication import Credentials
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
-from patchbay.access.people.sessions import operator_cookie_name
 from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
+from patchbay.access.session_cookies import operator_cookie_name
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store

@@ -16,7 +16,8 @@ from itsdangerous import BadData, URLSafeTimedSerializer
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.people.people import Person, Session
-from patchbay.access.people.sessions import SESSION_SECONDS, session_cookie_name
+from patchbay.access.people.sessions import SESSION_SECONDS
+from patchbay.access.session_cookies import session_cookie_name
 from patchbay.errors import Refused
 from patchbay.settings import Settings
 from patchbay.wire.resource_metadata import find_client_origin

@@ -11,10 +11,11 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from patchbay.access.accounts import Accounts, has_sign_in
+from patchbay.access.accounts import Accounts
 from patchbay.access.people.passkeys import WrongPasskey, passkey_host
 from patchbay.access.people.people import Person, UnknownPerson, parse_name
 from patchbay.access.people.sign_in_throttle import TooManyWrongPasswords
+from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.errors import InvalidParams, Refused
 from patchbay.settings import Settings
 from patchbay.web.api.json_answers import json_answer
@@ -23,12 +24,6 @@ from patchbay.web.pages.answers import render_answer
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.site import Site
 from patchbay.wire.security import check_same_origin
-
-SIGN_IN_PATHS = (
-    *("/login/password", "/login/passkey", "/logout/person"),
-    *("/invitation", "/invitation/passkey"),
-)
-"""The paths that need no principal: they prove the sender themselves."""
 
 
 class WrongPassword(Refused):

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 from flask import Response, request
 
-from patchbay.access.accounts import has_sign_in
 from patchbay.access.keys import PersonalKeys
 from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID
+from patchbay.access.sign_in_settings import has_sign_in
 from patchbay.access.upstreams.sign_ins import SIGN_IN_SECONDS, Applicant, make_browser_secret
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator

@@ -26,8 +26,6 @@ from patchbay.web.site import Site
 from patchbay.web.upstreams.applicants import Applicants
 
 CONNECT, DISCONNECT = "connect", "disconnect"
-OPEN_PREFIXES = (f"{PAGE}/callback/", f"{PAGE}/client/")
-"""The paths that are served to every request: the answer of an authorization server proves its sender itself."""
 
 MAX_REASON_CHARACTERS = 300
 

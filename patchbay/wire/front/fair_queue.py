@@ -22,7 +22,7 @@ from functools import partial
 from werkzeug.http import parse_cookie
 
 from patchbay.access.authentication import token_in
-from patchbay.access.people.sessions import find_session_cookie, operator_cookie_name
+from patchbay.access.session_cookies import find_session_cookie, operator_cookie_name
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.request_threads import RequestThreads, Work, run_logged
 from patchbay.wire.front.requests import Headers, Scope, address

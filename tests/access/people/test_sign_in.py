@@ -8,8 +8,9 @@ from patchbay.access.authentication import Credentials
 from patchbay.access.people import people, sign_in_throttle
 from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People, Person, UnknownPerson
-from patchbay.access.people.sessions import PersonSessions, SessionScheme, session_cookie_name
+from patchbay.access.people.sessions import PersonSessions, SessionScheme
 from patchbay.access.people.sign_in_throttle import MAX_WRONG_PASSWORDS, SignInThrottle, TooManyWrongPasswords
+from patchbay.access.session_cookies import session_cookie_name
 from patchbay.errors import InvalidParams
 from patchbay.store import Store
 

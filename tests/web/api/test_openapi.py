@@ -99,6 +99,7 @@ def test_no_request_fails_inside_the_hub_and_every_answer_is_what_the_document_s
 
 
 def test_every_route_of_the_app_is_in_the_table(hub: Hub) -> None:
+    hub.app.extensions["pages"].load()
     served = {
         (method, rule.rule)
         for rule in hub.app.url_map.iter_rules()

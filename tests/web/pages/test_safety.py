@@ -177,6 +177,7 @@ PLACES = {
 
 def routes(app: Flask) -> Iterator[str]:
     """A path for every rule that GET may ask for."""
+    app.extensions["pages"].load()
     for rule in app.url_map.iter_rules():
         if "GET" in (rule.methods or ()):
             known = {name: PLACES.get(name, "town") for name in rule.arguments}

@@ -1,0 +1,127 @@
+"""The blueprints of the pages, and what they share. `app.py` imports this module at the first request for a page."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from patchbay.access.accounts import Accounts
+from patchbay.access.sign_in_settings import has_sign_in
+from patchbay.kinds.python.discovery.syntax import SYNTAX_LOCK
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.inspection import InspectedServers
+from patchbay.protocol.request_context import HubServices
+from patchbay.serving.drain import Drain
+from patchbay.settings import whole_environment
+from patchbay.web.access.approvals import approvals_blueprint
+from patchbay.web.access.audit import audit_blueprint
+from patchbay.web.access.grants import grants_blueprint
+from patchbay.web.access.keys import keys_blueprint
+from patchbay.web.api.content import content_blueprint
+from patchbay.web.api.health import health_blueprint
+from patchbay.web.api.metrics import metrics_blueprint
+from patchbay.web.api.openapi import add_json_addresses, openapi_blueprint
+from patchbay.web.api.plain import plain_blueprint
+from patchbay.web.compressed_files import add_compression
+from patchbay.web.documents.editing import document_editing_blueprint
+from patchbay.web.documents.reader import documents_blueprint
+from patchbay.web.error_answers import register_error_handlers
+from patchbay.web.oauth.endpoints import consent_blueprint, oauth_blueprint
+from patchbay.web.operator.editing import editing_blueprint
+from patchbay.web.operator.inspecting import inspecting_blueprint
+from patchbay.web.operator.login import operator_blueprint
+from patchbay.web.operator.operators import Operators
+from patchbay.web.operator.packages import packages_blueprint
+from patchbay.web.operator.pins import pins_blueprint
+from patchbay.web.operator.revocations import revocation_blueprint
+from patchbay.web.operator.switching import switching_blueprint
+from patchbay.web.page_security import add_security
+from patchbay.web.pages.activity import activity_blueprint
+from patchbay.web.pages.history import history_blueprint
+from patchbay.web.pages.home import pages_blueprint
+from patchbay.web.pages.icons import icons_blueprint
+from patchbay.web.pages.mcp import mcp_pages_blueprint
+from patchbay.web.pages.rooms import rooms_blueprint
+from patchbay.web.pages.search import search_blueprint
+from patchbay.web.pages.server import server_pages_blueprint
+from patchbay.web.pages.variables import variable_pages_blueprint
+from patchbay.web.people.account import account_blueprint
+from patchbay.web.people.browsers import Browsers
+from patchbay.web.people.invitation import invitation_blueprint
+from patchbay.web.people.people import people_blueprint
+from patchbay.web.people.sign_in import login_values, sign_in_blueprint
+from patchbay.web.rendering.render_routes import rendering_blueprint
+from patchbay.web.site import Site
+from patchbay.web.upstreams.applicants import Applicants
+from patchbay.web.upstreams.pages import upstreams_blueprint
+
+
+def register_pages(app: Flask, dispatcher: Dispatcher, operators: Operators, drain: Drain) -> None:
+    """Register the blueprints of a hub, in an app that has served no request.
+
+    `app.extensions` gets `site`, `accounts` and `inspected_servers`, which the pages share.
+    """
+    services, settings = dispatcher.services, dispatcher.services.settings
+    site = Site(services.catalogue, settings, services.activity, services.hosts, services.access, operators)
+    drain.on_begin(site.directory.end)
+    app.extensions |= {"site": site, "inspected_servers": InspectedServers(settings, whole_environment())}
+    # Werkzeug builds a syntax tree for each route, while a thread of the catalogue may read definitions.
+    with SYNTAX_LOCK:
+        _add_sign_in(app, site, services)
+        _add_pages(app, site, dispatcher)
+
+
+def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
+    """Register the blueprints: pages, changes by the operator, and interfaces for programs."""
+    inspected_servers = app.extensions["inspected_servers"]
+    add_security(app, site.settings)
+    add_compression(app)
+    register_error_handlers(app, site)
+    app.register_blueprint(health_blueprint(app.extensions["health"]))
+    app.register_blueprint(mcp_pages_blueprint(site))
+    app.register_blueprint(pages_blueprint(site))
+    app.register_blueprint(server_pages_blueprint(site))
+    app.register_blueprint(icons_blueprint(site))
+    app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(switching_blueprint(site))
+    app.register_blueprint(documents_blueprint(site))
+    app.register_blueprint(document_editing_blueprint(site))
+    app.register_blueprint(variable_pages_blueprint(site))
+    app.register_blueprint(history_blueprint(site))
+    app.register_blueprint(revocation_blueprint(site))
+    app.register_blueprint(pins_blueprint(site))
+    app.register_blueprint(packages_blueprint(site))
+    app.register_blueprint(search_blueprint(site))
+    app.register_blueprint(rendering_blueprint(site))
+    app.register_blueprint(content_blueprint(site))
+    app.register_blueprint(activity_blueprint(site, dispatcher))
+    app.register_blueprint(rooms_blueprint(site, dispatcher))
+    app.register_blueprint(inspecting_blueprint(site, dispatcher, inspected_servers))
+    app.register_blueprint(metrics_blueprint(site, dispatcher))
+    app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
+    app.register_blueprint(openapi_blueprint())
+    app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
+    app.register_blueprint(grants_blueprint(site))
+    app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
+    app.register_blueprint(audit_blueprint(site))
+    add_json_addresses(app)
+    if site.settings.workers != 1:
+        app.before_request(dispatcher.catch_up)  # no page is older than a change that another worker has acknowledged
+
+
+def _add_sign_in(app: Flask, site: Site, services: HubServices) -> None:
+    """Register the blueprints with which people sign in, let clients act for them, and connect their accounts."""
+    accounts = Accounts(site.settings, site.catalogue.store.journal)
+    browsers = Browsers(accounts, site.settings)
+    app.extensions["accounts"] = accounts
+    if has_sign_in(site.settings):
+        site.find_person = browsers.find_name
+    applicants = Applicants(site, browsers, app.extensions["keys"])
+    tokens = services.upstream_tokens
+    app.register_blueprint(upstreams_blueprint(site, applicants, tokens, services.upstream_sign_ins))
+    app.register_blueprint(operator_blueprint(site, lambda: login_values(site, browsers)))
+    app.register_blueprint(sign_in_blueprint(site, accounts, browsers))
+    app.register_blueprint(invitation_blueprint(site, accounts, browsers))
+    app.register_blueprint(account_blueprint(site, accounts, browsers, tokens))
+    app.register_blueprint(people_blueprint(site, accounts))
+    app.register_blueprint(consent_blueprint(site, accounts, browsers))
+    app.register_blueprint(oauth_blueprint(site, accounts))

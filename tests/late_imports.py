@@ -1,0 +1,141 @@
+"""What is loaded later than at the start of a process, and by which event: one table for code and for hubs.
+
+`LATE_IMPORTS` has every import inside a function; `LOADED_LATER` has what a hub has not loaded before the event. All
+other imports are at the top of their files. Each event is one that a usual start, and a usual call, do not have.
+"""
+
+from __future__ import annotations
+
+LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "a CID in another spelling": {
+        "patchbay/cid.py": ("multiformats.CID",),
+    },
+    "a connection that needs the official client": {
+        "patchbay/client/connection/link.py": (
+            "patchbay.client.auth.oauth.make_auth",
+            "patchbay.client.connection.async_connection.AsyncConnection",
+        ),
+    },
+    "a docstring with sections that was not read before": {
+        "patchbay/kinds/python/discovery/docstrings.py": ("griffe",),
+    },
+    "a line of the log": {
+        "patchbay/serving/logs.py": ("patchbay.serving.log_lines.make_formatter",),
+    },
+    "a mounted HTTP API": {
+        "patchbay/kinds/openapi/kind.py": (
+            "patchbay.kinds.openapi.handler.api_handler",
+            "patchbay.kinds.openapi.standing_api.ApiMount",
+            "patchbay.kinds.openapi.standing_api.StandingApi",
+            "patchbay.kinds.openapi.standing_api.list_entries",
+            "patchbay.kinds.openapi.tools.ApiTools",
+        ),
+    },
+    "a page": {
+        "patchbay/app.py": ("patchbay.web.blueprints.register_pages",),
+    },
+    "a passkey": {
+        "patchbay/access/people/passkeys.py": ("patchbay.access.people.webauthn_ceremonies",),
+    },
+    "a pinned contract": {
+        "patchbay/cli/local_files.py": ("patchbay.stores.open_store",),
+    },
+    "a question of a server on a terminal": {
+        "patchbay/cli/question_answers.py": ("patchbay.arguments.problems", "patchbay.arguments.validator"),
+    },
+    "a record of a person, a token or a sign-in": {
+        "patchbay/access/records.py": ("pydantic.TypeAdapter",),
+    },
+    "a result that is not plain JSON": {
+        "patchbay/outputs.py": ("pydantic_core.PydanticSerializationError", "pydantic_core.to_jsonable_python"),
+    },
+    "a room, or an audited call": {
+        "patchbay/rooms/record/canonical.py": (
+            "cryptography.exceptions.InvalidSignature",
+            "cryptography.hazmat.primitives.asymmetric.ed25519.Ed25519PrivateKey",
+            "cryptography.hazmat.primitives.asymmetric.ed25519.Ed25519PublicKey",
+            "cryptography.hazmat.primitives.serialization.Encoding",
+            "cryptography.hazmat.primitives.serialization.PublicFormat",
+        ),
+    },
+    "a search": {
+        "patchbay/fulltext/forms.py": ("snowballstemmer",),
+    },
+    "a skill": {
+        "patchbay/catalogue/reading/skills.py": ("patchbay.catalogue.reading.front_matter.parse_front_matter",),
+    },
+    "a source of another package": {
+        "patchbay/client/source.py": ("importlib.metadata.entry_points",),
+    },
+    "a wrong document": {
+        "patchbay/boot/grants.py": ("jsonschema",),
+        "patchbay/boot/image.py": ("jsonschema",),
+        "patchbay/config.py": ("jsonschema",),
+    },
+    "an HTTP API of the client": {
+        "patchbay/client/sources/__init__.py": (
+            "patchbay.client.sources.http.HttpSource",
+            "patchbay.client.sources.http.is_described",
+            "patchbay.client.sources.plain_urls.fetch_records",
+        ),
+    },
+    "an account of a caller at a mounted server": {
+        "patchbay/access/upstreams/sealed_records.py": (
+            "cryptography.exceptions.InvalidTag",
+            "cryptography.hazmat.primitives.ciphers.aead.AESGCM",
+            "cryptography.hazmat.primitives.hashes.SHA256",
+            "cryptography.hazmat.primitives.kdf.hkdf.HKDF",
+        ),
+    },
+    "an address that is taken": {
+        "patchbay/cli/commands/serve.py": ("patchbay.cli.running_hub.find_running_hub",),
+    },
+    "an argument that is not plain JSON": {
+        "patchbay/kinds/python/arguments.py": (
+            "pydantic.ConfigDict",
+            "pydantic.PydanticUserError",
+            "pydantic.TypeAdapter",
+            "pydantic.ValidationError",
+            "pydantic_core.to_json",
+            "typing_extensions",
+        ),
+    },
+    "an object store": {
+        "patchbay/client/sources/__init__.py": ("patchbay.client.sources.objects.ObjectSource",),
+    },
+    "an outside issuer": {
+        "patchbay/app.py": ("patchbay.access.tokens.access_tokens.AccessTokens",),
+    },
+    "credentials of a mount in a room": {
+        "patchbay/rooms/servers/mounting.py": ("patchbay.client.openapi.http_client.get_origin",),
+    },
+    "progress on a terminal": {
+        "patchbay/cli/progress_display.py": (
+            "patchbay.cli.progress_bar.ProgressBar",
+            "patchbay.cli.progress_bar.spinner",
+        ),
+    },
+    "the application in a worker: the supervisor never loads it": {
+        "patchbay/cli/commands/serve.py": ("patchbay.app.create_app",),
+    },
+}
+"""The imports inside functions: by the event that they wait for, and by file."""
+
+LOADED_LATER: dict[str, tuple[str, ...]] = {
+    "a page": (
+        *("patchbay.web.blueprints", "patchbay.web.pages", "patchbay.web.rendering", "patchbay.web.site"),
+        *("markdown_it", "nh3", "prometheus_client", "pygments"),
+    ),
+    "a sign-in": (
+        *("patchbay.access.accounts", "patchbay.access.oauth", "patchbay.access.people.people"),
+        *("argon2", "authlib", "joserfc", "webauthn"),
+    ),
+    "a line of the log": ("structlog", "rich"),
+    "a record, or a value that is not plain JSON": ("pydantic", "pydantic_core"),
+    "a room, or an account at a mounted server": ("cryptography",),
+    "a connection to a server": ("patchbay.client.connection.async_connection", "mcp", "mcp_types"),
+    "an HTTP API": ("patchbay.client.openapi.api_connection", "patchbay.kinds.openapi.handler", "httpx2"),
+    "a wrong document": ("jsonschema",),
+    "a search": ("snowballstemmer",),
+}
+"""Modules and packages that a hub loads after its start, by the event that loads them."""
