@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 import zlib
+from collections import OrderedDict
 from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
@@ -37,6 +39,9 @@ KEPT_SECONDS = 90 * 24 * 3600.0
 
 MAX_STORED_BYTES = 32 * 1024 * 1024
 """Limit on the bytes of the stored discoveries; the oldest are deleted."""
+
+MAX_RECENT = 256
+"""Discoveries that a process remembers, in every hub that it runs."""
 
 SHIPPED_KINDS = "patchbay.kinds."
 """Prefix of the modules whose discoveries are stored; the version covers no others."""
@@ -67,7 +72,7 @@ class StoredDiscoveries:
         at, stored = self._known.pop(key, (0.0, None))
         found = _parse(stored)
         if found is None:
-            found = read_definition(row, source)
+            found = RECENT.read(row, source)
             self._new[key] = asdict(found)
         elif at < time.time() - KEPT_SECONDS / 2:
             self._new[key] = stored
@@ -103,6 +108,38 @@ class StoredDiscoveries:
         if size > MAX_STORED_BYTES:
             self._store.journal.trim(topic, MAX_STORED_BYTES)
         return found
+
+
+class RecentDiscoveries:
+    """The last discoveries of this process, by kind, name and CID: a changed configuration reads no definition again.
+
+    A discovery is never changed. Safe to use from many threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[str, str, str], Discovery] = OrderedDict()
+
+    def read(self, row: ServerRow, source: bytes) -> Discovery:
+        """Read the definition of a row, unless it was read recently. Raises ConfigError for an unreadable one."""
+        key = (row.kind, row.name, row.definition_cid)
+        with self._lock:
+            found = self._found.get(key)
+        if found is None:
+            found = read_definition(row, source)
+            with self._lock:
+                self._found[key] = found
+                if len(self._found) > MAX_RECENT:
+                    self._found.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._found.clear()
+
+
+RECENT = RecentDiscoveries()
 
 
 @cache

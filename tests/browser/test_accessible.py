@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import Tab
 from tests.checkout import ROOT
 
@@ -14,7 +15,6 @@ pytestmark = pytest.mark.browser
 
 AXE = ROOT / ".node/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 PAGES = (
     *("/", "/mcp", "/search?q=tree", "/search", "/servers/everything", "/servers/atelier", "/servers/broken"),
     *("/servers/jane/documents", "/servers/jane/documents/edit"),
@@ -34,17 +34,15 @@ def violations(tab: Tab) -> list[str]:
     ]
 
 
-@pytest.fixture(
-    params=[(scheme, size) for scheme in ("light", "dark") for size in SIZES], ids=lambda each: "-".join(each)
-)
-def seen(browser: Browser, base: str, request: pytest.FixtureRequest) -> Any:
+@pytest.fixture
+def seen(browser: Browser, base: str, scheme: Any, size: str) -> Any:
     """A tab in one colour scheme and size."""
-    scheme, size = request.param
     tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
     yield tab
     tab.close()
 
 
+@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
 def test_no_page_has_a_violation(seen: Tab) -> None:
     """WCAG 2.2 AA."""
     for path in PAGES:
@@ -52,6 +50,7 @@ def test_no_page_has_a_violation(seen: Tab) -> None:
         assert violations(seen) == [], path
 
 
+@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
 def test_no_form_answer_or_question_has_a_violation(seen: Tab) -> None:
     """WCAG 2.2 AA, of what scripts add: a hard form, results of all kinds, progress, the wire, questions."""
     trial = seen.item("atelier", "order")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import SIZES, violations
+from tests.browser.test_accessible import violations
 from tests.serving.running import Hub
 from tests.waiting import until
 
@@ -195,8 +196,7 @@ def test_without_scripts_everything_can_be_read(browser: Browser, base: str, ser
     tab.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", list(SIZES))
+@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
 def test_the_pages_about_calls_and_the_login_page_have_no_violation(
     browser: Browser, base: str, scheme: Any, size: str
 ) -> None:

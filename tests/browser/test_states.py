@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.keyboard import press, step_to
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import SIZES, violations
+from tests.browser.test_accessible import violations
 from tests.checkout import ROOT
 from tests.serving.running import Hub, running
 
@@ -54,7 +55,7 @@ def base(hub: Hub) -> str:
     return f"http://127.0.0.1:{hub.port}"
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", "desk"), ("dark", "phone")])
+@pytest.mark.parametrize(("scheme", "size"), APPEARANCES[:2])
 def test_no_state_of_a_server_and_no_error_has_a_violation(
     browser: Browser, hub: Hub, base: str, scheme: Any, size: str
 ) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from patchbay.catalogue import stored_discovery
 from patchbay.catalogue.rows import ServerRow
-from patchbay.catalogue.stored_discovery import KEPT_SECONDS, StoredDiscoveries, discovery_topic, read_definition
+from patchbay.catalogue.stored_discovery import (
+    KEPT_SECONDS,
+    MAX_RECENT,
+    RECENT,
+    RecentDiscoveries,
+    StoredDiscoveries,
+    discovery_topic,
+    read_definition,
+)
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError
 from patchbay.stores.memory import MemoryStore
@@ -62,6 +71,7 @@ def test_a_stored_discovery_equals_a_new_one(kind: str, monkeypatch: pytest.Monk
     made = first.read(row, source)
     assert made == read_definition(row, source)
     first.save()
+    RECENT.clear()
     monkeypatch.setattr(stored_discovery, "read_definition", refuse)
     found = StoredDiscoveries(store).read(row, source)
     assert (found, [one.digest for one in found.descriptors]) == (
@@ -75,6 +85,7 @@ def test_a_hub_that_starts_again_reads_no_definition_again(bench: Any, monkeypat
     for number in range(3):
         bench.plug(f"s{number}", f"def f{number}() -> str:\n    return ''\n")
     bench.open()
+    RECENT.clear()
     monkeypatch.setattr(stored_discovery, "discover", refuse)
     again = bench.open()
     assert [list(again.find(f"s{number}").tools) for number in range(3)] == [["f0"], ["f1"], ["f2"]]
@@ -98,6 +109,7 @@ def test_another_version_of_the_code_makes_its_own_discoveries(monkeypatch: pyte
     first = StoredDiscoveries(store)
     first.read(row, source)
     first.save()
+    RECENT.clear()
     monkeypatch.setattr(stored_discovery, "discovery_topic", lambda: f"{DISCOVERED}later")
     monkeypatch.setattr(stored_discovery, "read_definition", refuse)
     with pytest.raises(AssertionError, match="read again"):
@@ -122,3 +134,28 @@ def test_a_definition_that_cannot_be_read_is_refused_each_time() -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="line 1"):
             discoveries.read(ServerRow("walk", "python", cid_of(source)), source)
+
+
+def test_a_definition_that_was_read_recently_is_not_read_again_under_the_same_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recent, source = RecentDiscoveries(), SOURCE.encode()
+    row = ServerRow("walk", "python", cid_of(source))
+    made = recent.read(row, source)
+    monkeypatch.setattr(stored_discovery, "discover", refuse)
+    assert recent.read(row, source) is made
+    for other in (replace(row, name="run"), replace(row, kind="shell"), replace(row, definition_cid=cid_of(b"other"))):
+        with pytest.raises(AssertionError, match="read again"):
+            recent.read(other, source)
+
+
+def test_the_oldest_of_many_recent_discoveries_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    recent = RecentDiscoveries()
+    sources = [b"# %d\n" % number for number in range(MAX_RECENT + 1)]
+    rows = [ServerRow("walk", "python", cid_of(source)) for source in sources]
+    for row, source in zip(rows, sources, strict=True):
+        recent.read(row, source)
+    monkeypatch.setattr(stored_discovery, "discover", refuse)
+    recent.read(rows[-1], sources[-1])
+    with pytest.raises(AssertionError, match="read again"):
+        recent.read(rows[0], sources[0])

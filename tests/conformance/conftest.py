@@ -68,7 +68,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
 
 
-@pytest.fixture(scope="module", params=["legacy", "modern"])
+@pytest.fixture(scope="module")
 def mounted(hub: Hub, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub in front of `hub`; it speaks to the one behind in one era."""
     folder = tmp_path_factory.mktemp(request.param)

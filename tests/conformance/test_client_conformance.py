@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client_suite import LEGS, client, outcomes_in, run
-from tests.conformance.suite import faults
+from tests.conformance.suite import BARE, faults
 
 pytestmark = pytest.mark.alone
+
+ALWAYS = (BARE, "2025-11-25")
+"""The legs of each run: every scenario in the revision that the suite chooses, and the newest one with a handshake."""
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.process
 @pytest.mark.node
-@pytest.mark.parametrize("revision", LEGS)
+@pytest.mark.parametrize(
+    "revision", [pytest.param(leg, marks=() if leg in ALWAYS else pytest.mark.full, id=leg) for leg in LEGS]
+)
 def test_every_client_scenario_passes(tmp_path: Path, command: str, revision: str) -> None:
     """JN-1, JN-70: a small program made of the client passes what the suite has for clients."""
     outcomes = run(revision, tmp_path / "suite", tmp_path, command)
