@@ -29,7 +29,7 @@
         └── ConfigError                             names the file, the path inside it, the expected value
 
 `code` is the JSON-RPC code, `status` the HTTP status unless the transport knows a more exact one, `exit_code` the exit
-code of a command that ends with the error.
+code of a command that ends with the error, `retry_after` the seconds to wait before another try, if known.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class PatchbayError(Exception):
     code: int = -32603
     status: int = 500
     exit_code: int = FAILED
+    retry_after: int | None = None
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -69,6 +70,7 @@ class OverQuota(Refused):
     """A quota is used up; the caller may try again after `retry_after` seconds (RFC 6585, section 4)."""
 
     status = 429
+    retry_after: int
 
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.errors import InvalidParams, InvalidRequest, OverQuota, ParseError, PatchbayError
+from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayError
 from patchbay.events import Detach, Pause
 from patchbay.store import Wait
 
@@ -65,7 +65,7 @@ class Result:
 class Failure:
     """An error answer; `error` is `{code, message, data?}` and `status` the HTTP status for it.
 
-    `retry_after` is set when a quota refused the request: the seconds to wait.
+    `retry_after` is set when a quota, or a mounted server, refused the request: the seconds to wait.
     """
 
     id: Id | None
@@ -86,7 +86,7 @@ def failure(id: Id | None, problem: PatchbayError) -> Failure:
     error: dict[str, Any] = {"code": problem.code, "message": problem.message}
     if problem.data is not None:
         error["data"] = problem.data
-    return Failure(id, error, problem.status, problem.retry_after if isinstance(problem, OverQuota) else None)
+    return Failure(id, error, problem.status, problem.retry_after)
 
 
 def _no_constant(name: str) -> Any:

@@ -24,6 +24,7 @@ SLEEPERS = {
     "tests/client/scripted.py": "a server that never answers",
     "tests/content/claude_program.py": "a program that hangs",
     "tests/interaction/mounts.py": "polls a mount until its bound is over",
+    "tests/kinds/mount/odd_server.py": "a server with a slow tool, and one that starts slowly",
     "tests/kinds/mount/upstream_definition.py": "a definition with a slow tool",
     "tests/kinds/python/test_interrupts.py": "a tool that never ends, in the process of the test",
     "tests/waiting.py": "polls a condition until its bound is over",

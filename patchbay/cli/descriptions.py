@@ -34,6 +34,8 @@ def _inspection_lines(found: Json) -> Iterator[str]:
     if found.get("capabilities"):
         names = ", ".join(_one_line(name) for name in _capability_names(found["capabilities"]))
         yield f"{_style_heading('Capabilities')}: {names}"
+    for key, reason in (found.get("problems") or {}).items():
+        yield f"{_style_heading('Problem')}: {_one_line(key)}: {_one_line(reason)}"
     if found.get("instructions"):
         yield ""
         yield f"{_style_heading('Instructions')}:"

@@ -53,7 +53,7 @@ class Health:
 
     `reason` explains `down`, without secrets; `tries` is the number of failed attempts, `retry` the seconds between the
     last attempt and the next. `revision` is the protocol revision in use, empty without a connection; `speaks` says it
-    as the end of a sentence where it is not MCP.
+    as the end of a sentence where it is not MCP. `note` is added to the sentence of a server that answers.
     """
 
     state: State = "connecting"
@@ -63,12 +63,13 @@ class Health:
     retry: float = 0.0
     since: float = field(default_factory=time.time)
     speaks: str = ""
+    note: str = ""
 
     @property
     def sentence(self) -> str:
         """The state as a sentence."""
         if self.state == "up":
-            return f"it answers, {self.speaks or f'in revision {self.revision}'}"
+            return f"it answers, {self.speaks or f'in revision {self.revision}'}{self.note}"
         if self.state == "connecting":
             return "the hub connects to it for the first time"
         if self.state == "sign-in":

@@ -42,7 +42,7 @@ def initialize(id: Any, params: dict[str, Any]) -> None:
     if "never" in BEHAVIOUR:
         time.sleep(FOREVER)
     info = {"name": "scripted", "version": "1", "title": json.dumps(params["capabilities"], sort_keys=True)}
-    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "logging": {}}
+    capabilities: dict[str, Any] = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
     result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
     send_message({"id": id, "result": result})
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -24,7 +26,7 @@ import mcp_types as types
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import HEADER_MISMATCH
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from patchbay.client.addresses.targets import Era, Http, Stdio, check_headers
 from patchbay.client.connection.direct_http import PLAIN_METHODS, DirectHttp
@@ -32,22 +34,26 @@ from patchbay.client.connection.failure_messages import (
     FailureContext,
     make_client_error,
     make_connection_lost_error,
+    make_refusal_error,
     unwrap_group,
 )
 from patchbay.client.connection.http import OLD_TRANSPORT_STATUSES, HttpConnection
 from patchbay.client.connection.in_process import open_exchange_streams
 from patchbay.client.connection.message_streams import (
+    AnyRequest,
+    AnyResult,
     MessageRouter,
     SessionDispatcher,
     SessionReadStream,
     SessionWriteStream,
+    TaskRequest,
 )
 from patchbay.client.connection.negotiation import negotiate
 from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
 from patchbay.client.connection.requests import CURRENT_RUN, Answer, Json, RequestEnd, RequestRun
 from patchbay.client.connection.stdio import ChildProcess, run_program
 from patchbay.client.connection.uv_cache import make_offline_target
-from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.errors import McpFailure, SessionLost, Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import PatchbayError
 from patchbay.events import Question
@@ -65,29 +71,15 @@ FIRST_BACKOFF, LAST_BACKOFF = 0.05, 1.0
 IN_SESSION_ERROR_CODES = frozenset({types.METHOD_NOT_FOUND, -32002})
 """JSON-RPC errors of servers that know the session, also with HTTP 404: the method or the resource is missing."""
 
+NO_SESSION = re.compile(r"session|not initialized", re.IGNORECASE)
+"""What servers say that answer an unknown session with HTTP 400 in place of 404; older official examples do so."""
+
 LOSS_GRACE_SECONDS = 2.0
 """Seconds to wait for the cause after a connection ended."""
 
 
 OpenStreams = Callable[[], AbstractAsyncContextManager[Any]]
 """Opens the two streams of a transport."""
-
-
-class _AnyRequest(types.Request[dict[str, Any], str]):
-    """A request of any method, with unchanged params."""
-
-    method: str
-    params: dict[str, Any]
-
-
-class _TaskRequest(_AnyRequest):
-    """A request of the tasks extension, which names its task in a header too (MCP 2026-07-28, `Mcp-Name`)."""
-
-    name_param: ClassVar[str] = "taskId"
-
-
-class _AnyResult(BaseModel):
-    """A result of any method; the raw result is taken from the transport."""
 
 
 @dataclass
@@ -103,6 +95,7 @@ class AsyncConnection:
     http: HttpConnection | None = None
     direct: DirectHttp | None = None
     failure: BaseException | None = None
+    is_retired: bool = False
     closing: anyio.Event = field(default_factory=anyio.Event)
     failure_known: anyio.Event = field(default_factory=anyio.Event)
     closed: threading.Event = field(default_factory=threading.Event)
@@ -245,8 +238,18 @@ class AsyncConnection:
             return False
         result = self.direct.send(run, method, params, self.router)
         if result is not None:
+            self.router.heard_at = time.monotonic()
             run.finish(RequestEnd(result))
         return result is not None
+
+    def retire(self) -> None:
+        """Close the connection once its last request has ended, because a new one has taken its place."""
+        self.is_retired = True
+        self._close_when_unused()
+
+    def _close_when_unused(self) -> None:
+        if self.is_retired and not self.router.runs:
+            self.closing.set()
 
     def abandon(self, run: RequestRun) -> None:
         """Cancel a request whose caller has left.
@@ -259,6 +262,7 @@ class AsyncConnection:
             return
         run.exchange.close()
         self.router.unregister(run)
+        self._close_when_unused()
         if not self.router.modern and not self.closed.is_set():
             self.router.spawn(self._send_cancelled, run.exchange.id)
 
@@ -280,6 +284,7 @@ class AsyncConnection:
         finally:
             self.router.unregister(run)
             run.finish(end)
+            self._close_when_unused()
 
     async def _send_until_complete(self, run: RequestRun, method: str, params: Json) -> Json:
         backoff = FIRST_BACKOFF
@@ -345,17 +350,13 @@ class AsyncConnection:
             log.debug("passed on an answer to %s that does not fit the revision's schema", method)
             return run.raw_result
         except MCPError as problem:
-            if problem.code == types.CONNECTION_CLOSED:
+            if problem.code == types.CONNECTION_CLOSED and not run.is_refused:
                 raise await self._make_lost_error(problem.error.message, run) from problem
             if self._has_lost_session(problem, run):
-                self._set_failure(
-                    Unreachable(f"{self.plan.target.label}: the server has ended the session ({run.http_refusal})")
-                )
-                self.closing.set()
-                raise make_connection_lost_error(self._make_context(run), "") from problem
-            known = run.manual_input or not run.http_refusal or run.http_refusal in problem.error.message
-            on_item = "" if known else f" ({run.http_refusal})"
-            raise McpFailure(problem.code, problem.error.message + on_item, problem.error.data) from problem
+                raise SessionLost(
+                    f"{self.plan.target.label}: the server has ended the session ({run.http_refusal})"
+                ) from problem
+            raise make_refusal_error(self._make_context(run), problem) from problem
 
     def _has_lost_session(self, problem: MCPError, run: RequestRun) -> bool:
         """Whether a request was refused because the server has ended the session, so that a new one is needed.
@@ -363,16 +364,15 @@ class AsyncConnection:
         MCP specification 2025-11-25, basic/transports, session management.
         """
         in_session = self.http is not None and self.http.has_session and not self.router.modern
-        return (
-            in_session
-            and (run.http_refusal or "").startswith("HTTP 404")
-            and problem.code not in IN_SESSION_ERROR_CODES
-        )
+        if not in_session or problem.code in IN_SESSION_ERROR_CODES:
+            return False
+        is_named = run.http_status == 400 and NO_SESSION.search(problem.error.message) is not None
+        return run.http_status == 404 or is_named
 
     async def _send_raw(self, method: str, params: Json) -> None:
         of_task = method.startswith("tasks/") and isinstance(params.get("taskId"), str)
         await self.session.send_request(
-            (_TaskRequest if of_task else _AnyRequest)(method=method, params=params), _AnyResult
+            (TaskRequest if of_task else AnyRequest)(method=method, params=params), AnyResult
         )
 
     async def _list_tools(self, run: RequestRun, params: Json) -> Json:

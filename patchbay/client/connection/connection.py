@@ -9,24 +9,22 @@ Source: MCP specification, basic/lifecycle, basic/utilities/cancellation.
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from patchbay.activation import PAUSE
 from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
-from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, wait_for_end
-from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
+from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, subscribe_to_changes
+from patchbay.client.connection.list_pages import LIST_KINDS, is_declared, iterate_pages
+from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
-    LISTEN_METHOD,
     METHOD_NOT_FOUND,
     Answer,
     Asker,
@@ -35,13 +33,14 @@ from patchbay.client.connection.requests import (
     PendingQuestion,
     RequestEnd,
     RequestRun,
+    add_progress_token,
+    check_json,
     make_refusal,
 )
-from patchbay.client.errors import McpFailure, ServerTimeout
+from patchbay.client.errors import McpFailure, SessionLost, Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
-from patchbay.errors import InvalidParams
 from patchbay.events import Pause, Question
-from patchbay.jsonrpc import Exchange, Notification
+from patchbay.jsonrpc import Exchange
 
 if TYPE_CHECKING:
     from patchbay.client.connection.async_connection import AsyncConnection
@@ -56,14 +55,14 @@ REQUEST_TIMEOUT_SECONDS = 60.0
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Bytes in one message from a server."""
 
-MAX_LISTED_ITEMS = 100_000
-"""Tools, resources, templates or prompts of one server."""
+MAX_SESSIONS_PER_REQUEST = 3
+"""Sessions in which a request is sent, when the server ends each of them before it carries out the request."""
 
-LIST_KINDS = ("tools", "resources", "resources/templates", "prompts")
+ABANDONED_CALL_SECONDS = 60.0
+"""Seconds that a server may stay silent because it still works on a request whose caller has left."""
+
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots", QUESTION_TASKS})
 """The requests that a server may be allowed to send to the client, and whether it may ask them as tasks."""
-
-_tokens = itertools.count(1)
 
 
 def _ignore_item(item: Item) -> None:
@@ -82,6 +81,8 @@ class Connection:
         self._link = link
         self._timeout = timeout
         self._ask = ask
+        self._open_requests: set[RequestRun] = set()
+        self._abandoned_at = 0.0
 
     @property
     def _async_connection(self) -> AsyncConnection:
@@ -107,6 +108,7 @@ class Connection:
         log_level: str | None = None,
         limit: int = MAX_MESSAGE_BYTES,
         quick: bool = False,
+        on_renewed: Callable[[], None] | None = None,
     ) -> Connection:
         """Connect to a server and agree on a revision.
 
@@ -115,7 +117,9 @@ class Connection:
         that belongs to no request, on the loop's thread, and has to return quickly. `environ` is the environment that a
         program inherits from (see `stdio.INHERITED_VARIABLES`), `exchange` the server of a Local target, `signin` the
         way to sign in to a URL, `limit` the bytes of the largest message. `quick` delays loading the official client
-        until a request needs it. Timeouts are in seconds; the time in which a person answers does not count.
+        until a request needs it. `on_renewed` is called when the server had ended the session and a new one has begun,
+        with the same log level and subscriptions; changes in between are unknown. Timeouts are in seconds; the time in
+        which a person answers does not count.
 
         Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
         """
@@ -125,6 +129,7 @@ class Connection:
         )
         loop = get_shared_loop()
         link = SessionLink(plan, loop, start_timeout, listener, make_async_asker(ask) if ask else None, signin)
+        link.on_renewed = on_renewed
         link.open(quick)
         return cls(loop, link, timeout, ask)
 
@@ -142,6 +147,22 @@ class Connection:
     def closed(self) -> bool:
         """Whether either side has ended the connection."""
         return self._link.closed
+
+    @property
+    def heard_at(self) -> float:
+        """The `time.monotonic()` of the last message of the server."""
+        return self._async_connection.router.heard_at
+
+    def is_busy(self) -> bool:
+        """Whether the server may be silent because it works on a request."""
+        if self._open_requests:
+            return True
+        return self._abandoned_at > max(self.heard_at, time.monotonic() - ABANDONED_CALL_SECONDS)
+
+    @property
+    def end_reason(self) -> Unreachable:
+        """Why the connection has ended, where that is known."""
+        return self._link.end_reason
 
     @property
     def info(self) -> Json:
@@ -192,17 +213,36 @@ class Connection:
         Raises InvalidParams for params that are not JSON, McpFailure, Unreachable, ServerTimeout. Closing the generator
         cancels the request.
         """
-        _check_json(method, params or {})
-        seconds = self._timeout if timeout is None else timeout
-        run = RequestRun(self._loop, method, seconds)
-        run.capabilities, run.manual_input = capabilities, manual_input
-        sent = _add_progress_token(run, params or {}) if progress else dict(params or {})
-        plain = self._link.request_plain(run, method, sent, on_item) if on_item is not None else None
-        if plain is not None:
-            return plain
-        done = self._link.try_direct(run, method, sent)
-        future = None if done else self._loop.start(self._async_connection.perform(run, method, sent))
+        check_json(method, params or {})
+        for session in range(1, MAX_SESSIONS_PER_REQUEST + 1):
+            run = RequestRun(self._loop, method, self._timeout if timeout is None else timeout)
+            run.capabilities, run.manual_input = capabilities, manual_input
+            sent = add_progress_token(run, params or {}) if progress else dict(params or {})
+            plain = self._link.request_plain(run, method, sent, on_item) if on_item is not None else None
+            if plain is not None:
+                return plain
+            core = self._async_connection
+            try:
+                result = yield from self._send(core, run, method, sent, pauses)
+            except SessionLost:
+                # The server did not carry out the request, so it may be sent again.
+                if session == MAX_SESSIONS_PER_REQUEST:
+                    raise
+                self._link.renew(core)
+            else:
+                self._link.note_state(method, sent)
+                return result
+        raise AssertionError("the last session returns or raises")
+
+    def _send(
+        self, core: AsyncConnection, run: RequestRun, method: str, params: Json, pauses: Iterator[float] | None
+    ) -> Generator[Item | Pause, Answer | None, Json]:
+        """Send a request over one session, give the server's messages, and return the result."""
+        self._open_requests.add(run)
+        future: Future[None] | None = None
         try:
+            if not self._link.try_direct(core, run, method, params):
+                future = self._loop.start(core.perform(run, method, params))
             while True:
                 item = run.next_item(next(pauses, None) if pauses is not None else None)
                 if isinstance(item, RequestEnd):
@@ -213,9 +253,12 @@ class Connection:
                 else:
                     yield PAUSE if item is None else item
         finally:
+            self._open_requests.discard(run)
+            if not run.is_settled:
+                self._abandoned_at = time.monotonic()
             if future is not None:
                 future.cancel()
-                self._loop.call_soon(self._async_connection.abandon, run)
+                self._loop.call_soon(core.abandon, run)
 
     def get_result(
         self,
@@ -253,21 +296,24 @@ class Connection:
         except McpFailure as problem:
             return problem
 
-    def list_tools(self) -> list[Json]:
+    def list_tools(self, timeout: float | None = None) -> list[Json]:
         """List all tools, of all pages, as the server describes them; [] when the server has no tools."""
-        return list(self.iterate_pages("tools/list", "tools"))
+        return self._list("tools/list", "tools", timeout)
 
-    def list_resources(self) -> list[Json]:
+    def list_resources(self, timeout: float | None = None) -> list[Json]:
         """List all resources."""
-        return list(self.iterate_pages("resources/list", "resources"))
+        return self._list("resources/list", "resources", timeout)
 
-    def list_resource_templates(self) -> list[Json]:
+    def list_resource_templates(self, timeout: float | None = None) -> list[Json]:
         """List all resource templates."""
-        return list(self.iterate_pages("resources/templates/list", "resourceTemplates"))
+        return self._list("resources/templates/list", "resourceTemplates", timeout)
 
-    def list_prompts(self) -> list[Json]:
+    def list_prompts(self, timeout: float | None = None) -> list[Json]:
         """List all prompts."""
-        return list(self.iterate_pages("prompts/list", "prompts"))
+        return self._list("prompts/list", "prompts", timeout)
+
+    def _list(self, method: str, key: str, timeout: float | None) -> list[Json]:
+        return list(self.iterate_pages(method, key, timeout=timeout)) if self.has_list(method) else []
 
     @contextmanager
     def listen(
@@ -287,67 +333,36 @@ class Connection:
             return
         wanted: Json = {f"{kind}ListChanged": True for kind in kinds}
         wanted |= {"resourceSubscriptions": list(uris)} if uris else {}
-        run, begun = RequestRun(self._loop, LISTEN_METHOD, None), Event()
-        run.on_item = partial(self._handle_listen_item, begun)
-        future = self._loop.start(self._async_connection.perform(run, LISTEN_METHOD, {"notifications": wanted}))
-        future.add_done_callback(lambda _: begun.set())
-        try:
-            if not begun.wait(self._timeout):
-                raise ServerTimeout(
-                    f"{self._async_connection.plan.target.label} did not confirm the subscription"
-                    f" within {self._timeout:g} s"
-                )
-            if future.done():
-                wait_for_end(run)
+        with subscribe_to_changes(self._loop, self._async_connection, wanted, self._timeout) as future:
             yield future
-        finally:
-            future.cancel()
-
-    def _handle_listen_item(self, begun: Event, item: Item) -> None:
-        if isinstance(item, Notification) and item.method == "notifications/subscriptions/acknowledged":
-            begun.set()
-        elif isinstance(item, Notification):
-            self._async_connection.listener(item.method, dict(item.params))
 
     def iterate_pages(
-        self, method: str, key: str, on_page: Callable[[Json], object] | None = None, meta: Json | None = None
+        self,
+        method: str,
+        key: str,
+        on_page: Callable[[Json], object] | None = None,
+        meta: Json | None = None,
+        timeout: float | None = None,
     ) -> Iterator[Json]:
         """Give all items of all pages of a list, `key` in each; `on_page` receives each page, `meta` goes with each
-        request.
+        request, which may take `timeout` seconds.
 
         Raises McpFailure for too many.
         """
-        params: Json = {"_meta": meta} if meta else {}
-        cursors: set[str] = set()
-        count = 0
-        while len(cursors) < MAX_LIST_PAGES:
-            page = self._request_page(method, key, params)
-            if on_page is not None:
-                on_page(page)
-            items = page.get(key)
-            if not isinstance(items, list):
-                raise McpFailure(-32603, f"the answer to {method} has no list {key!r}; expected one")
-            count += len(items)
-            if count > MAX_LISTED_ITEMS:
-                raise McpFailure(-32603, f"the server lists more than {MAX_LISTED_ITEMS} {key}")
-            yield from items
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str):
-                return
-            if cursor in cursors:
-                raise McpFailure(-32603, f"the pages of {method} never end: the cursor {cursor[:80]!r} came twice")
-            cursors.add(cursor)
-            params = {**params, "cursor": cursor}
-        raise McpFailure(-32603, f"{method} has more than {MAX_LIST_PAGES} pages")
+        return iterate_pages(partial(self._request_page, method, key, timeout), method, key, on_page, meta)
 
-    def _request_page(self, method: str, key: str, params: Json) -> Json:
+    def has_list(self, method: str) -> bool:
+        """Whether the server declares a list (`list_pages.py`)."""
+        return is_declared(method, self.capabilities)
+
+    def _request_page(self, method: str, key: str, timeout: float | None, params: Json) -> Json:
         """Request a page. A server that neither declares this list nor knows its method has an empty one.
 
         Templates have no capability of their own.
         """
         kind = method.rpartition("/")[0]
         try:
-            return self.get_result(method, params)
+            return self.get_result(method, params, timeout=timeout)
         except McpFailure as problem:
             if problem.code != METHOD_NOT_FOUND or kind in self.capabilities or kind not in LIST_KINDS:
                 raise
@@ -382,16 +397,3 @@ class Connection:
         params: Json = {"ref": dict(ref), "argument": {"name": name, "value": value}}
         more = {"context": {"arguments": dict(context)}} if context else {}
         return self.get_result("completion/complete", params | more)
-
-
-def _check_json(method: str, params: Mapping[str, Any]) -> None:
-    """Refuse params that would end the connection: values that JSON does not have, half a surrogate pair."""
-    try:
-        json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
-
-
-def _add_progress_token(run: RequestRun, params: Mapping[str, Any]) -> Json:
-    run.progress_token = f"patchbay-{next(_tokens)}"
-    return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.progress_token}}

@@ -11,10 +11,11 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
 from patchbay.client.addresses.targets import Http, Target, mask_urls
-from patchbay.client.connection.requests import RequestRun
+from patchbay.client.connection.requests import OPENING_METHOD, RequestRun
 from patchbay.client.connection.stdio import ChildProcess
 from patchbay.client.errors import (
     CredentialsRefused,
+    HttpRefused,
     McpFailure,
     NoMcpServer,
     NotServed,
@@ -24,8 +25,10 @@ from patchbay.client.errors import (
 )
 from patchbay.errors import PatchbayError
 
-OPENING_METHOD = "initialize"
 UNAUTHORIZED, NOT_FOUND = 401, 404
+SYNTHETIC_MESSAGES = frozenset({"Server returned an error response", "Session terminated", "Not Found"})
+"""What the official client says for an HTTP status of 400 or more without a JSON-RPC error in the body."""
+
 WRONG_MEDIA_TYPE = "expected response with content type"
 """The begin of the sentence of the HTTP client about an answer that is no event stream."""
 
@@ -72,8 +75,10 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
     if isinstance(problem, TimeoutError):
         return _make_timeout_error(context)
     if isinstance(problem, MCPError):
-        if problem.code == types.CONNECTION_CLOSED:
+        if problem.code == types.CONNECTION_CLOSED and not (context.run is not None and context.run.is_refused):
             return make_connection_lost_error(context, problem.error.message)
+        if context.is_opening and problem.error.message in SYNTHETIC_MESSAGES:
+            return make_refusal_error(context, problem)
         beside = context.details if context.is_opening else ""
         return McpFailure(problem.code, f"{target}: {problem.error.message}{beside}", problem.error.data)
     if isinstance(problem, OAuthFlowError):
@@ -84,6 +89,30 @@ def make_client_error(context: FailureContext, problem: BaseException) -> Patchb
     if isinstance(problem, httpx2.SSEError) and words.lower().startswith(WRONG_MEDIA_TYPE):
         return NoMcpServer(f"{target}: no MCP server is there: {words[:1].lower()}{words[1:]}")
     return Unreachable(f"{target} cannot be reached: {words}{context.details}")
+
+
+def make_refusal_error(context: FailureContext, problem: MCPError) -> PatchbayError:
+    """Make the error of a request that the server answered with an error, or with an answer that cannot be used."""
+    run, error = context.run, problem.error
+    assert run is not None
+    if run.unusable_answer is not None:
+        return Unreachable(f"{context.target.label}: {run.unusable_answer}")
+    status = run.http_status
+    if status is None:
+        return McpFailure(problem.code, error.message, error.data)
+    if error.message in SYNTHETIC_MESSAGES:
+        words = describe_status(f"{run.http_refusal}", run.retry_after)
+        return HttpRefused(problem.code, f"{context.target.label} answers {words}", status, run.retry_after)
+    data = error.data
+    if run.retry_after is not None and (data is None or isinstance(data, dict)):
+        data = {"retryAfter": run.retry_after, **(data or {})}
+    known = run.manual_input or f"{run.http_refusal}" in error.message
+    return McpFailure(problem.code, error.message + ("" if known else f" ({run.http_refusal})"), data)
+
+
+def describe_status(status: str, retry_after: int | None) -> str:
+    """Return the words for an HTTP status such as `HTTP 503 Service Unavailable`, with what Retry-After asks for."""
+    return status if retry_after is None else f"{status} and asks to wait {retry_after} s (Retry-After)"
 
 
 def _make_status_error(context: FailureContext, status: int) -> Unreachable:
@@ -110,6 +139,12 @@ def make_connection_lost_error(context: FailureContext, why: str) -> Unreachable
         return context.cause
     is_repeated = context.cause is not None and str(context.cause).lower() in why.lower()
     cause = f": {mask_urls(str(context.cause))}" if context.cause is not None and not is_repeated else ""
+    why = why.removeprefix("SSE stream ")
+    if why != (event := why.removeprefix("failed: Server-sent event exceeded the ")):
+        limit = event.removesuffix(" byte limit.")
+        why = f"its answer is too large: an event of more than {limit} bytes; the limit is {limit} bytes"
+    elif why.startswith("ended "):
+        why = f"the stream {why}"
     return Unreachable(f"{context.target.label}: {why[:1].lower()}{why[1:]}{cause}{context.details}")
 
 

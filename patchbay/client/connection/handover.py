@@ -29,7 +29,8 @@ class UnreadAnswer(httpx2.AsyncByteStream):
     async def make_response(self) -> httpx2.Response:
         """Wait for the head of the answer and make a response. Raises httpx2.TransportError."""
         exchange = self._exchange
-        await self._read_until(lambda: exchange.head is not None)
+        if exchange.head is None:
+            await self._read_until(lambda: exchange.head is not None)
         if exchange.head is None:
             raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
         headers = [(name, value) for name, value in exchange.head.headers.raw_items()]
@@ -68,6 +69,19 @@ class UnreadAnswer(httpx2.AsyncByteStream):
         self._exchange.close()
 
 
+class _NoAnswer(httpx2.AsyncByteStream):
+    """The body of an answer that did not come."""
+
+    def __init__(self, problem: httpx2.TransportError) -> None:
+        self._problem = problem
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise self._problem
+
+
 class HandoverTransport(httpx2.AsyncHTTPTransport):
     """Sends requests, except one that a caller has begun: it returns the answer of that exchange."""
 
@@ -81,6 +95,10 @@ class HandoverTransport(httpx2.AsyncHTTPTransport):
             return httpx2.Response(202)  # the caller has left: the answer is not used
         try:
             return await UnreadAnswer(exchange).make_response()
+        except httpx2.TransportError as problem:
+            # Only this request fails: others of the same session may run on, over their own connections.
+            exchange.close()
+            return httpx2.Response(200, headers={"Content-Type": "application/json"}, stream=_NoAnswer(problem))
         except BaseException:
             exchange.close()
             raise

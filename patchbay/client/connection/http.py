@@ -1,18 +1,21 @@
 """A server at a URL: Streamable HTTP or the older HTTP+SSE pair, with limits on the size and rate of answers.
 
 Redirects are followed within the server's own origin only (the SDK's rule), so that headers and tokens go to no other
-server. Bodies beyond the limit and compressed bodies end the connection. A request to another origin, as sign-in
-metadata can cause, goes to a public address only, and to the address that was checked: the host is looked up once.
-Origins that a person or an operator named (`issuer`) are excepted.
+server. A body beyond the limit ends its request, a compressed body ends the connection. A request to another origin, as
+sign-in metadata can cause, goes to a public address only, and to the address that was checked: the host is looked up
+once. Origins that a person or an operator named (`issuer`) are excepted.
 
-Sources: MCP specification, basic/transports, backwards compatibility; CWE-918 (server-side request forgery).
+Sources: MCP specification, basic/transports, backwards compatibility; RFC 9110 section 10.2.3 (Retry-After); CWE-918
+(server-side request forgery).
 """
 
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
@@ -26,7 +29,7 @@ from patchbay.client.addresses.targets import ANY_ISSUER, Http
 from patchbay.client.connection.direct_http import DirectHttp, HttpTarget
 from patchbay.client.connection.handover import HandoverTransport, is_direct_http_possible
 from patchbay.client.connection.plan import AgreedSession
-from patchbay.client.connection.requests import CURRENT_RUN
+from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.rate_limit import count_text_units, make_text_limiter
 
@@ -63,20 +66,40 @@ class _RateLimitedStream(httpx2.AsyncByteStream):
 
 
 class _SizeLimitedStream(httpx2.AsyncByteStream):
-    """A body that fails when it is larger than the limit."""
+    """A body that fails when it is larger than the limit or cut off. Only the request of this answer fails then.
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, url: str) -> None:
+    `announced` is its size by the header Content-Length; None without one.
+    """
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, limit: int, announced: int | None, run: RequestRun | None
+    ) -> None:
         self._inner = inner
         self._limit = limit
-        self._url = url
+        self._announced = announced
+        self._run = run
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in self._inner:
-            size += len(piece)
-            if size > self._limit:
-                raise httpx2.ReadError(f"{self._url} sent more than {self._limit} bytes")
-            yield piece
+        if (self._announced or 0) > self._limit:
+            raise self._fail(f"its answer is too large: {self._announced} bytes; the limit is {self._limit} bytes")
+        try:
+            async for piece in self._inner:
+                size += len(piece)
+                if size > self._limit:
+                    raise self._fail(
+                        f"its answer is too large: more than {self._limit} bytes; the limit is {self._limit} bytes"
+                    )
+                yield piece
+        except httpx2.TransportError as problem:
+            cut = f"its answer was cut off after {size} bytes" if size else "it closed the connection without an answer"
+            raise self._fail(cut) from problem
+
+    def _fail(self, words: str) -> httpx2.StreamError:
+        """Record the reason for the request, and return an exception that the official client takes as its failure."""
+        if self._run is not None:
+            self._run.unusable_answer = words
+        return httpx2.StreamError(words)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -192,13 +215,15 @@ class HttpConnection:
         run = CURRENT_RUN.get()
         if run is not None:  # the last answer counts: requests of a sign-in may have been refused before it
             run.http_refusal = f"HTTP {response.status_code} {response.reason_phrase}".rstrip() if refused else None
+            run.http_status = response.status_code if refused else None
+            run.retry_after = parse_retry_after(response.headers.get("retry-after", "")) if refused else None
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _RateLimitedStream(response.stream)
         else:
-            response.stream = _SizeLimitedStream(
-                response.stream, self._limit, str(response.request.url.copy_with(query=None))
-            )
+            length = response.headers.get("content-length", "")
+            announced = int(length) if length.isascii() and length.isdecimal() else None
+            response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
 
 
 async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str = "") -> None:
@@ -210,6 +235,17 @@ async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str 
     address = await anyio.to_thread.run_sync(resolve_public_address, host, port, who, remedy)
     request.extensions = {**request.extensions, "sni_hostname": host, _ORIGINAL_URL: request.url}
     request.url = request.url.copy_with(host=address)
+
+
+def parse_retry_after(text: str) -> int | None:
+    """Return the seconds that a header Retry-After asks to wait: a number or a date; None for anything else."""
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        return int(text[:9])
+    try:
+        return max(0, round(parsedate_to_datetime(text).timestamp() - time.time()))
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def get_origin(url: httpx2.URL) -> tuple[str, str, int]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -22,6 +24,8 @@ from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.connection.plain_session import PlainSession, open_plain_session
 from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
+    LISTEN_METHOD,
+    OPENING_METHOD,
     Answer,
     Asker,
     Item,
@@ -31,13 +35,17 @@ from patchbay.client.connection.requests import (
     RequestRun,
     make_refusal,
 )
-from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.events import Question
+from patchbay.jsonrpc import Notification
 
 if TYPE_CHECKING:
     from patchbay.client.connection.async_connection import AsyncConnection
 
 log = logging.getLogger(__name__)
+
+RESTORE_SECONDS = 10.0
+"""Seconds in which a server answers each request that sets up a new session again."""
 
 CLOSE_TIMEOUT_SECONDS = 15.0
 """Seconds that closing a connection may take; a program is killed long before."""
@@ -65,8 +73,14 @@ class SessionLink:
         self._plain: PlainSession | None = None
         self._async_connection: AsyncConnection | None = None
         self._opening: RequestRun | None = None
-        self._finished: Future[None] | None = None
+        self._opened: Future[None] | None = None
+        self._finished: Future[None] = Future()
+        self._retired: list[AsyncConnection] = []
         self._closed = False
+        self._log_level: Json | None = None
+        self._subscribed: dict[str, Json] = {}
+        self.on_renewed: Callable[[], None] | None = None
+        """Called on the thread of a request, when a new session has taken the place of one that the server ended."""
 
     def open(self, quick: bool) -> None:
         """Connect to the server and agree on a revision, with a plain session when `quick` and possible.
@@ -106,14 +120,65 @@ class SessionLink:
 
             auth, issuer = make_auth(self.plan.target.url, self._signin), self._signin.issuer or ""
             self.plan = replace(self.plan, auth=auth, issuer=issuer)
-        self._async_connection = AsyncConnection(self.plan, self._listener, self._ask)
-        self._opening = RequestRun(self._loop, "initialize", self._start_timeout)
-        self._finished = self._loop.start(self._async_connection.run(self._opening))
+        core = self._async_connection = AsyncConnection(self.plan, self._listener, self._ask)
+        self._opening = RequestRun(self._loop, OPENING_METHOD, self._start_timeout)
+        self._opened = self._loop.start(core.run(self._opening))
+        self._opened.add_done_callback(lambda _: self._note_end(core))
         try:
             wait_for_end(self._opening)
         except BaseException:
             self.close()
             raise
+
+    def _note_end(self, core: AsyncConnection) -> None:
+        if core is self._async_connection and not self._finished.done():
+            self._finished.set_result(None)
+
+    def renew(self, lost: AsyncConnection) -> None:
+        """Begin a new session in place of one that the server has ended; threads that come later use the same one.
+
+        Requests that still run in the old session end there. Raises the errors of `open`, which close the connection.
+        """
+        with self._lock:
+            if self._async_connection is not lost:
+                return
+            if self._closed:
+                raise Unreachable(f"{self.plan.target.label}: the connection was closed")
+            log.info("%s has ended the session; a new one begins", self.plan.target.label)
+            plain, self._plain = self._plain, None
+            self._retired = [*(one for one in self._retired if not one.closed.is_set()), lost]
+            try:
+                self._open_async_connection()
+            finally:
+                self._loop.call_soon(lost.retire)
+            self._restore_state()
+        if plain is not None:
+            plain.close()
+        if self.on_renewed is not None:
+            self.on_renewed()
+
+    def note_state(self, method: str, params: Json) -> None:
+        """Remember what a successful request has set in the session of a server before 2026-07-28."""
+        if method == "logging/setLevel":
+            self._log_level = params
+        elif method == "resources/subscribe":
+            self._subscribed[str(params.get("uri"))] = params
+        elif method == "resources/unsubscribe":
+            self._subscribed.pop(str(params.get("uri")), None)
+
+    def _restore_state(self) -> None:
+        """Set the log level and the subscriptions in the new session, without waiting for the answers."""
+        core = self._async_connection
+        level = [("logging/setLevel", self._log_level)] if self._log_level is not None else []
+        requests = [*level, *(("resources/subscribe", params) for params in [*self._subscribed.values()])]
+        if core is None or core.router.modern or not requests:
+            return
+
+        async def send_all(core: AsyncConnection) -> None:
+            for method, params in requests:
+                await core.perform(RequestRun(self._loop, method, RESTORE_SECONDS), method, params)
+
+        self._loop.start(send_all(core))
 
     def request_plain(self, run: RequestRun, method: str, params: Json, on_item: Callable[[Item], None]) -> Json | None:
         """Send a plain request in the plain session; None when the official client has to continue with it."""
@@ -121,9 +186,8 @@ class SessionLink:
             plain = self._plain if self._async_connection is None else None
         return plain.request(run, method, params, on_item) if plain is not None else None
 
-    def try_direct(self, run: RequestRun, method: str, params: Json) -> bool:
+    def try_direct(self, core: AsyncConnection, run: RequestRun, method: str, params: Json) -> bool:
         """Send a request directly; return False when the official client has to send it."""
-        core = self.get_async_connection()
         if run.exchange is not None:  # the plain session has sent it
             core.router.register(run, run.exchange.id)
             return False
@@ -131,9 +195,8 @@ class SessionLink:
 
     @property
     def finished(self) -> Future[None]:
-        """Done when the connection has ended."""
+        """Done when the connection has ended; a new session in place of an ended one is no end."""
         self.get_async_connection()
-        assert self._finished is not None
         return self._finished
 
     @property
@@ -143,14 +206,22 @@ class SessionLink:
             return self._closed
         return self._async_connection.failure_known.is_set() or self._async_connection.closed.is_set()
 
+    @property
+    def end_reason(self) -> Unreachable:
+        """Why the connection has ended, where that is known."""
+        failure = self._async_connection.failure if self._async_connection is not None else None
+        return failure if isinstance(failure, Unreachable) else Unreachable("the connection ended")
+
     def close(self) -> None:
         """End the connection and the program that it started, and wait for that. May be called twice."""
         with self._lock:
             core, plain, self._plain, self._closed = self._async_connection, self._plain, None, True
         if core is not None:
             self._loop.call_soon(core.closing.set)
-            if self._opening is not None and self._finished is not None and not self._opening.is_settled:
-                self._finished.cancel()
+            if self._opening is not None and self._opened is not None and not self._opening.is_settled:
+                self._opened.cancel()
+            for retired in self._retired:
+                self._loop.call_soon(retired.closing.set)
             if not core.closed.wait(CLOSE_TIMEOUT_SECONDS):
                 log.warning("%s did not end within %s s", self.plan.target.label, CLOSE_TIMEOUT_SECONDS)
         if plain is not None:
@@ -226,3 +297,32 @@ def make_async_asker(ask: Asker) -> Callable[[Question], Any]:
         return await anyio.to_thread.run_sync(answer, question, limiter=threads, abandon_on_cancel=True)
 
     return asking
+
+
+@contextmanager
+def subscribe_to_changes(
+    loop: EventLoopThread, core: AsyncConnection, wanted: Json, seconds: float
+) -> Iterator[Future[None]]:
+    """Listen to changes of a server of 2026-07-28 while the block runs; `core.listener` is notified.
+
+    The future is done when the subscription ends. Raises McpFailure, Unreachable, ServerTimeout after `seconds`.
+    """
+    run, begun = RequestRun(loop, LISTEN_METHOD, None), threading.Event()
+    run.on_item = partial(_handle_listen_item, core.listener, begun)
+    future = loop.start(core.perform(run, LISTEN_METHOD, {"notifications": wanted}))
+    future.add_done_callback(lambda _: begun.set())
+    try:
+        if not begun.wait(seconds):
+            raise ServerTimeout(f"{core.plan.target.label} did not confirm the subscription within {seconds:g} s")
+        if future.done():
+            wait_for_end(run)
+        yield future
+    finally:
+        future.cancel()
+
+
+def _handle_listen_item(listener: Callable[[str, Json], None], begun: threading.Event, item: Item) -> None:
+    if isinstance(item, Notification) and item.method == "notifications/subscriptions/acknowledged":
+        begun.set()
+    elif isinstance(item, Notification):
+        listener(item.method, dict(item.params))

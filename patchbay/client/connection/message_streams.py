@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextvars
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import anyio
+import mcp_types as types
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -31,10 +33,13 @@ from mcp_types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
+from pydantic import BaseModel
 
+from patchbay.client.connection.plan import complete_handshake
 from patchbay.client.connection.requests import (
     CURRENT_RUN,
     LISTEN_METHOD,
+    OPENING_METHOD,
     Answer,
     Json,
     RequestRun,
@@ -51,7 +56,27 @@ log = logging.getLogger(__name__)
 MAX_OPEN_SERVER_REQUESTS = 64
 """Requests of a server that wait for an answer at a time; more are dropped."""
 
+CUT_STREAM = "SSE stream "
+"""How the official client begins the message of the error that it makes when a stream ends without an answer."""
+
 _CHANGE_NOTIFICATION = re.compile(r"notifications/(\w+/list_changed|resources/updated)")
+
+
+class AnyRequest(types.Request[dict[str, Any], str]):
+    """A request of any method, with unchanged params."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class TaskRequest(AnyRequest):
+    """A request of the tasks extension, which names its task in a header too (MCP 2026-07-28, `Mcp-Name`)."""
+
+    name_param: ClassVar[str] = "taskId"
+
+
+class AnyResult(BaseModel):
+    """A result of any method; the raw result is taken from the transport."""
 
 
 class TransportReadStream(Protocol):
@@ -86,6 +111,8 @@ class MessageRouter:
         self.ended = anyio.Event()
         self.unreadable_messages: list[str] = []
         self.modern = False
+        self.heard_at = 0.0
+        """The `time.monotonic()` of the last message of the server."""
         self._listener = listener
         self._ask = ask
         self.spawn = spawn
@@ -139,7 +166,11 @@ class MessageRouter:
             return False
         asked = self.runs.get(body.id) if body.id is not None else None
         if asked is not None and isinstance(body, JSONRPCResponse):
+            if asked.method == OPENING_METHOD:
+                body.result = complete_handshake(body.result)
             asked.raw_result = body.result
+        elif asked is not None and isinstance(body, JSONRPCError):
+            asked.is_refused = not body.error.message.startswith(CUT_STREAM)
         return True
 
     async def _route_notification(self, method: str, params: Json, run: RequestRun | None) -> None:
@@ -252,6 +283,7 @@ class SessionReadStream:
             except (anyio.EndOfStream, anyio.ClosedResourceError):
                 self._router.ended.set()
                 raise
+            self._router.heard_at = time.monotonic()
             self.last_context = getattr(self._inner, "last_context", None)
             run = self.last_context.get(CURRENT_RUN) if self.last_context is not None else None
             if await self._router.route(item, run, self._out):

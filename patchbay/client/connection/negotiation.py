@@ -1,7 +1,9 @@
 """Agree with a server on a protocol revision.
 
 `modern` sends `server/discover`, `legacy` sends `initialize`, `auto` sends `server/discover` first and `initialize` to
-every server that does not answer as a modern one.
+every server that does not answer as a modern one. Some servers do not answer methods that they do not know, and some
+need a minute to start: after DISCOVER_SECONDS `auto` sends `initialize` too, over the same connection, and waits for
+its answer as long as the start may take.
 
 Source: MCP specification 2026-07-28, basic/versioning.
 """
@@ -18,9 +20,12 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from patchbay.client.addresses.targets import Era
-from patchbay.client.connection.plan import AgreedSession
+from patchbay.client.connection.plan import AgreedSession, complete_handshake
 
 log = logging.getLogger(__name__)
+
+DISCOVER_SECONDS = 5.0
+"""Seconds in which a server has to answer `server/discover`, before `initialize` is sent."""
 
 
 async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopted: AgreedSession | None = None) -> bool:
@@ -32,7 +37,7 @@ async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopte
     """
     if adopted is not None:
         kind = DiscoverResult if adopted.modern else InitializeResult
-        session.adopt(kind.model_validate(adopted.result))
+        session.adopt(kind.model_validate(complete_handshake(adopted.result)))
         return adopted.modern
     if era == "modern":
         await session.discover()
@@ -52,7 +57,11 @@ async def negotiate(session: ClientSession, era: Era, ended: anyio.Event, adopte
 
 async def _try_discover(session: ClientSession, ended: anyio.Event) -> bool:
     try:
-        await session.discover()
+        with anyio.move_on_after(DISCOVER_SECONDS) as limit:
+            await session.discover()
+        if limit.cancelled_caught:
+            log.debug("no answer to server/discover within %g s", DISCOVER_SECONDS)
+            return False
     except MCPError as problem:
         if ended.is_set() or _is_modern_only(problem):
             raise

@@ -31,6 +31,20 @@ class AgreedSession:
     session_id: str | None
 
 
+def complete_handshake(result: Json) -> Json:
+    """Return the result of `initialize` or `server/discover` with the members that some servers leave out.
+
+    The specification requires `capabilities` and, in `serverInfo`, `name` and `version`.
+    """
+    complete = dict(result)
+    if not isinstance(result.get("capabilities"), dict):
+        complete["capabilities"] = {}
+    if "protocolVersion" in result:
+        info = result.get("serverInfo")
+        complete["serverInfo"] = {"name": "", "version": "", **(info if isinstance(info, dict) else {})}
+    return complete
+
+
 @dataclass(frozen=True)
 class ConnectionPlan:
     """How to open a connection. `limit` is the largest message in bytes."""

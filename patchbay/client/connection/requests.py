@@ -9,6 +9,8 @@ ones. While a question is open, the clock of the request is paused.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import math
 import threading
 from collections import deque
@@ -22,6 +24,7 @@ import anyio
 
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.errors import McpFailure
+from patchbay.errors import InvalidParams
 from patchbay.events import LOG_LEVELS, Log, Progress, Question
 from patchbay.jsonrpc import Notification
 
@@ -30,6 +33,8 @@ MAX_QUEUED_ITEMS = 256
 
 METHOD_NOT_FOUND = -32601
 LISTEN_METHOD = "subscriptions/listen"
+OPENING_METHOD = "initialize"
+"""The method of the run that opens a connection, also where `server/discover` is sent."""
 
 SLOW_CALLER_SECONDS = 5.0
 """Seconds that reading a connection waits for a caller that does not take its items."""
@@ -43,6 +48,9 @@ Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 Item = Progress | Log | Question | Notification
 """Messages of a server before its answer. A Question needs an Answer."""
+
+
+_tokens = itertools.count(1)
 
 
 class BegunExchange(Protocol):
@@ -115,6 +123,12 @@ class RequestRun:
         self.progress_token: str | None = None
         self.raw_result: Json | None = None
         self.http_refusal: str | None = None
+        self.http_status: int | None = None
+        self.retry_after: int | None = None
+        self.is_refused = False
+        """Whether the server itself answered with an error; its code may be one that the official client uses too."""
+        self.unusable_answer: str | None = None
+        """Why the body of the HTTP answer was not read to its end; None when it was."""
         self.capabilities: Mapping[str, Any] | None = None
         self.on_item: Callable[[Item], None] | None = None
         self.manual_input = False
@@ -131,7 +145,8 @@ class RequestRun:
 
     def reset_round(self) -> None:
         """Clear the raw result and the HTTP refusal of the last message."""
-        self.raw_result = self.http_refusal = None
+        self.is_refused = False
+        self.raw_result = self.http_refusal = self.http_status = self.retry_after = self.unusable_answer = None
 
     @property
     def is_settled(self) -> bool:
@@ -253,3 +268,20 @@ def make_notification_item(method: str, params: Json) -> Item:
         logger = params.get("logger")
         return Log(params["level"], params.get("data"), logger if isinstance(logger, str) else None)
     return Notification(method, params)
+
+
+def check_json(method: str, params: Mapping[str, Any]) -> None:
+    """Refuse params that would end the connection: values that JSON does not have, half a surrogate pair.
+
+    Raises InvalidParams.
+    """
+    try:
+        json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
+
+
+def add_progress_token(run: RequestRun, params: Mapping[str, Any]) -> Json:
+    """Return the params with a new progress token, which becomes that of the run."""
+    run.progress_token = f"patchbay-{next(_tokens)}"
+    return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": run.progress_token}}

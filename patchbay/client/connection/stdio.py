@@ -15,6 +15,7 @@ import asyncio
 import logging
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.addresses.targets import Stdio
-from patchbay.client.errors import Unreachable
+from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class ChildProcess:
     @property
     def report(self) -> str:
         """A report for errors: how the program ended, and its output."""
-        parts = [f"it ended with exit code {self.exit_code}"] if self.exit_code is not None else []
+        parts = [describe_exit(self.exit_code)] if self.exit_code is not None else []
         if self.has_oversized_line:
             parts.append(f"it wrote a line of more than {self._limit} bytes, which is the limit of one message")
         if self.invalid_lines:
@@ -97,7 +98,7 @@ class ChildProcess:
                 f"it wrote a line to standard output that is not a JSON-RPC message: {self.invalid_lines[0]!r}"
             )
         if self.stderr_lines:
-            parts.append("its last lines on standard error:\n  " + "\n  ".join(self.stderr_lines))
+            parts.append(STDERR_LINES.removeprefix("; ") + "\n  ".join(self.stderr_lines))
         return "; ".join(parts) or "it wrote nothing to standard error"
 
     async def watch_exit(self) -> None:
@@ -184,6 +185,16 @@ class ChildProcess:
             except OSError:
                 break  # the reaper is ending by itself
         await self._process.wait()
+
+
+def describe_exit(code: int) -> str:
+    """Return how a program ended, by its exit code; a negative one is the number of a signal."""
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        return f"it was ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"it was ended by signal {-code}"
 
 
 @asynccontextmanager

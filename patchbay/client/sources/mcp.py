@@ -40,14 +40,17 @@ from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
 
-LIST_METHODS: Mapping[str, Callable[[Connection], list[dict[str, Any]]]] = {
+LIST_METHODS: Mapping[str, Callable[[Connection, float | None], list[dict[str, Any]]]] = {
     "tools": Connection.list_tools,
     "resources": Connection.list_resources,
     "templates": Connection.list_resource_templates,
     "prompts": Connection.list_prompts,
-    "skills": list_skills,
+    "skills": lambda connection, timeout: list_skills(connection),
 }
 """What an address can list with `list=`, and the method that lists it."""
+
+INSPECTED_LIST_SECONDS = 10.0
+"""Seconds for one page of a list beside the tools, when everything that a server offers is shown."""
 
 NAKED_URI_PREFIX = "mcp+"
 PLAIN_URL_SCHEMES = ("http", "https")
@@ -134,13 +137,24 @@ class McpSource:
                 connection = self._connect_and_check(resolved, context)
 
     def inspects(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
-        """List everything that a server offers and what it says about itself."""
+        """List everything that a server offers and what it says about itself.
+
+        A list beside the tools that gets no answer within INSPECTED_LIST_SECONDS is empty, and has a sentence in the
+        member `problems`.
+        """
         resolved = _resolve(_parse(address), context)
         connection = self.open_connection(resolved.target, context)
-        lists = {
-            "resourceTemplates" if kind == "templates" else kind: self._list(connection, kind)
-            for kind in _get_listable(connection)
-        }
+        lists: dict[str, list[dict[str, Any]]] = {}
+        problems: dict[str, str] = {}
+        for kind in _get_listable(connection):
+            key = "resourceTemplates" if kind == "templates" else kind
+            try:
+                lists[key] = self._list(connection, kind, None if kind == "tools" else INSPECTED_LIST_SECONDS)
+            except ServerTimeout:
+                if kind == "tools" or connection.closed:
+                    raise
+                lists[key] = []
+                problems[key] = f"not read: no answer within {INSPECTED_LIST_SECONDS:g} s"
         label = resolved.address.target.label
         return {
             "server": connection.info.get("name") or label,
@@ -152,6 +166,7 @@ class McpSource:
             "capabilities": dict(sorted(connection.capabilities.items())),  # the plain session keeps another order
             **({"instructions": connection.instructions} if connection.instructions else {}),
             "contract": compute_contract_cid(lists["tools"]),
+            **({"problems": problems} if problems else {}),
             **lists,
         }
 
@@ -203,8 +218,8 @@ class McpSource:
                 f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
             ) from problem
 
-    def _list(self, connection: Connection, kind: str) -> list[dict[str, Any]]:
-        items = LIST_METHODS[kind](connection)
+    def _list(self, connection: Connection, kind: str, timeout: float | None = None) -> list[dict[str, Any]]:
+        items = LIST_METHODS[kind](connection, timeout)
         if not all(isinstance(one, dict) for one in items):
             raise McpFailure(-32603, f"the server's list of {kind} has an item that is not an object")
         if kind == "tools":

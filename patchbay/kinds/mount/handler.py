@@ -28,7 +28,7 @@ import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
-from patchbay.client.errors import McpFailure, SignInNeeded, Unreachable
+from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
@@ -72,6 +72,7 @@ class UpstreamError(PatchbayError):
         super().__init__(failure.message, failure.data)
         self.code = failure.code
         self.status = STATUS.get(failure.code, 200)
+        self.retry_after = get_retry_after(failure.data)
 
 
 def upstream_handler(standing: StandingConnection) -> Handler:
@@ -90,23 +91,33 @@ def upstream_handler(standing: StandingConnection) -> Handler:
             yield from _wait_for_connection(standing, call)
         try:
             result = yield from _run_request(standing, call, method, params, sign_in)
+        except HttpRefused as failure:
+            refusal = _refusal(standing, failure)
+            yield Failed(refusal.message, refusal)
+            return
         except McpFailure as failure:
             yield Failed(failure.message, _error(failure, method, params))
             return
         except SignInNeeded as problem:
             if standing.accounts is None:
-                raise _no_answer(standing) from problem
+                raise _no_answer(standing, problem) from problem
             raise ToolFailed(standing.accounts.explain(call)) from problem
         except Unreachable as problem:
             standing.check_soon()
-            raise _no_answer(standing) from problem
+            raise _no_answer(standing, problem) from problem
         yield from _result_events(method, result, standing.mount.name)
 
     return run
 
 
-def _no_answer(standing: StandingConnection) -> ToolFailed:
-    return ToolFailed(f"the server behind {standing.mount.name} gave no answer: it cannot be reached")
+def _no_answer(standing: StandingConnection, problem: Unreachable) -> ToolFailed:
+    return ToolFailed(f"the server behind {standing.mount.name} gave no answer: {standing.describe(problem)}")
+
+
+def _refusal(standing: StandingConnection, failure: HttpRefused) -> UpstreamError:
+    """Return the error of a call that was refused with an HTTP status, in the words of the mount's page."""
+    words = f"the server behind {standing.mount.name} refused the call: {standing.describe(failure)}"
+    return UpstreamError(McpFailure(failure.code, words, failure.data))
 
 
 @dataclass

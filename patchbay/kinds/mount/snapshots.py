@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from patchbay.client.errors import McpFailure
+from patchbay.client.errors import McpFailure, ServerTimeout, SessionLost, Unreachable, describe_briefly
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, MethodNotFound
 from patchbay.kinds.mount.list_bounds import (
@@ -27,6 +27,7 @@ from patchbay.kinds.mount.list_bounds import (
     encoded_size,
     limit_problems,
 )
+from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
 from patchbay.store import Store
 from patchbay.topics import UPSTREAMS
@@ -110,10 +111,16 @@ def listed_entries(snapshot: Snapshot, found: Mapping[Kind, Mapping[str, Descrip
 
 
 def read_snapshot(
-    connection: Connection, mount: str, before: Snapshot | None = None, changed: Collection[str] = (), via_id: str = ""
+    connection: Connection,
+    mount: str,
+    unread: UnreadLists,
+    before: Snapshot | None = None,
+    changed: Collection[str] = (),
+    via_id: str = "",
 ) -> Snapshot:
-    """Read all lists of an upstream; a list that fails is taken from `before`. Raises Unreachable.
+    """Read the lists that an upstream declares; a list that fails is taken from `before`. Raises Unreachable.
 
+    A list without an answer in time is recorded in `unread` and is a problem of the server, not the end of the mount.
     With `changed`, methods of notifications, only the lists that they announce are read; others are taken from
     `before`. `via_id` names the mount in each request, so that a mount behind it does not wait for this one.
     """
@@ -128,16 +135,31 @@ def read_snapshot(
     for _, method, key in LISTS:
         if method in lists:
             continue
+        if not (connection.has_list(method) or _notification_of(method) in changed):
+            lists[method] = []
+            continue
+        seconds = unread.seconds_for(method, bool(changed))
         try:
             reader = ListReader(key)
-            lists[method] = reader.read(
-                connection.iterate_pages(method, key, lambda page: via.extend(mounts_in(page.get("_meta"))), meta)
+            pages = connection.iterate_pages(
+                method, key, lambda page: via.extend(mounts_in(page.get("_meta"))), meta, seconds
             )
+            lists[method] = reader.read(pages)
             left_out[method] = reader.left_out
-        except McpFailure as problem:
+        except (McpFailure, ServerTimeout, SessionLost) as problem:
+            if connection.closed:
+                raise
             log.warning("%s of %s failed: %s", method, mount, problem.message)
-            known = before is not None and problem.code != MethodNotFound.code
-            lists[method] = list(before.lists.get(method, ())) if before is not None and known else []
+            is_missing = isinstance(problem, McpFailure) and problem.code == MethodNotFound.code
+            lists[method] = list(before.lists.get(method, ())) if before is not None and not is_missing else []
+            if isinstance(problem, Unreachable):
+                unread.note_silence(method)
+                why = f"no answer within {seconds:g} s" if isinstance(problem, ServerTimeout) else problem.message
+                left_out[method] = [f"not read: {describe_briefly(why)}; the hub asks again later"]
+                continue
+            if not is_missing:
+                left_out[method] = [f"not read: {describe_briefly(problem.message)}"]
+        unread.note_answer(method)
     shown, sentences = _bounded_introduction(connection)
     left_out["initialize"] = sentences
     left_out = {method: found for method, found in left_out.items() if found}

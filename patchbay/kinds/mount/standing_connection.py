@@ -19,18 +19,20 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Http, Target, mask_secrets
+from patchbay.client.addresses.targets import Era, Http, Stdio, Target, mask_secrets
 from patchbay.client.auth.configured import make_machine_sign_in
 from patchbay.client.auth.methods import SignIn, SuppliedTokens
 from patchbay.client.connection.environment import make_launch_environment
-from patchbay.client.errors import McpFailure, Unreachable
+from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after
 from patchbay.errors import MethodNotFound, PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnections, Key
 from patchbay.kinds.mount.caller_accounts import MountAccounts, without_resources
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
+from patchbay.kinds.mount.liveness import Liveness, Patience
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
+from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import Health, MountContext, PinnedMount
 from patchbay.pins.observation import observe
 from patchbay.settings import sign_ins
@@ -44,12 +46,11 @@ log = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 """Seconds until the next attempt, and the random part of it."""
 
-PROBE_SECONDS, PROBE_TIMEOUT_SECONDS = 15.0, 5.0
-"""Seconds of silence after which an upstream is pinged, and seconds until it must answer."""
+MAX_RETRY_AFTER_SECONDS = 300.0
+"""Seconds until the next attempt, at most, when the upstream asks to wait with `Retry-After`."""
 
 MAX_URIS, MAX_URI_CHARACTERS = 1024, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
-MAX_REASON_CHARACTERS = 300
 
 LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
 """Events beside the methods of notifications."""
@@ -61,6 +62,8 @@ class MountCycle(PatchbayError):
 
 class StandingConnection(PinnedMount[Mount]):
     """Maintains one mount once it is started. Thread-safe."""
+
+    patience = Patience()
 
     def __init__(self, mount: Mount, context: MountContext) -> None:
         super().__init__(mount, context)
@@ -82,6 +85,8 @@ class StandingConnection(PinnedMount[Mount]):
         self._lock = threading.Lock()
         self._refreshes = RefreshBudget()
         self._is_current = False
+        self._liveness = Liveness(self.patience)
+        self._unread = UnreadLists(self.patience)
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -110,8 +115,12 @@ class StandingConnection(PinnedMount[Mount]):
         became_current = is_current and not self._is_current
         self._is_current = is_current
         if became_current and self._thread is not None:
-            for notification in CHANGES:
-                self._events.put(notification)
+            self._refresh_soon()
+
+    def _refresh_soon(self) -> None:
+        """Read all lists again soon."""
+        for notification in CHANGES:
+            self._events.put(notification)
 
     def check_soon(self) -> None:
         """Check the connection, because a call got no answer."""
@@ -165,12 +174,15 @@ class StandingConnection(PinnedMount[Mount]):
         with self._open(sign_in=sign_in) as connection:
             self._refresh(connection)
             self.connection = connection
-            self.health = Health("up", revision=connection.revision)
+            self._record_answer(connection)
             self.state_known.set()
             log.info("the upstream %s answers, in revision %s", self.mount.name, connection.revision)
             missed, subscribed = connection.modern, set[str]()
             while not self._ending.is_set():
                 missed = self._follow(connection, missed, subscribed)
+
+    def _record_answer(self, connection: Connection) -> None:
+        self.health = Health("up", revision=connection.revision, note=self._liveness.note)
 
     def _wait_for_principal(self, accounts: MountAccounts) -> None:
         """Wait until a caller has connected an account."""
@@ -205,6 +217,7 @@ class StandingConnection(PinnedMount[Mount]):
             questions=connections.QUESTIONS if questions is None else frozenset(questions),
             ask=partial(self._answer_between_calls, key),
             listener=self._on_notification,
+            on_renewed=self._refresh_soon,
             environ=make_launch_environment(environ),
             signin=signin,
         )
@@ -247,7 +260,8 @@ class StandingConnection(PinnedMount[Mount]):
         that this connection has been subscribed to, one by one (before 2026-07-28).
         """
         uris = list(self._uris)
-        for uri in () if connection.modern else [uri for uri in uris if uri not in subscribed]:
+        can_subscribe = (connection.capabilities.get("resources") or {}).get("subscribe") and not connection.modern
+        for uri in [uri for uri in uris if uri not in subscribed] if can_subscribe else ():
             self._try_request(connection, "resources/subscribe", {"uri": uri})
             subscribed.add(uri)
         listens = threading.Event()
@@ -260,22 +274,25 @@ class StandingConnection(PinnedMount[Mount]):
                     self._refresh(connection)
                 self._handle_events(connection)
                 listens.clear()
-        except McpFailure as problem:
-            # It still answers requests: only its changes are unknown for a while.
+        except (McpFailure, ServerTimeout) as problem:
+            # It may answer requests still: only its changes are unknown for a while.
             log.info("the upstream %s does not announce changes: %s", self.mount.name, problem.message)
             self._probe(connection)
-            self._ending.wait(PROBE_SECONDS)
+            self._ending.wait(self.patience.probe)
             return True
         return connection.modern
 
     def _handle_events(self, connection: Connection) -> None:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
-            events = self._events.get_all(PROBE_SECONDS)
+            events = self._events.get_all(min(self.patience.probe, self._unread.seconds_left()))
             self.call_connections.reap()
             words = {what for what, _ in events}
             self._publish_updates(uri for what, uri in events if what == "notifications/resources/updated")
-            if not words or words & {LOST, SUSPECT}:
+            retried = frozenset() if connection.is_busy() else self._unread.get_due()
+            if retried:
+                self._refresh(connection, retried)
+            elif not words or words & {LOST, SUSPECT}:
                 self._probe(connection)
             if words & CHANGES:
                 self._refresh(connection, words & CHANGES)
@@ -297,28 +314,26 @@ class StandingConnection(PinnedMount[Mount]):
         return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 
     def _try_request(self, connection: Connection, method: str, params: Mapping[str, Any]) -> None:
-        """Send a request that the upstream may refuse. Raises Unreachable."""
+        """Send a request that the upstream may refuse or leave without an answer. Raises Unreachable."""
         try:
-            connection.get_result(method, params, timeout=PROBE_TIMEOUT_SECONDS)
-        except McpFailure as problem:
+            connection.get_result(method, params, timeout=self.patience.answer)
+        except (McpFailure, ServerTimeout) as problem:
+            if connection.closed:
+                raise
             log.info("the upstream %s refused %s: %s", self.mount.name, method, problem.message)
 
     def _probe(self, connection: Connection) -> None:
-        """Raise Unreachable without an answer, or when the upstream has dropped this session."""
-        if connection.closed:
-            raise Unreachable("the connection ended")
-        try:
-            connection.get_result("server/discover" if connection.modern else "ping", timeout=PROBE_TIMEOUT_SECONDS)
-        except McpFailure as problem:
-            if problem.code != MethodNotFound.code:  # an upstream without ping has answered
-                raise Unreachable(problem.message) from problem
+        """Raise Unreachable when the upstream is dead; show on its page which probe it answers."""
+        known = self._liveness.note
+        self._liveness.check(connection, isinstance(self.reach, Stdio))
+        if self._liveness.note != known:
+            self._record_answer(connection)
 
     def _refresh(self, connection: Connection, changed: Iterable[str] = ()) -> None:
         """Read all lists, or those that these notifications announce; store them when they differ."""
         name, mount, store = self.mount.name, self.mount.digest, self._context.store
-        fresh = snapshots.read_snapshot(
-            connection, mount, snapshots.load_snapshot(store, name, mount), frozenset(changed), self.id
-        )
+        before = snapshots.load_snapshot(store, name, mount)
+        fresh = snapshots.read_snapshot(connection, mount, self._unread, before, frozenset(changed), self.id)
         if self.accounts is not None:
             fresh = without_resources(fresh)
         if self.id in fresh.via:
@@ -347,14 +362,25 @@ class StandingConnection(PinnedMount[Mount]):
         """Record the failure; return the seconds until the next attempt."""
         circle = isinstance(problem, MountCycle)
         retry = MAX_RETRY_SECONDS if circle else min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(tries - 1, 10))
-        secrets = self.mount.secrets(self._context.environ)
-        whole = mask_secrets(problem.message, secrets)
-        reason = whole.partition("; its last lines")[0].partition("\n")[0][:MAX_REASON_CHARACTERS]
+        retry = max(retry, min(MAX_RETRY_AFTER_SECONDS, get_retry_after(problem.data) or 0.0))
+        whole, reason = self._mask(problem), self.describe(problem)
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
         self.health = Health("circle" if circle else "down", reason, tries=tries, retry=retry, since=since)
         self.state_known.set()
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
+
+    @property
+    def _secrets(self) -> frozenset[str]:
+        return self.mount.secrets(self._context.environ)
+
+    def _mask(self, problem: PatchbayError) -> str:
+        return mask_secrets(problem.message, self._secrets)
+
+    def describe(self, problem: PatchbayError) -> str:
+        """Return why the upstream failed as one line without secrets: the words of its page, its calls and `doctor`."""
+        label = f"{self.reach.label}: " if self.reach is not None else ""
+        return describe_briefly(self._mask(problem).removeprefix(mask_secrets(label, self._secrets)))
 
     def last(self) -> Snapshot | None:
         """Return its offers at its last answer."""

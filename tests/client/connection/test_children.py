@@ -111,7 +111,7 @@ def test_standard_error_is_always_read_and_its_last_lines_are_kept() -> None:
         with pytest.raises(Unreachable, match="line 19999") as failure:
             connection.call_tool("vanish")
     assert "line 19900" not in failure.value.message
-    assert "exit code -9" in failure.value.message
+    assert "it was ended by signal 9 (SIGKILL)" in failure.value.message
 
 
 def test_a_line_that_is_too_long_ends_the_connection() -> None:

@@ -193,7 +193,7 @@ def test_a_program_that_dies_under_a_call_fails_it_and_comes_back(hub: Hub) -> N
     with opened(hub, "piped") as caller:
         answer = caller.call_tool("vanish")
         assert answer["isError"] is True
-        assert "cannot be reached" in text(answer)
+        assert "it was ended by signal 9 (SIGKILL)" in text(answer)
         assert "stderr" not in text(answer)
         until(lambda: not caller.call_tool("echo").get("isError"), "the program to be started again")
 

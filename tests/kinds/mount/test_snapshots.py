@@ -8,8 +8,10 @@ import pytest
 
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import MAX_EVENTS
+from patchbay.kinds.mount.liveness import Patience
 from patchbay.kinds.mount.snapshots import LISTS, VIA, Snapshot, read_snapshot
 from patchbay.kinds.mount.standing_connection import MAX_URI_CHARACTERS, StandingConnection
+from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import MountContext
 from patchbay.stores.memory import MemoryStore
 from tests.hubs import MODERN
@@ -47,12 +49,15 @@ def test_each_request_for_a_list_names_the_mount() -> None:
         capabilities: dict[str, Any]
         info, capabilities, instructions, revision = {"name": "far"}, {}, None, MODERN
 
-        def iterate_pages(self, method: str, key: str, on_page: Any, meta: Any) -> list[Any]:
+        def has_list(self, method: str) -> bool:
+            return True
+
+        def iterate_pages(self, method: str, key: str, on_page: Any, meta: Any, seconds: float) -> list[Any]:
             asked.append(meta)
             return []
 
     upstream: Any = Upstream()
-    read_snapshot(upstream, "m", via_id="hub/far")
+    read_snapshot(upstream, "m", UnreadLists(Patience()), via_id="hub/far")
     assert asked == [{VIA: ["hub/far"]}] * len(LISTS)
 
 
