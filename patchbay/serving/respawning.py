@@ -2,11 +2,13 @@
 
 The web server stops completely when a worker ends soon after its start, so a tool or a system that kills workers would
 stop the hub. Here the supervisor continues: the first replacement starts at once, each further one within
-`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. A hub that cannot start logs the reason and exits.
+`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. After `MAX_SHORT_LIVES` workers in a row that ended
+at once, a further one would too: the hub stops with exit code 1. A hub that cannot start logs the reason and exits.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from multiprocessing.synchronize import Semaphore
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 from granian.server.mp import MPServer
 
 from patchbay.serving.signal_event import SignalEvent
+
+log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 8.0
@@ -25,6 +29,25 @@ START_SECONDS = 60.0
 
 QUIET_SECONDS = 60.0
 """Time without an ended worker after which the next replacement starts at once again."""
+
+
+SHORT_LIFE_SECONDS = 5.0
+"""A worker that ends within this time after its start has ended at once."""
+
+MAX_SHORT_LIVES = 10
+"""Workers in a row that may end at once."""
+
+
+class ShortLives:
+    """Counts workers in a row that ended at once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, seconds: float) -> bool:
+        """Count a worker that lived for so long; return whether too many in a row ended at once."""
+        self._count = self._count + 1 if seconds <= SHORT_LIFE_SECONDS else 0
+        return self._count >= MAX_SHORT_LIVES
 
 
 class Backoff:
@@ -56,6 +79,7 @@ class Supervisor(MPServer):
         self.main_loop_interrupt: Any = SignalEvent()  # the web server's handlers of signals set it
         self._started = started
         self._backoff = Backoff()
+        self._short_lives = ShortLives()
         self._python_threads = python_threads
 
     def _serve(self, spawn_target: Any, target_loader: Any) -> None:
@@ -65,6 +89,8 @@ class Supervisor(MPServer):
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         """Replace workers, after a pause if others ended recently. If the hub is to stop, replace none."""
+        if not delay and self._is_hopeless(workers):
+            return
         until = time.monotonic() + self._backoff.pause(time.monotonic())
         while (left := until - time.monotonic()) > 0:
             if self.interrupt_signal:
@@ -76,6 +102,23 @@ class Supervisor(MPServer):
         else:
             super()._respawn_workers(workers, spawn_target, target_loader)
         self.respawned_wrks.clear()  # the web server finds a crash loop by these entries, and would stop the hub
+
+    def _is_hopeless(self, ended: list[int]) -> bool:
+        """Whether too many workers in a row ended at once. Then the hub stops with exit code 1."""
+        now = time.monotonic()
+        counted = [self._short_lives.add(now - self.wrks[place].birth) for place in ended]
+        if not any(counted):
+            return False
+        log.error(
+            "%d workers in a row ended within %g seconds after their start: the hub stops, because another start does"
+            " not help. The lines above say why they ended; `patchbay doctor` checks the machine",
+            MAX_SHORT_LIVES,
+            SHORT_LIFE_SECONDS,
+        )
+        self.interrupt_children += ended  # the web server ends with 1 when workers are missing at its end
+        self.interrupt_signal = True
+        self.main_loop_interrupt.set()
+        return True
 
     def _replace(self, place: int, spawn_target: Any, target_loader: Any) -> None:
         """Start a worker, and end the one that it replaces once it serves."""

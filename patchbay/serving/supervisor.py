@@ -236,10 +236,30 @@ def _end_with_parent(seconds: float) -> None:
     """End this worker when the supervisor is gone, so that no worker holds the port afterwards."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        wait([parent.sentinel])
+        _wait_for_end_of(parent)
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(seconds)
         os._exit(exit_codes.FAILED)
+
+
+def _wait_for_end_of(parent: Any) -> None:
+    """Return when the parent process has ended.
+
+    The sentinel of `multiprocessing` is a pipe that younger workers keep open, so it tells only the youngest one at
+    once. Linux tells each process by a descriptor of the parent (pidfd_open(2)).
+    """
+    try:
+        descriptor = os.pidfd_open(parent.pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # not Linux, or a kernel before 5.3
+        wait([parent.sentinel])
+        return
+    try:
+        if os.getppid() == parent.pid:  # otherwise the number belongs to another process by now
+            wait([descriptor])
+    finally:
+        os.close(descriptor)
 
 
 def _announce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from patchbay.serving.respawning import MAX_SHORT_LIVES
 from patchbay.sqlite import known_defect
-from tests.serving.running import alive, refused, running
+from tests.serving.running import ONE_WORKER, Hub, alive, refused, running
 from tests.waiting import BOUND, until
 
 pytestmark = pytest.mark.process
@@ -62,6 +64,69 @@ def test_workers_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         workers = hub.workers()
         hub.end(signal.SIGKILL)
         until(lambda: not any(alive(worker) for worker in workers), "every worker has ended")
+
+
+HOLD = """import os
+import time
+
+
+def process() -> str:
+    return str(os.getpid())
+
+
+def hold(until: str) -> str:
+    while not os.path.exists(until):
+        time.sleep(0.01)
+    return "done"
+"""
+
+
+def request_of(tool: str, **arguments: str) -> tuple[str, str, bytes, dict[str, str]]:
+    """A call of a tool of the server `held`, as arguments of `HTTPConnection.request`."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    return "POST", "/mcp/held", json.dumps(body).encode(), headers
+
+
+def connect_to(hub: Hub, worker: int) -> http.client.HTTPConnection:
+    """A connection that this worker serves."""
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=BOUND)
+        connection.request(*request_of("process"))
+        if json.loads(connection.getresponse().read())["result"]["content"][0]["text"] == str(worker):
+            return connection
+        connection.close()
+
+
+def test_a_worker_ends_with_the_supervisor_while_a_younger_one_still_has_a_call(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "held.py").write_text(HOLD)
+    (tmp_path / "servers" / "held.mcp.json").write_text('{"isolation": "inline", "auto_discover": true}')
+    with running(tmp_path, "--workers", "2", "--drain", str(BOUND)) as hub:
+        older, younger = sorted(hub.workers())
+        connection = connect_to(hub, younger)
+        connection.request(*request_of("hold", until=str(tmp_path / "release")))
+        hub.process.kill()
+        until(lambda: not alive(older), "the older worker has ended")
+        assert alive(younger)
+        (tmp_path / "release").touch()
+        assert b"done" in connection.getresponse().read()
+        connection.close()
+        until(lambda: not alive(younger), "the younger worker has ended")
+
+
+@pytest.mark.full
+def test_workers_that_end_at_once_again_and_again_end_the_hub_with_code_1(tmp_path: Path) -> None:
+    """The pauses between the replacements take half a minute; `test_respawning.py` shows what is counted."""
+    killed: set[int] = set()
+    with running(tmp_path, *ONE_WORKER) as hub:
+        while hub.process.poll() is None and len(killed) < 2 * MAX_SHORT_LIVES:
+            for worker in hub.workers() - killed:
+                killed.add(worker)
+                os.kill(worker, signal.SIGKILL)
+        assert hub.finished() == 1
+        assert len(killed) == MAX_SHORT_LIVES
+        assert "workers in a row ended" in hub.line_with("workers in a row ended")
 
 
 def test_a_port_in_use_is_a_sentence_and_exit_code_3(tmp_path: Path) -> None:
