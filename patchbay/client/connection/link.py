@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RENEW_SECONDS = 20.0
+"""Seconds in which a server that has ended a session has to begin a new one; all requests wait for it."""
+
 RESTORE_SECONDS = 10.0
 """Seconds in which a server answers each request that sets up a new session again."""
 
@@ -146,6 +149,7 @@ class SessionLink:
                 raise Unreachable(f"{self.plan.target.label}: the connection was closed")
             log.info("%s has ended the session; a new one begins", self.plan.target.label)
             plain, self._plain = self._plain, None
+            self._start_timeout = min(self._start_timeout, RENEW_SECONDS)
             self._retired = [*(one for one in self._retired if not one.closed.is_set()), lost]
             try:
                 self._open_async_connection()
