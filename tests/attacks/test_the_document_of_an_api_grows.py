@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 from patchbay.client.openapi.operations import Api
+from patchbay.client.openapi.remote_parts import MAX_PART_CHARACTERS, include_remote_parts
 from patchbay.client.openapi.schemas import MAX_INLINED_CHARACTERS
-from patchbay.kinds.openapi.remote_parts import MAX_PART_CHARACTERS, include_remote_parts
 from patchbay.kinds.openapi.standing_api import MAX_DOCUMENT_BYTES
 from tests.hubs import Hub
 from tests.kinds.openapi.mounting import document, mount, operation
@@ -40,7 +40,7 @@ def test_one_large_part_is_not_inserted_many_times() -> None:
     parts["properties"] = {f"p{number}": one for number, one in enumerate(spellings("#/x/", "a", 1) * 64)}
     content = {"requestBody": {"content": {"application/json": {"schema": parts}}}}
     api = Api(document({"/x": {"post": operation(**content)}}, x={"a": LARGE}), "the test")
-    operations, _ = api.read_operations()
+    operations = api.read_operations()
     assert 1_000_000 < len(json.dumps(operations[0].tool)) < MAX_INLINED_CHARACTERS + 2_000_000
 
 

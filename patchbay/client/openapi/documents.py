@@ -1,7 +1,7 @@
 """Get the document of an API: from a URL, from a file, or from the usual paths of a server.
 
-JSON is read strictly; YAML only as far as it expresses the same values as JSON. References to other documents are never
-fetched.
+JSON is read strictly; YAML only as far as it expresses the same values as JSON. References lead to other documents of
+the same origin; with a document in a file, to files of its folder and below.
 
 Sources: OpenAPI 3.1.1; RFC 8631 (`service-desc`).
 """
@@ -12,7 +12,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin, urlsplit
 
 import yaml
 
@@ -20,6 +20,7 @@ from patchbay.client.addresses.launchers import API_DOCUMENT_PATH
 from patchbay.client.addresses.targets import mask_url
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
 from patchbay.client.openapi.operations import Api, DocumentError
+from patchbay.client.openapi.remote_parts import Read, include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse
@@ -33,6 +34,10 @@ USUAL_PATHS = (
     "swagger/v1/swagger.json",
 )
 """Paths at which servers publish their document, tried in this order below the URL."""
+
+
+MAX_FETCHED_DOCUMENTS = 1_000
+"""Number of documents that are fetched for one document."""
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -50,6 +55,13 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         return super().construct_mapping(node, deep)
 
 
+def _construct_integer(loader: Any, node: Any) -> int | float:
+    """Construct an integer; one beyond 64 bits is a float, as in JSON."""
+    number = int(loader.construct_scalar(node))
+    return number if -(2**63) <= number < 2**64 else float(number)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_integer)
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _rule, _first in (
     ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
@@ -81,20 +93,67 @@ def parse_api(data: bytes, where: str) -> Api:
     return Api(parse_document(data, where), where)
 
 
+def parse_whole_api(data: bytes, where: str, url: str, read: Read) -> Api:
+    """Parse the document of an API at a URL, with the parts that other documents have. Raises DocumentError."""
+    return Api(include_remote_parts(parse_api(data, where).document, url, read), where)
+
+
 def load_api_file(path: Path, limit: int) -> Api:
-    """Load the document of an API from a file. Raises DocumentError."""
-    return parse_api(read_api_file(path, limit), str(path))
+    """Load the document of an API from a file, with other files of its folder. Raises DocumentError."""
+    url = path.absolute().as_uri()
+    return parse_whole_api(read_api_file(path, limit), str(path), url, read_beside(path, limit))
 
 
-def read_api_file(path: Path, limit: int) -> bytes:
-    """Return the bytes of a file of at most `limit` bytes. Raises DocumentError."""
+def read_beside(document: Path, limit: int) -> Read:
+    """Return what reads other documents in the folder of a document and below: at most `limit` bytes of all of them."""
+    folder, left = document.parent.resolve(), limit
+
+    def read(url: str) -> Any:
+        nonlocal left
+        parts = urlsplit(url)
+        path = Path(unquote(parts.path)).resolve()
+        if parts.scheme != "file" or parts.netloc or not path.is_relative_to(folder):
+            raise DocumentError("it leads out of the folder of the document")
+        name = str(path.relative_to(folder))
+        if left <= 0:
+            raise DocumentError(f"the files of the document have more than {limit} bytes")
+        data = read_api_file(path, limit, name)
+        left -= len(data)
+        return parse_document(data, name)
+
+    return read
+
+
+def fetch_beside(client: ApiClient, document: str, limit: int) -> Read:
+    """Return what fetches other documents of the origin of a document: at most `limit` bytes of all of them."""
+    left, count = limit, 0
+
+    def read(url: str) -> Any:
+        nonlocal left, count
+        count += 1
+        if get_origin(url) != get_origin(document):
+            raise DocumentError("it leads to another origin than that of the document")
+        if left <= 0 or count > MAX_FETCHED_DOCUMENTS:
+            raise DocumentError(f"the document needs more than {limit} bytes or {MAX_FETCHED_DOCUMENTS} documents")
+        data = client.send(HttpRequest("GET", url)).body
+        left -= len(data)
+        if left < 0:
+            raise DocumentError(f"the document needs more than {limit} bytes of other documents")
+        return parse_document(data, mask_url(url))
+
+    return read
+
+
+def read_api_file(path: Path, limit: int, name: str = "") -> bytes:
+    """Return the bytes of a file of at most `limit` bytes. Raises DocumentError, which calls the file `name`."""
+    name = name or str(path)
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except OSError as problem:
-        raise DocumentError(f"{path}: expected a readable file ({problem.strerror})") from problem
+        raise DocumentError(f"{name}: expected a readable file ({problem.strerror})") from problem
     if len(data) > limit:
-        raise DocumentError(f"{path}: expected at most {limit} bytes")
+        raise DocumentError(f"{name}: expected at most {limit} bytes")
     return data
 
 

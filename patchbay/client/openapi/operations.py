@@ -1,71 +1,56 @@
 """The operations of an OpenAPI 3.x or Swagger 2 document, each also as a tool: name, description, inputSchema.
 
 An operation has the name of its `operationId`, or `METHOD_path` without one. Its arguments are its parameters by name;
-the fields of a JSON object or form body are arguments beside them, any other body is the argument `body`. When two have
-the same name, the later one is called `NAME_PLACE` (`id_query`). So the contract of an API is compared like that of a
-server.
+the fields of a JSON object or form body are arguments beside them, any other body is the argument `body`
+(`argument_names.py` has the rule for equal names). So the contract of an API is compared like that of a server.
 
-Sources: OpenAPI 2.0, 3.0.4, 3.1.1.
+An operation that cannot be read costs only itself; `Api.problems` has the reason.
+
+Sources: OpenAPI 2.0, 3.0.4, 3.1.1, 3.2.0.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchbay.client.contracts.schema_types import follow_pointer
+from patchbay.client.openapi.argument_names import BODY_ARGUMENT, choose_argument_names
+from patchbay.client.openapi.bodies import (
+    FORM_MEDIA_TYPES,
+    Body,
+    DescribedBody,
+    find_openapi_body,
+    find_swagger_body,
+    has_fields,
+    parse_encodings,
+)
+from patchbay.client.openapi.files import is_binary_media_type, is_file
+from patchbay.client.openapi.parameters import (
+    PLACES,
+    SWAGGER_PLACES,
+    Parameter,
+    is_ignored,
+    list_missing_parameters,
+    parse_parameter,
+)
+from patchbay.client.openapi.references import LostReference, References
 from patchbay.client.openapi.schemas import Schemas
+from patchbay.client.openapi.styles import is_json_media_type
 from patchbay.errors import InvalidParams
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
-PARAMETER_PLACES = ("path", "query", "header", "cookie", "formData")
-JSON_MEDIA_TYPE = "application/json"
-FORM_MEDIA_TYPE = "application/x-www-form-urlencoded"
-MULTIPART_MEDIA_TYPE = "multipart/form-data"
 MAX_OPERATIONS = 20_000
 """Operations of one document."""
 
-_COLLECTION_SEPARATORS = {"csv": ",", "ssv": " ", "tsv": "\t", "pipes": "|", "multi": "&"}
-_STYLE_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A method (RFC 9110 section 9.1)."""
 
 
 class DocumentError(InvalidParams):
     """A document that does not describe an API. The message says where and what was expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter: `name` in the request, `argument` in a call. `separator` joins list items; "&" repeats the key.
-
-    `style` is that of OpenAPI 3 (`simple`, `label`, `matrix`, `form`, `deepObject`); `is_json` sends the value as JSON;
-    `allows_reserved` sends reserved characters as they are, where they cannot change the query.
-    """
-
-    name: str
-    place: str
-    argument: str
-    required: bool
-    schema: Any
-    style: str
-    separator: str
-    is_json: bool = False
-    allows_reserved: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """The body of a request.
-
-    `fields` maps arguments to fields of an object; None when the whole body is the argument `body`.
-    """
-
-    media_type: str
-    required: bool
-    schema: Any
-    fields: Mapping[str, str] | None
-    allows_other_fields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +95,14 @@ class Api:
         version = document.get("openapi")
         if not self.is_swagger and not (isinstance(version, str) and re.fullmatch(r"3\.\d+(\.\d+)?.*", version)):
             raise DocumentError(f'{where}: expected "openapi": "3.x" or "swagger": "2.0", got {version!r:.80}')
+        self.version = str(version or "2.0")
+        self.problems: dict[str, str] = {}
+        """What could not be read, by its place; complete once the operations are listed."""
+        self._references = References(document)
         if not isinstance(document.get("paths", {}), dict):
             raise DocumentError(f"{where}: paths: expected an object")
-        self.schemas = Schemas(document)
+        self._request_schemas = Schemas(document, self._references, "readOnly")
+        self._answer_schemas = Schemas(document, self._references, "writeOnly")
 
     @property
     def title(self) -> str:
@@ -129,147 +119,152 @@ class Api:
     @property
     def authentication(self) -> dict[str, Any]:
         """The security schemes that the document names: the headers that a caller has to send."""
-        found = follow_pointer(
-            self.document, "#/securityDefinitions" if self.is_swagger else "#/components/securitySchemes"
-        )
-        return found if isinstance(found, dict) else {}
+        home = "#/securityDefinitions" if self.is_swagger else "#/components/securitySchemes"
+        found = self._references.find({"$ref": home})
+        rows = found.items() if isinstance(found, dict) else ()
+        return {name: self._references.find(one) for name, one in rows}
 
     def list_operations(self) -> dict[str, Operation]:
-        """List every operation by name. Raises DocumentError when two have the same name."""
+        """List every operation that can be called by a unique name: the later one of two with an operationId has
+        `METHOD_path`.
+        """
         found: dict[str, Operation] = {}
-        for path, item in self.document.get("paths", {}).items():
-            for method, raw, shared in self._list_path_operations(path, item):
-                one = self._parse_operation(path, method, raw, shared)
-                if one.name in found:
-                    raise DocumentError(f"{self.where}: paths.{path}.{method}: the operationId {one.name!r} is taken")
-                found[one.name] = one
-                if len(found) > MAX_OPERATIONS:
-                    raise DocumentError(f"{self.where}: more than {MAX_OPERATIONS} operations")
+        for one in self.read_operations():
+            name, plain, count = one.name, _make_operation_name({}, one.method, one.path), 2
+            while name in found:
+                name, plain, count = plain, f"{plain}_{count}", count + 1
+            found[name] = one if name == one.name else replace(one, name=name, tool={**one.tool, "name": name})
         return found
 
-    def read_operations(self) -> tuple[list[Operation], dict[str, str]]:
-        """Read every operation that can be called, and the reasons for the others by their places; names may repeat."""
+    def read_operations(self) -> list[Operation]:
+        """Read every operation that can be called; names may repeat. The reasons for the others are `problems`."""
         found: list[Operation] = []
-        problems: dict[str, str] = {}
-        for path, item in self.document.get("paths", {}).items():
-            try:
-                rows = list(self._list_path_operations(path, item))
-            except DocumentError as problem:
-                problems[path] = problem.message
-                continue
-            for method, raw, shared in rows:
-                try:
-                    found.append(self._parse_operation(path, method, raw, shared))
-                except (DocumentError, AttributeError, KeyError, TypeError, ValueError) as problem:
-                    reason = problem.message if isinstance(problem, DocumentError) else repr(problem)[:200]
-                    problems[f"{method.upper()} {path}"] = reason
+        for path, item in self._find_paths().items():
+            for method, raw, shared in self._list_path_operations(path, item):
                 if len(found) == MAX_OPERATIONS:
-                    return found, problems | {"more": f"more than {MAX_OPERATIONS} operations"}
-        return found, problems
+                    self.problems["more"] = f"not served: there are more than {MAX_OPERATIONS} operations"
+                    return found
+                try:
+                    found.append(self._parse_operation(path, method, self._follow(raw), shared))
+                except (InvalidParams, AttributeError, KeyError, TypeError, ValueError) as problem:
+                    reason = problem.message if isinstance(problem, InvalidParams) else repr(problem)[:200]
+                    self.problems[f"{method.upper()} {path}"] = f"not served: {reason}"
+        for reference, reason in (self._request_schemas.lost | self._answer_schemas.lost).items():
+            self.problems[reference[:200]] = f"values are not checked: {reason}"
+        return found
 
-    def _list_path_operations(self, path: str, item: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-        item = self._follow_reference(item)
+    def _find_paths(self) -> dict[str, Any]:
+        """Find the paths, which may be in a file of their own."""
+        try:
+            found = self._follow(self.document.get("paths", {}))
+            if isinstance(found, dict):
+                return found
+            self.problems["paths"] = "not served: expected an object"
+        except InvalidParams as problem:
+            self.problems["paths"] = f"not served: {problem.message}"
+        return {}
+
+    def _list_path_operations(self, path: str, item: Any) -> Iterator[tuple[str, Any, dict[str, Any]]]:
         if not path.startswith("/"):
             return  # an extension (x-...)
-        if not isinstance(item, dict):
-            raise DocumentError(f"{self.where}: paths.{path}: expected an object")
-        for method in METHODS:
-            if isinstance(item.get(method), dict):
-                yield method, item[method], item
+        try:
+            item = self._follow(item)
+            if not isinstance(item, dict):
+                raise DocumentError(f"{self.where}: paths.{path}: expected an object")
+            others = self._follow(item.get("additionalOperations"))
+        except InvalidParams as problem:
+            self.problems[path] = f"not served: {problem.message}"
+            return
+        rows = {method: item[method] for method in METHODS if isinstance(item.get(method), dict)}
+        if isinstance(others, dict):
+            rows |= {method: one for method, one in others.items() if isinstance(one, dict)}
+        for method, raw in rows.items():
+            if _TOKEN.fullmatch(method):
+                yield method, raw, item
 
     def _parse_operation(self, path: str, method: str, raw: dict[str, Any], shared: dict[str, Any]) -> Operation:
         place = f"{self.where}: paths.{path}.{method}"
-        rows = [*(rows := self._list_parameters(raw, shared, place)), *_list_missing_parameters(path, rows)]
-        taken: set[str] = set()
+        rows = self._list_parameters(raw, shared, place)
+        described = (
+            find_swagger_body(raw, self.document, rows) if self.is_swagger else find_openapi_body(raw, self._follow)
+        )
+        rows = [row for row in rows if not is_ignored(row, described is not None)]
+        rows += list_missing_parameters(path, rows)
+        plain = [row for row in rows if row["in"] not in ("body", "formData")]
+        fields = self._list_fields(described) if described is not None else None
+        names = [BODY_ARGUMENT] if described is not None and fields is None else list(fields or ())
+        wanted = [(row["name"], row["in"]) for row in plain] + [(name, "body") for name in names]
+        arguments = choose_argument_names(wanted)
         needed: set[str] = set()
-        parameters = tuple(self._parse_parameter(row, taken, needed) for row in rows if row["in"] != "body")
-        raw_body = self._find_body(raw, rows, parameters)
-        body = self._parse_body(*raw_body, taken, needed) if raw_body else None
-        plain = tuple(one for one in parameters if one.place != "formData")
+        parameters = tuple(
+            parse_parameter(row, argument, self.is_swagger, self._request_schemas, needed)
+            for row, argument in zip(plain, arguments, strict=False)
+        )
+        own = arguments[len(plain) :]
+        body = self._parse_body(described, fields, own, needed) if described is not None else None
         tool = self._build_tool(_make_operation_name(raw, method, path), method, raw, parameters, body, needed)
-        return Operation(tool["name"], method, path, tool, plain, body, self._list_servers(raw, shared), raw=raw)
+        return Operation(tool["name"], method, path, tool, parameters, body, self._list_servers(raw, shared), raw=raw)
 
     def _list_parameters(self, raw: dict[str, Any], shared: dict[str, Any], place: str) -> list[dict[str, Any]]:
-        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        known = SWAGGER_PLACES if self.is_swagger else PLACES
         for source in (shared, raw):
-            for number, row in enumerate(source.get("parameters") or ()):
-                row = self._follow_reference(row)
-                known = (*PARAMETER_PLACES, "body") if self.is_swagger else PARAMETER_PLACES[:-1]
-                if not isinstance(row, dict) or not isinstance(row.get("name"), str) or row.get("in") not in known:
-                    raise DocumentError(
-                        f"{place}.parameters[{number}]: expected name, and in: one of {', '.join(known)}"
-                    )
-                rows[row["name"], row["in"]] = row
-        return list(rows.values())
+            rows = self._follow(source.get("parameters")) or ()
+            for number, row in enumerate(rows.values() if isinstance(rows, dict) else rows):
+                row = self._follow(row)
+                for one in row if isinstance(row, list) else [row]:
+                    one = self._follow(one)
+                    if not isinstance(one, dict) or not isinstance(one.get("name"), str) or one.get("in") not in known:
+                        expected = f"expected name, and in: one of {', '.join(known)}"
+                        raise DocumentError(f"{place}.parameters[{number}]: {expected}")
+                    content = self._follow(one.get("content"))
+                    if isinstance(content, dict):
+                        one = {**one, "content": {key: self._follow(media) for key, media in content.items()}}
+                    found[one["name"], one["in"]] = one
+        return list(found.values())
 
-    def _parse_parameter(self, row: dict[str, Any], taken: set[str], needed: set[str]) -> Parameter:
-        place, content = row["in"], row.get("content")
-        schema: Any = row.get("schema", {})
-        if isinstance(content, dict) and content:
-            media = next(iter(content.values()))
-            schema = media.get("schema", {}) if isinstance(media, dict) else {}
-        elif self.is_swagger:
-            schema = {key: value for key, value in row.items() if key in _SWAGGER_TYPE_KEYWORDS}
-        found = self.schemas.rewrite(schema, needed)
-        if isinstance(found, dict) and "description" in row:
-            found = {"description": row["description"], **found}
-        style = row.get("style") or ("form" if place in ("query", "cookie", "formData") else "simple")
-        explode = row.get("explode", style == "form")
-        joint = (
-            _COLLECTION_SEPARATORS.get(row.get("collectionFormat", "csv"), ",")
-            if self.is_swagger
-            else _STYLE_SEPARATORS.get(style, ",")
-        )
-        joint = "&" if explode is True and not self.is_swagger else joint
-        argument = _claim_name(row["name"], place, taken)
-        required = row.get("required") is True or place == "path"
-        return Parameter(
-            *(row["name"], place, argument, required, found, style, joint, isinstance(content, dict)),
-            allows_reserved=row.get("allowReserved") is True,
-        )
-
-    def _find_body(
-        self, raw: dict[str, Any], rows: list[dict[str, Any]], parameters: tuple[Parameter, ...]
-    ) -> tuple[str, bool, Any, dict[str, str] | None] | None:
-        """Find media type, required, schema, and the fields where those are parameters (Swagger 2)."""
-        consumes = raw.get("consumes") or self.document.get("consumes") or [JSON_MEDIA_TYPE]
-        if self.is_swagger:
-            whole = next((row for row in rows if row["in"] == "body"), None)
-            if whole is not None:
-                return _choose_media_type(consumes), whole.get("required") is True, whole.get("schema", {}), None
-            forms = {one.argument: one.name for one in parameters if one.place == "formData"}
-            media = MULTIPART_MEDIA_TYPE if MULTIPART_MEDIA_TYPE in consumes else FORM_MEDIA_TYPE
-            return (media, False, {}, forms) if forms else None
-        body = self._follow_reference(raw.get("requestBody"))
-        content = body.get("content") if isinstance(body, dict) else None
-        if not isinstance(content, dict) or not content:
+    def _list_fields(self, described: DescribedBody) -> dict[str, Any] | None:
+        """List the fields of a body that are arguments, with their schemas; None for a body that is one argument."""
+        if described.parameters:
+            return {str(row["name"]): row for row in described.parameters}
+        target = self._references.find(described.schema)
+        if not has_fields(described.media_type, target):
             return None
-        media = _choose_media_type(list(content))
-        schema = content[media].get("schema", {}) if isinstance(content[media], dict) else {}
-        return media, body.get("required") is True, schema, None
+        left_out = self._request_schemas.collect_left_out(target)
+        return {name: one for name, one in target["properties"].items() if name not in left_out}
 
     def _parse_body(
-        self, media: str, required: bool, schema: Any, forms: dict[str, str] | None, taken: set[str], needed: set[str]
+        self, described: DescribedBody, fields: dict[str, Any] | None, arguments: list[str], needed: set[str]
     ) -> Body:
-        if forms is not None:
-            return Body(media, required, {}, forms)
-        target = self._follow_reference(schema)
-        names = target.get("properties") if isinstance(target, dict) else None
-        is_fields = _is_json(media) or media in (FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE)
-        if (
-            is_fields
-            and isinstance(names, dict)
-            and names
-            and not any(key in target for key in ("oneOf", "anyOf", "allOf"))
-        ):
-            return Body(
-                media,
-                required,
-                self.schemas.rewrite(target, needed),
-                {_claim_name(name, "body", taken): name for name in names},
-                target.get("additionalProperties", True) is not False,
-            )
-        return Body(media, required, self.schemas.rewrite(schema, needed), None)
+        target = self._references.find(described.schema) if fields is not None else described.schema
+        schema = self._request_schemas.rewrite(target, needed)
+        if described.parameters:
+            rows = [parse_parameter(row, "", True, self._request_schemas, needed) for row in described.parameters]
+            required = [one.name for one in rows if one.required]
+            schema = {"properties": {one.name: one.schema for one in rows}, "required": required}
+        body = Body(
+            *(described.media_type, described.required, schema, None, False, arguments[0] if arguments else ""),
+            encodings=parse_encodings(described, self.version),
+            described=described.schema,
+            references=self._references,
+        )
+        if fields is None:
+            is_whole_file = is_binary_media_type(described.media_type)
+            return replace(body, files=frozenset(arguments if is_whole_file else ()))
+        is_form = body.bare_media_type in FORM_MEDIA_TYPES
+        rows_by_argument = dict(zip(arguments, fields.items(), strict=True))
+        return replace(
+            body,
+            fields={argument: name for argument, (name, _) in rows_by_argument.items()},
+            allows_other_fields=not described.parameters and target.get("additionalProperties", True) is not False,
+            files=frozenset(key for key, (_, one) in rows_by_argument.items() if is_form and self._is_file(one)),
+        )
+
+    def _is_file(self, schema: Any) -> bool:
+        """Whether a field is a file, or a list of files."""
+        found = self._references.find(schema)
+        items = found.get("items") if isinstance(found, dict) else None
+        return is_file(found) or is_file(self._references.find(items))
 
     def _build_tool(
         self,
@@ -283,36 +278,34 @@ class Api:
         properties = {one.argument: one.schema for one in parameters}
         required = [one.argument for one in parameters if one.required]
         if body is not None and body.fields is None:
-            properties["body"] = body.schema
-            required += ["body"] if body.required else []
-        elif body is not None and body.schema:
+            properties[body.argument] = body.schema
+            required += [body.argument] if body.required else []
+        elif body is not None and body.fields is not None:
             inner = body.schema.get("properties", {})
-            properties |= {argument: inner[field] for argument, field in (body.fields or {}).items()}
+            properties |= {argument: inner[field] for argument, field in body.fields.items()}
             wanted = body.schema.get("required", ()) if body.required else ()
-            required += [argument for argument, field in (body.fields or {}).items() if field in wanted]
+            required += [argument for argument, field in body.fields.items() if field in wanted]
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         schema |= {"required": required} if required else {}
         texts = [str(raw[key]) for key in ("summary", "description") if raw.get(key)]
         tool: dict[str, Any] = {"name": name, "description": "\n\n".join(dict.fromkeys(texts))}
-        tool |= {
-            "inputSchema": schema | self.schemas.collect_definitions(needed),
-            "annotations": _make_annotations(method),
-        }
+        definitions = self._request_schemas.collect_definitions(needed)
+        tool |= {"inputSchema": schema | definitions, "annotations": _make_annotations(method)}
         output = self._build_output_schema(raw)
         return tool | ({"outputSchema": output} if output else {})
 
     def _build_output_schema(self, raw: dict[str, Any]) -> dict[str, Any]:
-        responses = raw.get("responses")
+        responses = self._references.find(raw.get("responses"))
         good = {str(code): one for code, one in responses.items()} if isinstance(responses, dict) else {}
-        answer = self._follow_reference(next((good[code] for code in sorted(good) if code.startswith("2")), None))
+        answer = self._references.find(next((good[code] for code in sorted(good) if code.startswith("2")), None))
         if not isinstance(answer, dict):
             return {}
         if self.is_swagger:
-            return self.schemas.make_standalone(answer.get("schema", {}))
-        content = answer.get("content")
+            return self._answer_schemas.make_standalone(answer.get("schema", {}))
+        content = self._references.find(answer.get("content"))
         content = content if isinstance(content, dict) else {}
-        media: Any = next((content[kind] for kind in content if _is_json(kind)), {})
-        return self.schemas.make_standalone(media.get("schema", {})) if isinstance(media, dict) else {}
+        media = self._references.find(next((content[kind] for kind in content if is_json_media_type(kind)), {}))
+        return self._answer_schemas.make_standalone(media.get("schema", {})) if isinstance(media, dict) else {}
 
     def _list_servers(self, raw: dict[str, Any], shared: dict[str, Any]) -> tuple[str, ...]:
         if self.is_swagger:
@@ -321,57 +314,23 @@ class Api:
             ordered = sorted((str(one) for one in schemes), key=lambda one: one != "https")
             return tuple(f"{one}:{f'//{host}{base}'}".lstrip(":") for one in ordered) if host else (base,)
         for source in (raw, shared, self.document):
-            if source.get("servers"):
-                return tuple(_format_server_url(one) for one in source["servers"] if isinstance(one, dict))
+            servers = self._references.find(source.get("servers"))
+            if servers:
+                rows = (self._references.find(one) for one in servers)
+                return tuple(_format_server_url(one) for one in rows if isinstance(one, dict))
         return ("/",)
 
-    def _follow_reference(self, value: Any) -> Any:
-        for _ in range(16):
-            reference = value.get("$ref") if isinstance(value, dict) else None
-            if not isinstance(reference, str):
-                return value
-            value = follow_pointer(self.document, reference)
-        raise DocumentError(f"{self.where}: expected references that end; some refer to each other")
-
-
-_SWAGGER_TYPE_KEYWORDS = frozenset(
-    {"type", "format", "items", "enum", "default", "pattern", "multipleOf", "minimum", "maximum"}
-) | {*("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems")}
-"""The keywords of a Swagger 2 parameter that describe its type."""
-
-
-def _list_missing_parameters(path: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """List the parameters of a path template that the document does not describe: they are text."""
-    known = {row["name"] for row in rows if row["in"] == "path"}
-    names = dict.fromkeys(re.findall(r"\{([^{}]+)\}", path))
-    text = {"in": "path", "required": True, "type": "string", "schema": {"type": "string"}}
-    return [{"name": name, **text} for name in names if name not in known]
+    def _follow(self, value: Any) -> Any:
+        """Return what a value refers to. Raises DocumentError."""
+        try:
+            return self._references.follow(value)
+        except LostReference as problem:
+            raise DocumentError(f"{self.where}: {problem.message}") from problem
 
 
 def _make_operation_name(raw: dict[str, Any], method: str, path: str) -> str:
     given = raw.get("operationId")
     return given if isinstance(given, str) and given else f"{method}_{re.sub(r'[^A-Za-z0-9]+', '_', path).strip('_')}"
-
-
-def _claim_name(name: str, place: str, taken: set[str]) -> str:
-    argument = name if name not in taken else f"{name}_{place}"
-    taken.add(argument)
-    return argument
-
-
-def _is_json(media_type: str) -> bool:
-    bare = media_type.partition(";")[0].strip().lower()
-    return bare == JSON_MEDIA_TYPE or bare.endswith("+json")
-
-
-def _choose_media_type(media_types: list[str]) -> str:
-    order = (
-        _is_json,
-        lambda one: one.startswith(FORM_MEDIA_TYPE),
-        lambda one: one.startswith(MULTIPART_MEDIA_TYPE),
-        lambda one: True,
-    )
-    return next(one for test in order for one in media_types if test(one))
 
 
 def _make_annotations(method: str) -> dict[str, bool]:

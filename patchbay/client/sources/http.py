@@ -27,7 +27,8 @@ from patchbay.client.contracts.contract import (
     compute_schema_hash,
     validate,
 )
-from patchbay.client.openapi.documents import fetch_api, load_api_file
+from patchbay.client.openapi.documents import fetch_api, fetch_beside, load_api_file
+from patchbay.client.openapi.files import load_data_uris
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
 from patchbay.client.openapi.operations import Api, Operation
 from patchbay.client.openapi.pagination import (
@@ -39,6 +40,7 @@ from patchbay.client.openapi.pagination import (
     find_page_parameter,
     parse_paging,
 )
+from patchbay.client.openapi.remote_parts import include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest, build_request, choose_base_url
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.source import Record, SourceContext, make_error_record
@@ -91,7 +93,8 @@ class ApiService:
         """Get the operation of this name. Raises InvalidParams with similar names."""
         if name not in self.operations:
             unknown = describe_unknown_name(name, list(self.operations), "operation")
-            raise InvalidParams(f"{self.target.label}: {unknown}")
+            others = "".join(f"\n  {place}: {reason}" for place, reason in list(self.api.problems.items())[:5])
+            raise InvalidParams(f"{self.target.label}: {unknown}{others}")
         return self.operations[name]
 
 
@@ -152,6 +155,7 @@ class HttpSource:
                 "tools": service.tools,
                 "resources": [],
                 "authentication": service.api.authentication,
+                **_list_problems(service.api),
             }
 
     def explores(self, address: str, context: SourceContext) -> dict[str, Any]:
@@ -164,6 +168,7 @@ class HttpSource:
                 if target.profile
                 else urlsplit(service.server).hostname or service.server,
                 "version_hash": compute_schema_hash(service.tools),
+                **_list_problems(service.api),
                 "discoverable": {
                     "endpoints": [one.endpoint for one in service.operations.values()],
                     "schemas": service.api.component_schemas,
@@ -207,6 +212,9 @@ class HttpSource:
         with ApiClient(target.named_urls, target.headers, seconds, context.limit) as client:
             api, url = _load_api(target, context, client)
             operations = api.list_operations()
+            if use and not target.operation:
+                for place, reason in api.problems.items():
+                    context.on_event(Log("warning", f"{place}: {reason}", "patchbay.client"))
             plain = ApiService(target, api, url, operations, client)
             if use and context.check_contract is not None:
                 _check_contract(plain, context)
@@ -232,7 +240,15 @@ def _load_api(target: ApiTarget, context: SourceContext, client: ApiClient) -> t
     if target.is_file:
         home = target.profile.directory if target.profile and target.profile.directory else Path()
         return load_api_file(home / target.document, context.limit), Path(home / target.document).absolute().as_uri()
-    return fetch_api(target.document, client)
+    api, url = fetch_api(target.document, client)
+    read = fetch_beside(client, url, context.limit)
+    return Api(include_remote_parts(api.document, url, read), api.where), url
+
+
+def _list_problems(api: Api) -> dict[str, Any]:
+    """List what the document describes and cannot be used, with the reasons; empty without problems."""
+    rows = [{"where": place, "reason": reason} for place, reason in api.problems.items()]
+    return {"problems": rows} if rows else {}
 
 
 def _check_contract(service: ApiService, context: SourceContext) -> None:
@@ -262,13 +278,15 @@ def _merge_arguments(target: ApiTarget, operation: Operation, given: Mapping[str
     """Merge the arguments: defaults of the profile, of the address by the operation's schema, of the caller."""
     text = {key: value for key, value in target.arguments.items() if key not in given}
     defaults = operation.extra.get("defaults", {})
-    return {
+    found = {
         **_get_header_arguments(target, operation),
         **defaults,
         **coerce_arguments(text, operation.tool["inputSchema"]),
         **target.exact,
         **given,
     }
+    files = operation.body.files & found.keys() if operation.body is not None else ()
+    return found | {name: load_data_uris(found[name], lambda text: text) for name in files}
 
 
 def _get_header_arguments(target: ApiTarget, operation: Operation) -> dict[str, Any]:

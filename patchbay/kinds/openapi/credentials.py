@@ -17,8 +17,9 @@ from typing import Any
 from urllib.parse import quote, unquote_plus, urlencode
 
 from patchbay.client.addresses.targets import check_headers
-from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, Api, Operation
+from patchbay.client.openapi.operations import Api, Operation
 from patchbay.client.openapi.requests import HttpRequest
+from patchbay.client.openapi.styles import FORM_MEDIA_TYPE
 from patchbay.errors import ToolFailed
 
 Pair = tuple[str, str]

@@ -5,13 +5,14 @@ Sources: RFC 8288 (Link); the fields of common APIs, by their documentation (JSO
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from patchbay.client.openapi.http_client import Reply, get_origin
 from patchbay.client.openapi.operations import Operation
 from patchbay.client.openapi.pagination import get_at_path
+from patchbay.kinds.openapi.tool_names import get_singular
 
 LINK_FIELDS = (
     *("next", "links.next", "_links.next.href", "links.next.href", "paging.next", "pagination.next", "meta.next"),
@@ -27,6 +28,31 @@ CURSOR_PARAMETERS = (
     *("cursor", "page_token", "pagetoken", "next_token", "nexttoken", "after", "starting_after", "continue"),
 )
 PAGE_PARAMETERS = ("page", "offset", "start", "skip")
+PAGED_BY = frozenset({"page", "cursor", "offset", "limit", "per_page", "page_token", "after", "pagesize"})
+"""Query parameters of operations that answer pages."""
+
+_PAGE_HOMES = frozenset({*("links", "_links", "paging", "pagination", "page_info", "response_metadata"), "next_url"})
+_PAGE_FIELDS = _PAGE_HOMES | {*_CURSORS, *("cursor", "next_page", "nextPage", "nextLink", "next_page_url")}
+"""Fields of an object that tell where its next page is."""
+
+
+def reads_pages(operation: Operation, answer: Mapping[str, Any], lists: Collection[str]) -> bool:
+    """Whether an operation reads a list, so that its answer may have a next page.
+
+    `answer` is the schema of its answer, `lists` are the properties of that which are lists. An object with lists is
+    one thing, unless it has a field for its next page, or the path names a collection.
+    """
+    if operation.method != "get":
+        return False
+    names = {one.name.lower() for one in operation.parameters if one.place == "query"}
+    if names & PAGED_BY or answer.get("type") == "array":
+        return True
+    if not lists:
+        return False
+    if _PAGE_FIELDS & answer.get("properties", {}).keys():
+        return True
+    word = operation.path.rstrip("/").rpartition("/")[2]
+    return len(lists) == 1 and "{" not in word and get_singular(word) != word
 
 
 def find_next_url(reply: Reply, value: Any, url: str, operation: Operation) -> str:

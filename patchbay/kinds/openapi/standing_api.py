@@ -15,22 +15,22 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import orjson
 
 from patchbay.client.addresses.targets import Http, mask_secrets, mask_url
 from patchbay.client.addresses.variables import substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.openapi.api_connection import ApiConnection
-from patchbay.client.openapi.documents import fetch_api, parse_api, parse_document, read_api_file
-from patchbay.client.openapi.http_client import ApiClient, RequestRules, get_origin
+from patchbay.client.openapi.documents import fetch_api, fetch_beside, parse_whole_api, read_api_file, read_beside
+from patchbay.client.openapi.http_client import ApiClient, RequestRules
 from patchbay.client.openapi.operations import Api, DocumentError
+from patchbay.client.openapi.references import LOST_REFERENCES
+from patchbay.client.openapi.remote_parts import PARTS, Read, include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ContentError, PatchbayError
 from patchbay.kinds.caller_credentials import CallersAccounts, Upstream
 from patchbay.kinds.openapi.caller_sign_in import describe_issuer
 from patchbay.kinds.openapi.configuration import ApiConfiguration
-from patchbay.kinds.openapi.remote_parts import Read, include_remote_parts
 from patchbay.kinds.openapi.tools import ApiTools, LoadedApi, build_tools
 from patchbay.kinds.standing import Health, MountContext, PinnedMount
 from patchbay.pins.documents import INTRODUCTION, ItemKey, Wire
@@ -223,12 +223,12 @@ class StandingApi(PinnedMount["ApiMount"]):
         """Return the document and its URL; no document when it is the one that was read last."""
         if self.mount.place == "cid":
             url = f"cid://{self.mount.document}"
-            return self._parse_changed(self._context.store.blobs.get(self.mount.document), url), url
+            data = self._context.store.blobs.get(self.mount.document)
+            return self._parse_changed(data, url, _read_nothing), url
         if self.mount.place == "file":
             path = self._find_file()
-            return self._parse_changed(
-                read_api_file(path, MAX_DOCUMENT_BYTES), path.as_uri(), _read_beside(path)
-            ), path.as_uri()
+            data, read = read_api_file(path, MAX_DOCUMENT_BYTES), read_beside(path, MAX_DOCUMENT_BYTES)
+            return self._parse_changed(data, path.as_uri(), read), path.as_uri()
         url = self._substituted_document()
         with ApiClient(
             *(self._named_urls(), self._headers(), READ_SECONDS, MAX_DOCUMENT_BYTES),
@@ -237,20 +237,20 @@ class StandingApi(PinnedMount["ApiMount"]):
         ) as client:
             if self._read is not None:
                 found = self._read[0]
-                return self._parse_changed(
-                    client.send(HttpRequest("GET", found)).body, found, _fetch(client, found)
-                ), found
+                data = client.send(HttpRequest("GET", found)).body
+                return self._parse_changed(data, found, fetch_beside(client, found, MAX_DOCUMENT_BYTES)), found
             api, found = fetch_api(url, client)
             self._read = found, ""
-            return Api(include_remote_parts(api.document, found, _fetch(client, found)), mask_url(found)), found
+            read = fetch_beside(client, found, MAX_DOCUMENT_BYTES)
+            return Api(include_remote_parts(api.document, found, read), mask_url(found)), found
 
-    def _parse_changed(self, data: bytes, url: str, read: Read = lambda url: None) -> Api | None:
+    def _parse_changed(self, data: bytes, url: str, read: Read) -> Api | None:
         digest = sha256(data).hexdigest()
         if self._read == (url, digest):
             return None
-        api = parse_api(data, mask_url(url))
-        api = Api(include_remote_parts(api.document, url, read), api.where)
-        self._read = url, digest
+        api = parse_whole_api(data, mask_url(url), url, read)
+        # Parts of other documents may change alone, so such a document is read whole each time.
+        self._read = url, digest if not api.document.keys() & {PARTS, LOST_REFERENCES} else ""
         return api
 
     def _find_file(self) -> Path:
@@ -294,37 +294,6 @@ def list_entries(tools: ApiTools) -> dict[ItemKey, Wire]:
     return listed | {("tool", name): one.descriptor.wire for name, one in tools.tools.items()}
 
 
-def _read_beside(document: Path) -> Read:
-    """Return what reads other documents in the folder of a document."""
-    folder = document.parent.resolve()
-
-    def read(url: str) -> Any:
-        path = Path(unquote(urlsplit(url).path)).resolve()
-        if urlsplit(url).scheme != "file" or not path.is_relative_to(folder):
-            return None
-        try:
-            return parse_document(read_api_file(path, MAX_DOCUMENT_BYTES), str(path))
-        except DocumentError as problem:
-            log.info("%s", problem.message)
-            return None
-
-    return read
-
-
-def _fetch(client: ApiClient, document: str) -> Read:
-    """Return what fetches other documents of the origin of a document, up to MAX_DOCUMENT_BYTES of all of them."""
-    fetched = 0
-
-    def read(url: str) -> Any:
-        nonlocal fetched
-        if fetched > MAX_DOCUMENT_BYTES or get_origin(url) != get_origin(document):
-            return None
-        try:
-            data = client.send(HttpRequest("GET", url)).body
-            fetched += len(data)
-            return parse_document(data, mask_url(url)) if fetched <= MAX_DOCUMENT_BYTES else None
-        except PatchbayError as problem:
-            log.info("%s", problem.message)
-            return None
-
-    return read
+def _read_nothing(url: str) -> Any:
+    """Refuse a reference of a document that has no place of its own. Raises DocumentError."""
+    raise DocumentError("a document that is content of the hub has no other documents beside it")

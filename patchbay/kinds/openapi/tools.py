@@ -1,10 +1,10 @@
 """The operations of an API as tools: names, schemas, annotations, and what a call of one needs.
 
 The schemas are those of the document with these differences. Names of arguments have only characters that every client
-accepts. Values of the configuration (credentials, headers, query parameters) are not arguments; nor are fields that
-only answers have (`readOnly`). A file is text (`files.py`). An operation that answers a list may have the argument
-`next`. An output schema requires nothing, because answers of real APIs often lack what their document requires; an
-operation whose input schema is not valid is served with a schema that only names its arguments.
+accepts. Values of the configuration (credentials, headers, query parameters) are not arguments. A file is text
+(`files.py`). An operation that answers a list may have the argument `next`. An output schema requires nothing, because
+answers of real APIs often lack what their document requires; an operation whose input schema is not valid is served
+with a schema that only names its arguments.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 import orjson
 
 from patchbay.client.contracts.schema_types import follow_pointer
-from patchbay.client.openapi.operations import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE, Api, Body, Operation, Parameter
+from patchbay.client.openapi.operations import Api, Operation
+from patchbay.client.openapi.parameters import Parameter
 from patchbay.client.openapi.requests import choose_base_url
 from patchbay.config import check_schema
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.kinds.openapi.configuration import ApiConfiguration
 from patchbay.kinds.openapi.credentials import list_hidden_parameters
-from patchbay.kinds.openapi.files import ABOUT, is_file
+from patchbay.kinds.openapi.files import ABOUT
+from patchbay.kinds.openapi.next_page import reads_pages
 from patchbay.kinds.openapi.tool_names import choose_names
 
 NEXT = "next"
@@ -57,13 +59,17 @@ class LoadedApi:
 
 @dataclass(frozen=True)
 class ApiTool:
-    """One operation as a tool. `base` is the URL before its path; `files` are the arguments that are files."""
+    """One operation as a tool. `base` is the URL before its path."""
 
     descriptor: Descriptor
     operation: Operation
     base: str
-    files: frozenset[str] = frozenset()
     has_next: bool = False
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The arguments that are files."""
+        return self.operation.body.files if self.operation.body is not None else frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,8 @@ class ApiTools:
 def build_tools(loaded: LoadedApi, configuration: ApiConfiguration) -> ApiTools:
     """Build the tools of an API that its configuration selects. Raises DocumentError for a wrong document."""
     api = Api(dict(loaded.document), loaded.url)
-    operations, reasons = api.read_operations()
-    problems = [Problem(place, f"not served: {reason}") for place, reason in reasons.items()]
+    operations = api.read_operations()
+    problems = [Problem(place, reason) for place, reason in api.problems.items()]
     hidden = list_hidden_parameters(api, _list_schemes(configuration))
     hidden |= {("header", "authorization")} if configuration.has_caller_credentials else set()
     hidden |= {("header", name.lower()) for name, _ in configuration.headers}
@@ -141,8 +147,8 @@ class _ToolBuilder:
         """Build the tool. Raises InvalidParams when its operation has no server, ConfigError for its schema."""
         operation, raw = self._operation, self._operation.raw
         found_base = base or choose_base_url(operation, url)
-        files = self._mark_files()
-        has_next = self._add_next(raw)
+        self._describe_files()
+        has_next = self._add_next()
         summary, about = (str(raw.get(key) or "").strip() for key in ("summary", "description"))
         text = about or summary or f"{operation.method.upper()} {operation.path}"
         text = f"Deprecated. {text}" if raw.get("deprecated") is True else text
@@ -155,29 +161,18 @@ class _ToolBuilder:
         place = {"method": operation.method.upper(), "path": operation.path, "server": found_base}
         wire["_meta"] = {OPERATION_META: place}
         descriptor = Descriptor("tool", name, wire, {"tool": name}, "discovered")
-        return ApiTool(descriptor, operation, found_base, files, has_next)
+        return ApiTool(descriptor, operation, found_base, has_next)
 
     def _hide(self, operation: Operation, hidden: set[tuple[str, str]]) -> Operation:
-        """Remove the parameters that the configuration supplies, and the properties that the API only answers."""
+        """Remove the parameters that the configuration supplies."""
         gone = {one.argument for one in operation.parameters if _is_hidden(one, hidden)}
         properties = self._schema.get("properties", {})
-        gone |= {name for name in (operation.body.fields or {} if operation.body else {}) if self._is_answer(name)}
         self._schema["properties"] = {name: one for name, one in properties.items() if name not in gone}
         required = [name for name in self._schema.get("required", ()) if name not in gone]
         self._schema = {key: value for key, value in self._schema.items() if key != "required"}
         self._schema |= {"required": required} if required else {}
         parameters = tuple(one for one in operation.parameters if one.argument not in gone)
-        body = operation.body
-        if body is not None and body.fields is not None:
-            kept = {argument: name for argument, name in body.fields.items() if argument not in gone}
-            wanted = [name for name in body.schema.get("required", ()) if name in kept.values()]
-            schema = {**body.schema, "required": wanted} if isinstance(body.schema, dict) else body.schema
-            body = replace(body, fields=kept, schema=schema)
-        return replace(operation, parameters=parameters, body=body)
-
-    def _is_answer(self, name: str) -> bool:
-        schema = self._follow(self._schema.get("properties", {}).get(name))
-        return isinstance(schema, dict) and schema.get("readOnly") is True
+        return replace(operation, parameters=parameters)
 
     def _follow(self, schema: Any) -> Any:
         for _ in range(16):
@@ -203,41 +198,34 @@ class _ToolBuilder:
         names = self._names
         parameters = tuple(replace(one, argument=names.get(one.argument, one.argument)) for one in operation.parameters)
         body = operation.body
-        if body is not None and body.fields is not None:
-            body = replace(body, fields={names.get(one, one): name for one, name in body.fields.items()})
+        if body is not None:
+            fields = body.fields and {names.get(one, one): name for one, name in body.fields.items()}
+            files = frozenset(names.get(one, one) for one in body.files)
+            body = replace(body, fields=fields, files=files, argument=names.get(body.argument, body.argument))
         if body is None or body.fields is None or not body.allows_other_fields:
             self._schema["additionalProperties"] = False
         return replace(operation, parameters=parameters, body=body)
 
-    def _mark_files(self) -> frozenset[str]:
-        """Describe the arguments that are files; return their names."""
-        body = self._operation.body
-        if body is None:
-            return frozenset()
-        names = list(body.fields) if body.fields is not None else ["body"]
-        found = set()
-        for name in names:
+    def _describe_files(self) -> None:
+        """Describe the arguments that are files."""
+        for name in self._operation.body.files if self._operation.body is not None else ():
             schema = self._follow(self._schema["properties"].get(name))
-            items = self._follow(schema.get("items")) if isinstance(schema, dict) else None
-            about = " ".join(filter(None, [schema.get("description") if isinstance(schema, dict) else "", ABOUT]))
-            if (is_file(schema) and _may_have_files(body)) or (name == "body" and _is_binary(body)):
-                self._schema["properties"][name] = {"type": "string", "description": about}
-                found.add(name)
-            elif is_file(items) and _may_have_files(body):
-                one = {"type": "array", "items": {"type": "string"}, "description": about}
-                self._schema["properties"][name] = one
-                found.add(name)
-        return frozenset(found)
+            described = schema.get("description") if isinstance(schema, dict) else ""
+            one: dict[str, Any] = {"type": "string"}
+            if isinstance(schema, dict) and schema.get("type") == "array":
+                one = {"type": "array", "items": one}
+            self._schema["properties"][name] = {**one, "description": " ".join(filter(None, [described, ABOUT]))}
 
-    def _add_next(self, raw: Mapping[str, Any]) -> bool:
+    def _add_next(self) -> bool:
         """Add the argument `next` to an operation that reads a list; return whether it has it."""
         output = self._operation.tool.get("outputSchema")
         root = self._resolve_output(output) if output else {}
-        parts = [self._resolve_part(output, one) for one in root.get("properties", {}).values()]
-        is_list = root.get("type") == "array" or any(one.get("type") == "array" for one in parts)
-        names = {one.name.lower() for one in self._operation.parameters if one.place == "query"}
-        is_paged = bool(names & {"page", "cursor", "offset", "limit", "per_page", "page_token", "after", "pagesize"})
-        if self._operation.method != "get" or not (is_list or is_paged) or NEXT in self._schema["properties"]:
+        lists = [
+            name
+            for name, one in root.get("properties", {}).items()
+            if self._resolve_part(output, one).get("type") == "array"
+        ]
+        if not reads_pages(self._operation, root, lists) or NEXT in self._schema["properties"]:
             return False
         about = "The value of next in an earlier result: reads the page after it. Give the other arguments again."
         self._schema["properties"][NEXT] = {"type": "string", "description": about}
@@ -287,18 +275,6 @@ def _is_hidden(parameter: Parameter, hidden: set[tuple[str, str]]) -> bool:
     """Whether the configuration supplies a parameter. A configured header `Cookie` supplies every cookie."""
     place = parameter.place
     return (place, parameter.name.lower()) in hidden or (place == "cookie" and ("header", "cookie") in hidden)
-
-
-def _may_have_files(body: Body) -> bool:
-    return body.media_type.partition(";")[0].strip().lower() in (MULTIPART_MEDIA_TYPE, FORM_MEDIA_TYPE)
-
-
-def _is_binary(body: Body) -> bool:
-    """Whether a whole body is bytes: not JSON, a form, or text."""
-    bare = body.media_type.partition(";")[0].strip().lower()
-    is_text = bare.startswith("text/") or bare.endswith(("json", "xml", "yaml", "javascript", "csv", "graphql"))
-    is_listed = bare in (MULTIPART_MEDIA_TYPE, FORM_MEDIA_TYPE)
-    return body.fields is None and not is_text and not is_listed
 
 
 def _reduce_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

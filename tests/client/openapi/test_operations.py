@@ -59,11 +59,11 @@ STYLES: list[tuple[dict[str, Any], Any, str]] = [
     ({}, "a b&c", "?a=a+b%26c"),
     ({}, [1, 2], "?a=1&a=2"),
     ({"explode": False}, [1, 2], "?a=1,2"),
-    ({"style": "spaceDelimited", "explode": False}, ["x", "y"], "?a=x+y"),
+    ({"style": "spaceDelimited", "explode": False}, ["x", "y"], "?a=x%20y"),
     ({"style": "pipeDelimited", "explode": False}, ["x", "y"], "?a=x%7Cy"),
     ({"explode": False}, ["x,y", "z"], "?a=x%2Cy,z"),
     ({"style": "deepObject"}, {"k": 1, "l": "m"}, "?a%5Bk%5D=1&a%5Bl%5D=m"),
-    ({"style": "deepObject"}, {"k": {"m": [1, 2]}}, "?a%5Bk%5D%5Bm%5D=1&a%5Bk%5D%5Bm%5D=2"),
+    ({"style": "deepObject"}, {"k": {"m": [1, 2]}}, "?a%5Bk%5D%5Bm%5D%5B%5D=1&a%5Bk%5D%5Bm%5D%5B%5D=2"),
     ({"allowReserved": True}, "a/b:c&d=#", "?a=a/b:c%26d%3D%23"),
     ({}, {"k": 1, "l": "m"}, "?k=1&l=m"),
     ({"explode": False}, {"k": 1}, "?a=k,1"),
@@ -75,6 +75,20 @@ STYLES: list[tuple[dict[str, Any], Any, str]] = [
     ({"in": "path", "style": "label"}, [1, 2], ".1,2"),
     ({"in": "path", "style": "matrix"}, [1, 2], ";a=1,2"),
     ({"in": "path", "style": "matrix", "explode": True}, [1, 2], ";a=1;a=2"),
+    ({"in": "path"}, ["x,y", "z"], "x%2Cy,z"),
+    ({"in": "path"}, {"k": 1, "l": "m"}, "k,1,l,m"),
+    ({"in": "path", "explode": True}, {"k": 1, "l": "m"}, "k=1,l=m"),
+    ({"in": "path", "style": "label", "explode": True}, {"k": 1, "l": "m"}, ".k=1.l=m"),
+    ({"in": "path", "style": "label"}, {"k": 1, "l": "m"}, ".k,1,l,m"),
+    ({"in": "path", "style": "matrix", "explode": True}, {"k": 1, "l": "m"}, ";k=1;l=m"),
+    ({"in": "path", "style": "matrix"}, "x", ";a=x"),
+    ({"in": "path", "content": {"application/json": {}}}, ["x"], "%5B%22x%22%5D"),
+    ({"style": "deepObject"}, ["x", "y"], "?a%5B%5D=x&a%5B%5D=y"),
+    ({"style": "deepObject"}, [{"k": 1}], "?a%5B0%5D%5Bk%5D=1"),
+    ({"content": {"text/plain": {"schema": {"type": "string"}}}}, "a b", "?a=a+b"),
+    ({"in": "querystring", "content": {"application/json": {}}}, {"k": [1]}, "?%7B%22k%22%3A%5B1%5D%7D"),
+    ({"in": "querystring", "content": {"application/x-www-form-urlencoded": {}}}, {"k": [1, 2]}, "?k=1&k=2"),
+    ({}, None, ""),
 ]
 
 
@@ -85,6 +99,56 @@ def test_values_are_sent_in_the_style_that_the_document_says(parameter: dict[str
     operation = api(parameter, path).list_operations()["x"]
     expected = f"https://h/{sent}" if path == "/{a}" else f"https://h/x{sent}"
     assert build_request(operation, "https://h", {"a": value}).url == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "value", "cookie"),
+    [
+        ({}, ["x", "y"], "a=x; a=y"),
+        ({"explode": False}, ["x", "y"], "a=x%2Cy"),
+        ({}, "x; b=1", "a=x%3B%20b%3D1"),
+        ({"style": "cookie"}, "x/y=; b", "a=x/y=%3B%20b"),
+    ],
+)
+def test_a_cookie_is_sent_in_its_style_and_makes_no_other_cookie(row: dict[str, Any], value: Any, cookie: str) -> None:
+    """OpenAPI 3.2.0: style `cookie`."""
+    operation = api({"in": "cookie", **row}).list_operations()["x"]
+    assert build_request(operation, "https://h", {"a": value}).headers["Cookie"] == cookie
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "url"),
+    [
+        ("/x?kind=all", {"a": "1"}, "/x?kind=all&a=1"),
+        ("/x?a=all", {}, "/x?a=all"),
+        ("/x?a=all", {"a": "1"}, "/x?a=1"),
+        ("/x?a={a}", {"a": "1 2"}, "/x?a=1+2"),
+        ("/x?a={a}", {}, "/x"),
+        ("/x?q={a}", {"a": "1&2"}, "/x?q=1%262"),
+        ("/x?q={word}", {"word": "1&2"}, "/x?q=1%262"),
+        ("/x{?a,page}", {"page": "3"}, "/x?page=3"),
+        ("/{id}#create", {"id": "a?b#c"}, "/a%3Fb%23c"),
+    ],
+)
+def test_a_path_may_have_a_query_and_a_fragment(path: str, arguments: dict[str, Any], url: str) -> None:
+    """Real documents tell operations of one path apart in this way."""
+    assert build_request(api({}, path).list_operations()["x"], "https://h", arguments).url == f"https://h{url}"
+
+
+def test_a_method_that_openapi_does_not_know_is_an_operation() -> None:
+    """OpenAPI 3.2.0, Path Item Object: `additionalOperations`, and the method QUERY."""
+    item = {"query": {"operationId": "find"}, "additionalOperations": {"COPY": {"operationId": "copy"}}}
+    found = Api({"openapi": "3.2.0", "paths": {"/x": item}}, "the test").list_operations()
+    assert [build_request(one, "https://h", {}).method for one in found.values()] == ["QUERY", "COPY"]
+
+
+def test_the_media_type_of_a_body_is_no_argument() -> None:
+    """OpenAPI 3.1.1, Parameter Object: a header parameter `Content-Type` is ignored."""
+    rows = [{"name": "content-type", "in": "header", "required": True, "schema": {"type": "string"}}]
+    body = {"content": {"application/json": {"schema": {"type": "string"}}}}
+    paths = {"/x": {"post": {"operationId": "x", "parameters": rows, "requestBody": body}}}
+    operation = Api({"openapi": "3.0.3", "paths": paths}, "the test").list_operations()["x"]
+    assert build_request(operation, "https://h", {"body": "b"}).headers == {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize("value", ["", ".", ".."])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,26 @@ def test_inspect_shows_operations_as_tools(library: str, context: SourceContext)
     assert add["inputSchema"]["required"] == ["name"]
     assert add["inputSchema"]["properties"]["place"]["anyOf"][0] == {"$ref": "#/$defs/Place"}
     assert set(add["inputSchema"]["$defs"]) == {"Place"}
+
+
+def test_what_a_document_describes_and_cannot_be_used_is_listed_with_the_reason(
+    library: str, context: SourceContext, tmp_path: Path
+) -> None:
+    """Issue 33.4: never a tool without its parameters."""
+    path = tmp_path / "openapi.json"
+    paths = {"/who": {"get": {"operationId": "whoAmI"}}, "/a": {"get": {"operationId": "a", "$ref": "none.json"}}}
+    path.write_text(json.dumps({"openapi": "3.0.3", "servers": [{"url": library}], "paths": paths}))
+    address = f"openapi+file:{path}"
+    reason = "not served: .*the reference 'none.json' cannot be followed: none.json: expected a readable file"
+    for found in (SOURCES.get("http").inspects(address, context), SOURCES.get("http").explores(address, context)):
+        [problem] = found["problems"]
+        assert problem["where"] == "GET /a" and re.match(reason, problem["reason"])
+    with pytest.raises(InvalidParams, match=r"there is no operation 'a'.*\n  GET /a: not served"):
+        read(f"{address}?operation=a", context)
+    heard: list[object] = []
+    with open_context(tmp_path, on_event=heard.append) as listening:
+        assert [one["name"] for one in read(address, listening)] == ["whoAmI"]
+    assert [isinstance(one, Log) and "GET /a: not served" in str(one) for one in heard] == [True]
 
 
 def test_headers_come_from_the_environment_and_go_only_to_their_origin(library: str, context: SourceContext) -> None:

@@ -23,7 +23,7 @@ def test_every_operation_of_a_public_collection_of_documents_is_a_tool(tmp_path:
     for path in sorted(unpacked_from_npm("@readme/oas-examples@8.2.2", tmp_path).glob("[23].*/**/*.json")):
         described = load_api_file(path, 1 << 24)
         found = build_tools(LoadedApi("", URL, described.document), ApiConfiguration("shop", URL))
-        assert (found.problems, len(found.tools)) == ((), len(described.read_operations()[0])), path
+        assert (found.problems, len(found.tools)) == ((), len(described.read_operations())), path
         count += len(found.tools)
     assert count == 678
 
@@ -130,6 +130,37 @@ def test_an_operation_that_answers_a_list_has_no_output_schema_and_an_argument_f
     assert "outputSchema" not in tool
     assert "next" in tool["inputSchema"]["properties"]
     assert "next" not in wire(operation(answer={"type": "object"}))["inputSchema"]["properties"]
+
+
+LISTS: Json = {"type": "object", "properties": {"tags": {"type": "array"}, "name": {"type": "string"}}}
+LINKED: Json = {"type": "object", "properties": {"data": {"type": "array"}, "links": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "answer", "has_next"),
+    [
+        ("/pets/{id}", [], LISTS, False),
+        ("/me", [], LISTS, False),
+        ("/pets", [], LISTS, True),
+        ("/pets", [], {"type": "object", "properties": {"name": {"type": "string"}}}, False),
+        ("/pets/{id}", [parameter("page")], LISTS, True),
+        ("/search", [], LINKED, True),
+        ("/pets/{id}/toys", [], {"type": "array"}, True),
+    ],
+)
+def test_only_an_operation_that_reads_a_list_has_the_argument_next(
+    path: str, parameters: list[Json], answer: Json, has_next: bool
+) -> None:
+    tool = wire(operation(*parameters, answer=answer), path=path)
+    assert ("next" in tool["inputSchema"]["properties"]) is has_next
+
+
+def test_a_reference_that_is_not_followed_is_a_problem_of_the_server() -> None:
+    rows = [{"$ref": "#/components/parameters/none"}]
+    found = build({"/a": {"get": operation(*rows)}, "/b": {"get": {"$ref": "other.json"}}, "/c": {"get": operation()}})
+    assert list(found.tools) == ["get_c"]
+    assert [one.where for one in found.problems] == ["GET /a", "GET /b"]
+    assert all(one.reason.startswith("not served: ") for one in found.problems)
 
 
 def test_the_keywords_of_older_documents_are_those_of_json_schema() -> None:
