@@ -25,7 +25,7 @@ from tests.hubs import MODERN, Answer, Hub, modern_request
 from tests.interaction.programs import running_hub
 from tests.protocol.tasks.jobs import JOBS, KNOWS, ended
 from tests.protocol.test_tools import listed
-from tests.zoo import CONFIG, ZOO
+from tests.sample_servers import CONFIG, ZOO
 
 VERSIONS = tuple(REVISIONS)
 SEARCH, CALL = "search_tools", "call_tool"

@@ -6,8 +6,8 @@ import pytest
 from flask import Flask
 
 from tests.hubs import Hub
+from tests.sample_servers import zoo
 from tests.web.inspecting import far, listener, looker
-from tests.zoo import zoo
 
 __all__ = ["far", "listener", "looker", "zoo"]
 

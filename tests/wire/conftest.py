@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.zoo import zoo
+from tests.sample_servers import zoo
 
 __all__ = ["zoo"]
