@@ -23,7 +23,7 @@ import orjson
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse
-from patchbay.kind import configured_kind, known_kinds
+from patchbay.kind import check_fields, check_names, configured_kind
 from patchbay.settings import whole_environment
 from patchbay.store import Blobs
 
@@ -133,15 +133,28 @@ class Configs:
 
 def _config_cid(row: Any, name: str, where: str) -> str:
     if not isinstance(row, dict) or not isinstance(row.get("config_cid"), str):
-        raise ConfigError(where, name, 'expected an object such as {"config_cid": "bafkrei..."}')
+        further = ""
+        if name == "mcpServers" or configured_kind(row) is not None:
+            further = (
+                "; save a configuration of an MCP client as a file in servers/, or store it at /cid and name its CID"
+            )
+        raise ConfigError(where, name, 'expected an object such as {"config_cid": "bafkrei..."}' + further)
     return str(row["config_cid"])
 
 
 def parse_config(data: bytes, where: str) -> dict[str, Any]:
-    """Return one configuration from its bytes; `where` is a file name or CID. Raises ConfigError."""
+    """Return one configuration from its bytes; `where` is a file name or CID. Raises ConfigError.
+
+    The form of another program is translated; the field `unused` then has the members without a meaning here.
+    """
     value = _json(data, where)
+    found, unused = configured_kind(value), {}
+    if found is not None and found[1].translate is not None and found[1].recognizes(value):
+        value = found[1].translate(value, where)
+        unused = {"unused": value.pop("unused")} if "unused" in value else {}
+    check_names(value, frozenset(SCHEMA["properties"]), where)
     check(value, where)
-    _check_kind(value, where)
+    check_fields(value, where)
     if value.get("isolation") == "inline" and "environment" in value:
         raise ConfigError(
             where, "environment", "expected this field only with isolation process; this server has isolation inline"
@@ -150,25 +163,7 @@ def parse_config(data: bytes, where: str) -> dict[str, Any]:
         check_tool(tool, where, f"tools.{name}")
     for name, resource in value.get("resources", {}).items():
         check_uri(resource["uri"], where, f"resources.{name}.uri")
-    return dict(value)
-
-
-def _check_kind(value: Mapping[str, Any], where: str) -> None:
-    """Check that a configuration has only fields of its kind of server. Raises ConfigError."""
-    found = configured_kind(value)
-    for kind in known_kinds():
-        if kind.configuration is not None and (found is None or kind is not found[0]):
-            for name in kind.configuration.own_fields:
-                if name in value and (found is None or name not in found[1].own_fields):
-                    raise ConfigError(where, name, f'expected it only beside "kind": "{kind.name}"')
-    if found is None:
-        return
-    configuration = found[1]
-    configuration.check(value, where)
-    for name in value:
-        if name not in configuration.fields:
-            known = ", ".join(sorted(configuration.fields))
-            raise ConfigError(where, name, f"not allowed for {configuration.title}; allowed: {known}")
+    return {**value, **unused}
 
 
 def parse_listing(data: bytes | None, where: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import PurePath
 from pkgutil import iter_modules
@@ -159,7 +160,9 @@ class Configuration:
     such a server in the error message for other fields. `check` raises ConfigError for wrong fields (its second
     argument names the file). `make_parts` raises ConfigError too. `reaches` names the access that only an operator may
     give; `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may
-    change without a new definition.
+    change without a new definition. `required` is the field that none of them may lack. `recognizes` says whether
+    fields without `kind` describe such a server in the form of another program, which `translate` turns into fields
+    (its second argument names the file; raises ConfigError).
     """
 
     own_fields: tuple[str, ...]
@@ -170,6 +173,9 @@ class Configuration:
     reaches: str
     by_variable: bool = False
     is_changing: bool = False
+    required: str = ""
+    recognizes: Callable[[object], bool] = lambda fields: False
+    translate: Callable[[Fields, str], dict[str, Any]] | None = None
 
 
 def _no_target(context: EntryContext, name: str, entry: Fields) -> dict[str, Any]:
@@ -293,6 +299,54 @@ def recognized_kind(source: bytes) -> Kind | None:
 
 
 def configured_kind(fields: object) -> tuple[Kind, Configuration] | None:
-    """Return the kind in the field `kind` of a configuration that describes a whole server, or None."""
-    found = find_kind(fields.get("kind")) if isinstance(fields, Mapping) and "kind" in fields else None
-    return (found, found.configuration) if found is not None and found.configuration is not None else None
+    """Return the kind of server that a configuration alone describes, or None.
+
+    It is the kind in the field `kind`, or the one that recognizes the fields of another program.
+    """
+    if not isinstance(fields, Mapping):
+        return None
+    if "kind" in fields:
+        found = find_kind(fields["kind"])
+        return (found, found.configuration) if found is not None and found.configuration is not None else None
+    described = ((kind, kind.configuration) for kind in known_kinds() if kind.configuration is not None)
+    return next((one for one in described if one[1].recognizes(fields)), None)
+
+
+def check_names(value: object, possible: frozenset[str], where: str) -> None:
+    """Check that a configuration has only `possible` fields, those of all kinds. Raises ConfigError.
+
+    The message names the closest field and the fields of this kind of server alone.
+    """
+    unknown = sorted(set(value) - possible) if isinstance(value, Mapping) else []
+    if not isinstance(value, Mapping) or not unknown:
+        return
+    found = configured_kind(value)
+    if found is None:
+        own = {name for kind in known_kinds() if kind.configuration for name in kind.configuration.own_fields}
+        known, title, required = sorted(possible - own), "this kind of server", ""
+    else:
+        known, title, required = sorted(found[1].fields), found[1].title, found[1].required
+    # Where no field resembles the name, the field that must be there is what it most likely means.
+    missing = [required] if required and required not in value else []
+    hints = {name: (get_close_matches(name, known, 1) or missing)[:1] for name in unknown}
+    named = ", ".join(f"{name} (did you mean {close[0]}?)" if close else name for name, close in hints.items())
+    raise ConfigError(where, "", f"unknown field {named}; the fields of {title} are {', '.join(known)}")
+
+
+def check_fields(value: Fields, where: str) -> None:
+    """Check that a configuration has only fields of its kind of server. Raises ConfigError."""
+    found = configured_kind(value)
+    for kind in known_kinds():
+        if kind.configuration is not None and (found is None or kind is not found[0]):
+            for name in kind.configuration.own_fields:
+                if name in value and (found is None or name not in found[1].own_fields):
+                    raise ConfigError(where, name, f'expected it only beside "kind": "{kind.name}"')
+    if found is None:
+        return
+    configuration = found[1]
+    for name in value:
+        if name not in configuration.fields:
+            known, required = ", ".join(sorted(configuration.fields)), configuration.required
+            hint = f" (did you mean {required}?)" if required and required not in value else ""
+            raise ConfigError(where, name, f"not allowed for {configuration.title}{hint}; allowed: {known}")
+    configuration.check(value, where)

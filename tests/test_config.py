@@ -138,7 +138,11 @@ def test_a_configuration_that_is_not_kept_is_named(store: Store) -> None:
         ({"prompts": {"a": {}}}, "prompts.a", "exactly one of messages, function"),
         ({"prompts": {"a": {"messages": []}}}, "prompts.a.messages", "at least 1"),
         ({"prompts": {"a": {"messages": [{"role": "system", "content": ""}]}}}, "prompts.a.messages.0.role", '"user"'),
-        ({"kind": "upstream", "url": "https://x"}, "", "unknown field url"),
+        ({"kind": "upstream", "url": "https://x"}, "", "unknown field url (did you mean address?); the fields of a"),
+        ({"kind": "documents", "folder": "/x"}, "folder", "not allowed for a folder of documents (did you mean root?)"),
+        ({"kind": "documents", "place": "/x"}, "", "unknown field place (did you mean root?); the fields of a folder"),
+        ({"kind": "openapi", "documnet": "/x"}, "", "unknown field documnet (did you mean document?)"),
+        ({"kind": "documents", "root": "/x", "descripton": ""}, "", "descripton (did you mean description?)"),
         ({"kind": "upstream"}, "address", "the address of the server that is mounted"),
         ({"kind": "upstream", "address": "https://x", "tools": {"t": {}}}, "tools", "not allowed for a mounted server"),
         ({"address": "https://x"}, "address", 'only beside "kind": "upstream"'),
@@ -277,3 +281,12 @@ def test_any_configuration_is_accepted_or_refused_with_a_reason(config: dict[str
     except ConfigError as problem:
         assert problem.message.startswith("x.json")
         assert problem.expected
+
+
+def test_an_unknown_field_is_answered_with_the_fields_of_its_kind_alone() -> None:
+    said = refusal({"kind": "documents", "folder": "/x"}).expected
+    assert "root" in said
+    assert not [name for name in ("address", "tools", "isolation", "document,") if name in said]
+    said = refusal({"shiny": 1}).expected
+    assert "tools" in said
+    assert not [name for name in ("address", "root", "credentials") if name in said]

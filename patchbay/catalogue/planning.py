@@ -23,6 +23,7 @@ from patchbay.boot.grants import NOTHING, Grants, parse_grants
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.rows import ROOM, RowReader, ServerRow, is_of_room, name_problem, parse_row
+from patchbay.catalogue.watching.client_files import server_of_part
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.config import Configs, Mcps, parse_listing
@@ -104,6 +105,7 @@ class Planner:
         rows = {**_mounted_rows(mcps), **dict(self._rows(mcps))}
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
+            stem = server_of_part(file) or stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
         checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), _reported_lists(self._store)

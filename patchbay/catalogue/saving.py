@@ -22,6 +22,7 @@ from patchbay.catalogue.rows import (
     name_problem,
     parse_row,
 )
+from patchbay.catalogue.watching.client_files import is_part
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.folder import with_auto_discover
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
@@ -83,7 +84,13 @@ class ServerEditor:
         known = drop_ins(self._store)
         for full, cid in wanted.items():
             name = full.removeprefix(SERVERS)
-            if full.startswith(SERVERS) and name in known:
+            if (
+                full.startswith(SERVERS)
+                and name in known
+                and is_part(self._store.blobs.get(known[name].definition_cid))
+            ):
+                self._check_part(name, known[name], cid)
+            elif full.startswith(SERVERS) and name in known:
                 self._check_imported(name, known[name])
                 made, mark = self._plan_files(name, known[name], cid)
                 files |= made
@@ -96,6 +103,14 @@ class ServerEditor:
         # Last, so that a hub that stops in between removes the servers after its restart.
         self._store.names.move({mark: cid for mark, cid in marks.items() if cid is None}, who, why)
         return root
+
+    def _check_part(self, name: str, mark: DropIn, cid: str | None) -> None:
+        """Check that a change leaves the definition of a server in a file for MCP clients. Raises Refused."""
+        row = parse_row(name, self._store.blobs.get(cid)) if cid is not None else None
+        if row is None or row.definition_cid != mark.definition_cid:
+            raise Refused(
+                f"{name} was not changed: it is described in {mark.file}, in the form of MCP clients; edit that"
+            )
 
     def _plan_files(self, name: str, mark: DropIn, cid: str | None) -> tuple[Files, str | None]:
         """Return the new files of a drop-in so that its row becomes this one, and its new mark."""

@@ -139,3 +139,21 @@ def test_an_option_that_an_api_cannot_have_is_refused(tmp_path: Path, words: tup
     done = patchbay(tmp_path, "mount", "shop", *words)
     assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert expected in done.output
+
+
+def test_the_entry_that_documentation_prints_is_mounted_from_its_file(tmp_path: Path) -> None:
+    file, servers = tmp_path / "mcp.json", tmp_path / "servers"
+    entries = {"far": {"url": "https://far.example/mcp", "alwaysAllow": ["x"]}, "near": {"command": "near"}}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    done = patchbay(servers, "mount", "far", str(file), "--title", "Far")
+    assert done.exit_code == 0, done.output
+    assert "alwaysAllow is not used" in done.output
+    written = json.loads((servers / "far.json").read_text())
+    assert written == {"kind": "upstream", "address": "https://far.example/mcp", "title": "Far"}
+    done = patchbay(servers, "mount", "other", str(file))
+    assert done.exit_code != 0
+    assert "expected NAME to be one of far, near" in done.output
+    file.write_text(json.dumps({"command": "x", "env": {"API_KEY": "sk-1"}}))
+    done = patchbay(servers, "mount", "other", str(file))
+    assert "at env.API_KEY: expected a reference such as ${API_KEY}" in done.output
+    assert [each.name for each in servers.iterdir()] == ["far.json"]

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from patchbay.boot import change_names
 from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
 from patchbay.catalogue.rows import name_problem, parse_row
 from patchbay.catalogue.servers import unknown_server
+from patchbay.catalogue.watching.drop_ins import drop_ins
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.errors import ConfigError, Refused
 from patchbay.kind import known_kinds
@@ -48,6 +49,7 @@ def remove_server(store: Store, folder: Path, name: str, who: str, known: Iterab
     Raises UnknownServer with similar names of `known`, ReadOnly, and Refused when a file cannot be moved.
     """
     check_changeable(store)
+    _check_alone_in_file(store, folder, name)
     if name_problem(name) is None and (files := find_files(folder, name)):
         return Removal(tuple(_move_files(files, _new_place(folder, name))))
     cid = store.names.get(SERVERS + name)
@@ -56,6 +58,17 @@ def remove_server(store: Store, folder: Path, name: str, who: str, known: Iterab
     check_not_of_room(parse_row(name, store.blobs.get(cid)))
     change_names(store, {SERVERS + name: None}, who, f"{name} is removed", {SERVERS + name: cid})
     return Removal()
+
+
+def _check_alone_in_file(store: Store, folder: Path, name: str) -> None:
+    """Raise Refused for a server whose file describes others too, or has another name."""
+    known = drop_ins(store)
+    file = known[name].file if name in known else f"{name}.json"
+    others = sorted(other for other, mark in known.items() if mark.file == file and other != name)
+    if not (folder / file).is_file() or not (others or (name in known and PurePath(file).stem != name)):
+        return
+    also = f", which also describes {', '.join(others)}" if others else ""
+    raise Refused(f"{name} was not removed: remove it from {file}{also}")
 
 
 def restore_server(store: Store, folder: Path, name: str, who: str) -> Removal:

@@ -2,6 +2,7 @@
 
     hello.py, hello.sh     a server with code; hello.mcp.json beside it is its configuration
     hello.json             a server without code
+    clients.json           the servers of its section `mcpServers` or `servers`, as MCP clients write it
 
 The folder is scanned after each change that the kernel reports (`following.py`). A file is imported when two scans
 agree and no program is writing it (`settling.py`), and is read only after its size, time or inode changed. The file
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from patchbay.boot import change_names
 from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
+from patchbay.catalogue.watching.client_files import ClientFile, name_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
 from patchbay.catalogue.watching.references import TransformPaths
@@ -96,7 +98,8 @@ class WatchedFolder:
         self._store = store
         self._path = path
         self._seen: tuple[object, ...] = ()
-        self._cids: dict[str, tuple[object, str]] = {}
+        self._cids: dict[str, tuple[object, dict[str, str]]] = {}
+        self._client_files: dict[str, ClientFile] = {}
         self._references = TransformPaths(path, store.blobs)
         self._rows = RowReader(store.blobs)
         self._drop_ins = DropInReader(store)
@@ -205,6 +208,8 @@ class WatchedFolder:
                     )
                 continue
             name, kind = server_of(file), kinds[ending_of(file)]
+            if file in self._client_files:
+                continue
             problem = name_problem(name)
             if name in wanted:
                 problem = f"{wanted[name].file} is the server {name} already: rename one of the two"
@@ -219,7 +224,23 @@ class WatchedFolder:
                     wanted[name] = WantedServer(file, ServerRow(name, kind.name, definition, own))
             if problem:
                 refused[file] = problem
+        self._add_client_files(files, wanted, refused)
         return wanted
+
+    def _add_client_files(
+        self, files: Mapping[str, Signature], wanted: dict[str, WantedServer], refused: dict[str, str]
+    ) -> None:
+        """Add the servers of the files for MCP clients; a server with a file of its own comes first."""
+        kind = next(kind for kind in known_kinds() if ".json" in kind.endings)
+        for file in sorted(self._client_files.keys() & files.keys()):
+            found = self._client_files[file]
+            refused |= {name_part(file, path): reason for path, reason in found.problems.items()}
+            for name, cid in self._cids[file][1].items():
+                if name in wanted:
+                    taken = f"{wanted[name].file} is the server {name} already: rename one of the two"
+                    refused[name_part(file, name)] = taken
+                else:
+                    wanted[name] = WantedServer(file, ServerRow(name, kind.name, cid))
 
     def _store_files(self, files: Mapping[str, Signature], refused: dict[str, str]) -> None:
         """Store the bytes of new and changed files, many in one transaction.
@@ -227,29 +248,39 @@ class WatchedFolder:
         A name moves only after the bytes it needs are stored. A hub that is killed in between leaves contents without a
         name, which the collection of blobs deletes.
         """
-        batch: dict[str, bytes] = {}
+        batch: dict[tuple[str, str], bytes] = {}
         size = 0
         for file, signature in files.items():
             known = self._cids.get(file)
             if known is not None and known[0] == (signature, self._references.signatures(file)):
                 continue
             self._cids.pop(file, None)
+            self._client_files.pop(file, None)
             data = self._read(file, refused)
             if data is not None:
-                batch[file], size = data, size + len(data)
+                self._cids[file] = ((signature, self._references.signatures(file)), {})
+                found = self._client_files.get(file)
+                batch |= {(file, name): one for name, one in (found.definitions if found else {"": data}).items()}
+                size += len(data)
             if size > MAX_BATCH_BYTES:
-                self._store_batch(batch, files)
+                self._store_batch(batch)
                 batch, size = {}, 0
-        self._store_batch(batch, files)
+        self._store_batch(batch)
 
-    def _store_batch(self, batch: Mapping[str, bytes], files: Mapping[str, Signature]) -> None:
-        for file, cid in zip(batch, self._store.blobs.put_many(batch.values()), strict=True):
-            self._cids[file] = (files[file], self._references.signatures(file)), cid
+    def _store_batch(self, batch: Mapping[tuple[str, str], bytes]) -> None:
+        try:
+            stored = self._store.blobs.put_many(batch.values())
+        except BaseException:
+            for file, _ in batch:
+                self._cids.pop(file, None)
+            raise
+        for (file, name), cid in zip(batch, stored, strict=True):
+            self._cids[file][1][name] = cid
 
     def _cid(self, file: str) -> str | None:
         """Return the CID of a file's bytes; None when it could not be read."""
         known = self._cids.get(file)
-        return known[1] if known is not None else None
+        return known[1][""] if known is not None else None
 
     def _read(self, file: str, refused: dict[str, str]) -> bytes | None:
         """Return a file's bytes in their stored form; None when it cannot be read."""
@@ -263,10 +294,15 @@ class WatchedFolder:
             refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
-            return self._references.resolve(file, with_auto_discover(data)) if file.endswith(CONFIG_ENDING) else data
+            if file.endswith(CONFIG_ENDING):
+                return self._references.resolve(file, with_auto_discover(data))
+            found = read_client_file(data, file) if file.endswith(".json") else None
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
             return None
+        if found is not None:
+            self._client_files[file] = found
+        return data
 
     def _find_changes(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
         """Return the moves that make the store agree with the folder."""
@@ -277,7 +313,7 @@ class WatchedFolder:
         made: dict[str, tuple[DropIn, ServerRow]] = {}
         self._rows.forget_all_but(wanted.keys() | known.keys())
         for name, found in known.items():
-            if name not in wanted and name not in self._waiting:
+            if name not in wanted and name not in self._waiting and server_of(found.file) not in self._waiting:
                 now = self._row(name, rows)
                 ours = now is not None and now.definition_cid == found.definition_cid
                 moves.remove(name, found.file, {SERVERS + name: found.base} if ours else {})

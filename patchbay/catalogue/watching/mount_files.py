@@ -14,9 +14,11 @@ from typing import Any
 import orjson
 
 from patchbay.catalogue.rows import name_problem
+from patchbay.client.applications.json_text import JsonText
 from patchbay.config import parse_config
 from patchbay.errors import ConfigError
-from patchbay.kind import code_endings
+from patchbay.kind import code_endings, configured_kind
+from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.kind import KIND as UPSTREAM
 from patchbay.kinds.openapi.kind import KIND as OPENAPI
@@ -53,4 +55,28 @@ def is_mount(file: Path) -> bool:
         found = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return False
-    return isinstance(found, dict) and found.get("kind") in (UPSTREAM.name, OPENAPI.name)
+    kind = configured_kind(found)
+    return kind is not None and kind[0] in (UPSTREAM, OPENAPI)
+
+
+def read_client_entry(file: Path, name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of the mount NAME from a file in the form of MCP clients, and what is not used, with reasons.
+
+    A file with one server describes NAME whatever its key is. Raises ConfigError.
+    """
+    try:
+        value = JsonText().parse(file.read_text("utf-8-sig"))
+    except (OSError, ValueError) as problem:
+        raise ConfigError(str(file), "", f"expected a JSON file of an MCP client, but {problem}") from problem
+    if not is_client_entry(value):
+        expected = 'expected a server with "command" or "url", or servers in "mcpServers" or "servers"'
+        raise ConfigError(str(file), "", expected)
+    section = read_section(value)
+    if section is not None and len(section[1]) > 1:
+        if name not in section[1]:
+            raise ConfigError(
+                str(file), section[0], f"expected NAME to be one of {', '.join(section[1])}; it is {name}"
+            )
+        value = {section[0].rpartition(".")[2]: {name: section[1][name]}}
+    fields = translate(value, str(file))
+    return fields, fields.pop(UNUSED, {})

@@ -15,7 +15,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
-from patchbay.catalogue.watching.mount_files import is_mount, write_mount
+from patchbay.catalogue.watching.mount_files import is_mount, read_client_entry, write_mount
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.profiles.layouts import Profile
@@ -34,6 +34,7 @@ from patchbay.settings import whole_environment
         'patchbay mount time "mcp+uvx://mcp-server-time/mcp-server-time"',
         "patchbay mount far https://mcp.example/mcp --header 'Authorization: Bearer ${FAR_TOKEN}'",
         "patchbay mount work @work",
+        "patchbay mount github ~/Downloads/mcp.json",
         "patchbay mount tracker https://tracker.example/mcp --account caller",
         "patchbay mount shop openapi+https://shop.example/openapi.json --tag orders --credential 'key=${SHOP_KEY}'",
     ),
@@ -100,6 +101,8 @@ def mount_command(
 ) -> None:
     """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
+    ADDRESS may be a JSON file with the entry that the documentation of a server prints for MCP clients.
+
     The command writes NAME.json into the servers folder. A hub that watches the folder serves the mount within a
     second.
     """
@@ -114,7 +117,10 @@ def mount_command(
             "include": {key: list(value) for key, value in selected.items() if value},
             "pages": pages,
         }
-        fields = _make_api_fields(address, profile, own) if is_api else _make_server_fields(address, era, own)
+        if _is_file(address):
+            fields = _make_server_fields(address, era, own) | _read_file(address, name)
+        else:
+            fields = _make_api_fields(address, profile, own) if is_api else _make_server_fields(address, era, own)
         fields |= {"headers": fields.get("headers", {}) | _parse_pairs(headers, ":", "--header")} if headers else {}
         fields |= {"environment": _parse_pairs(variables, "=", "--env")} if variables else {}
         fields |= {"changes": changes} if changes else {}
@@ -122,6 +128,7 @@ def mount_command(
         fields |= {"title": title} if title else {}
         fields |= {"timeout": call_timeout} if call_timeout is not None else {}
         file = write_mount(settings.servers, name, fields, replace)
+        address = str(fields.get("address", address))
     except (ConfigError, InvalidParams) as problem:
         _fail(problem.message)
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
@@ -144,6 +151,20 @@ def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:
     except ConfigError as problem:
         _fail(problem.message)
     click.echo(f"Removed {file}: /mcp/{name} is no longer served")
+
+
+def _is_file(address: str) -> bool:
+    """Whether an address is the path of a JSON file."""
+    is_path = "://" not in address and not address.startswith(("@", "mcp+"))
+    return is_path and address.lower().endswith((".json", ".jsonc"))
+
+
+def _read_file(address: str, name: str) -> dict[str, Any]:
+    """Read the entry of a server from a file for MCP clients, and say which members are not used."""
+    fields, unused = read_client_entry(Path(address).expanduser(), name)
+    for member, reason in unused.items():
+        click.echo(f"{member} is not used: {reason}", err=True)
+    return fields
 
 
 def _make_server_fields(address: str, era: str, own: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,6 +135,7 @@ KIND = Kind(
         _check,
         _make_parts,
         reaches="it serves a folder",
+        required="root",
         is_changing=True,
     ),
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import orjson
 
@@ -76,7 +76,8 @@ class Mount:
         more = {"headers": dict(self.headers), "environment": dict(self.environment)}
         more = substitute_env_vars_recursive(more, environ, self.name)
         if isinstance(found, Http):
-            target = replace(found, headers={**found.headers, **more["headers"]}, public=self.public)
+            url = _fill_query(found.url, environ, self.name)
+            target = replace(found, url=url, headers={**found.headers, **more["headers"]}, public=self.public)
             check_sign_in(target, self.public, self.name)
             return target
         if isinstance(found, Stdio):
@@ -179,6 +180,16 @@ def _checked(text: str, where: str) -> Address:
     if address.operation != "none" or address.arguments or address.exact or address.schema:
         raise ConfigError(where, "address", "expected the address of a server, without an operation or arguments")
     return address
+
+
+def _fill_query(url: str, environ: Mapping[str, str], name: str) -> str:
+    """Return a URL with the variables of its query filled in. Raises ConfigError for a missing variable."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if not any("${" in value for _, value in pairs):
+        return url
+    filled = [(key, substitute_env_vars_recursive(value, environ, name)) for key, value in pairs]
+    return parts._replace(query=urlencode(filled, quote_via=quote)).geturl()
 
 
 def _may_be(address: Address, kind: type) -> bool:

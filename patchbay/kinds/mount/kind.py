@@ -6,10 +6,13 @@ Problem.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
+from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, translate
 from patchbay.kinds.mount.configuration import mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.mount.handler import upstream_handler
@@ -55,7 +58,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         found["resource"],
         found["template"],
         found["prompt"],
-        tuple(problems),
+        (*problems, *_unused_members(server.fields)),
         title=_text(introduction.get("title")),
         description=_text(introduction.get("description")) or "",
         instructions=introduction.get("instructions"),
@@ -65,6 +68,12 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         offers=last.capabilities,
         via=(standing.id, *last.via),
     )
+
+
+def _unused_members(fields: Fields) -> Iterator[Problem]:
+    """Yield a problem for each member of a client's entry that has no meaning here."""
+    for member, reason in fields.get(UNUSED, {}).items():
+        yield Problem(member, f"not used: {reason}")
 
 
 def _text(value: Any) -> str | None:
@@ -89,5 +98,8 @@ KIND = Kind(
         _make_parts,
         reaches="it mounts a server",
         by_variable=True,
+        required="address",
+        recognizes=is_client_entry,
+        translate=translate,
     ),
 )

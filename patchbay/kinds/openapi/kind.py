@@ -78,6 +78,7 @@ KIND = Kind(
         check_fields,
         _make_parts,
         reaches="it mounts an API",
+        required="document",
         by_variable=True,
         is_changing=True,
     ),

@@ -113,6 +113,7 @@ KIND = Kind(
         _check,
         _make_parts,
         reaches="it serves a room",
+        required="room",
         is_changing=True,
     ),
 )

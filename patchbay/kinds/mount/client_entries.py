@@ -1,0 +1,245 @@
+"""Servers as the documentation of MCP servers prints them, for MCP clients: read as mounts.
+
+    {"command": "npx", "args": [...], "env": {...}, "cwd": "..."}       a program
+    {"type": "http", "url": "https://...", "headers": {...}}            a URL; also streamable-http and sse
+    {"mcpServers": {"NAME": {...}, ...}}                                several; also servers, mcp, context_servers
+
+References to the environment, `${NAME}`, `${env:NAME}` and `${input:id}`, become `${NAME}` of the hub. A literal secret
+is an error, because definitions are addressed by their content. A member that the hub does not follow is reported with
+the reason (the field `unused`, which no configuration can have), and one that is misspelled is an error.
+Sources: modelcontextprotocol.io/docs/develop/connect-local-servers; code.visualstudio.com/docs/copilot/reference/
+mcp-configuration; the READMEs of playwright-mcp, github-mcp-server, context7 and modelcontextprotocol/servers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from patchbay.client.addresses.formatting import format_address
+from patchbay.client.addresses.targets import AddressError, Http, Transport, is_secret_name
+from patchbay.client.applications.entries import MAX_SECONDS, Entry, make_stdio, texts
+from patchbay.client.applications.mounts import Variables, mount_fields
+from patchbay.client.applications.references import Inexpressible, References, variable_name
+from patchbay.errors import ConfigError
+
+UNUSED = "unused"
+"""The field with the members that the hub does not use, each with the reason; no configuration can have it."""
+
+SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "mcp")
+"""Members of a file that hold servers by name. VS Code nests `servers` in `mcp` of its settings."""
+
+_TRANSPORTS = {
+    **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"), "auto"),
+    "sse": "sse",
+}
+_PROGRAM_TYPES = ("stdio", "local")
+_URLS = ("url", "serverUrl", "httpUrl")
+_ENVIRONMENTS = ("env", "environment")
+_TYPES = ("type", "transport", "transportType")
+_IDENTIFYING = (*_URLS, "command", "args", "env", "cwd", "type")
+_INCLUDED = ("includeTools", "enabledTools", "enabled_tools", "tools")
+_EXCLUDED = ("excludeTools", "disabledTools", "disabled_tools")
+_TAKEN = frozenset(
+    (
+        *(*_URLS, *_ENVIRONMENTS, *_TYPES, *_INCLUDED, *_EXCLUDED, "command", "args", "cwd", "headers", "timeout"),
+        *("disabled", "enabled", "description", "name", "title"),
+    )
+)
+_APPROVAL = "calls are approved in the MCP client that makes them, or with the access rules of the hub"
+_DESIGN = "it concerns the display of another program"
+_UNUSED = {
+    **dict.fromkeys(("alwaysAllow", "autoApprove", "always_allow", "trust", "autoStart"), _APPROVAL),
+    **dict.fromkeys(("icon", "iconUrl", "gallery", "version", "registryType", "source", "provider", "id"), _DESIGN),
+    **dict.fromkeys(("note", "notes", "comment", "_comment", "//", "$schema"), "it is a comment"),
+    "dev": "it restarts the program for its developer",
+    "connect_timeout": "the hub starts a server in the background and waits for it",
+}
+_REFUSED = {
+    "envFile": "it names a file with variables: write them as env, or set them in the environment of the hub",
+    "headersHelper": "a program makes the headers there: write them as headers",
+    "oauth": "write a mount with account or a sign-in instead (docs/mounting.md)",
+    "auth": "write a mount with account or a sign-in instead (docs/mounting.md)",
+}
+_FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^}:]+)(:-[^}]*)?\}")
+_OF_AN_EDITOR = re.compile(r"\$\{(workspaceFolder|workspaceFolderBasename|workspaceRoot|userHome|pathSeparator|/)\}")
+_BEARER = re.compile(r"(?i)\bbearer +\S")
+_MAX_SECONDS_IN_FILE = 3600
+"""A larger `timeout` is in milliseconds: clients that count seconds allow at most an hour."""
+
+
+def read_section(value: object) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the section of a whole file for clients: its path, and its servers by name. None for another value."""
+    if not isinstance(value, Mapping) or "kind" in value:
+        return None
+    for name in SECTIONS:
+        found = value.get(name)
+        if isinstance(found, Mapping):
+            inner = read_section(found) if name == "mcp" else None
+            return (f"{name}.{inner[0]}", inner[1]) if inner is not None else (name, found)
+    return None
+
+
+def is_client_entry(value: object) -> bool:
+    """Whether a configuration has the form of an entry for MCP clients, or of a file with such entries."""
+    if not isinstance(value, Mapping) or "kind" in value:
+        return False
+    return any(name in value for name in _IDENTIFYING) or read_section(value) is not None
+
+
+def translate(value: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the fields of the mount that an entry describes, with `unused`. Raises ConfigError.
+
+    A file with a section must have exactly one server there: only the watched folder makes several of one file.
+    """
+    section = read_section(value)
+    path = ""
+    if section is not None:
+        if len(section[1]) != 1:
+            names = ", ".join(map(str, section[1])) or "none"
+            expected = f"expected one server, found {names}; a file in servers/ may have several"
+            raise ConfigError(where, section[0], expected)
+        ((name, value),) = section[1].items()
+        path = f"{section[0]}.{name}"
+    if not isinstance(value, Mapping):
+        raise ConfigError(where, path, "expected an object with command or url")
+    unused = dict(_check_members(value, where, path))
+    try:
+        fields = _fields(_resolve(value), where, path)
+    except Inexpressible as problem:
+        raise ConfigError(where, path, str(problem)) from problem
+    except AddressError as problem:
+        raise ConfigError(where, path, problem.message) from problem
+    return fields | ({UNUSED: unused} if unused else {})
+
+
+def _check_members(value: Mapping[str, Any], where: str, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the members that the hub does not use, with the reason. Raises ConfigError for one that it needs."""
+    for name in value:
+        if name in _REFUSED and value[name]:
+            raise ConfigError(where, _join(path, name), f"the hub cannot follow it: {_REFUSED[name]}")
+        if name in _TAKEN or name in _REFUSED:
+            continue
+        close = get_close_matches(name, _TAKEN, 1, 0.75) if name not in _UNUSED else []
+        if close:
+            raise ConfigError(where, _join(path, name), f"unknown; did you mean {close[0]}?")
+        yield name, _UNUSED.get(name, "the hub does not know this member")
+
+
+def _fields(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+    kind = next((value[name] for name in _TYPES if value.get(name)), "")
+    url = next((name for name in _URLS if value.get(name)), None)
+    if kind and kind not in _TRANSPORTS and kind not in _PROGRAM_TYPES:
+        expected = f"expected one of {', '.join(dict.fromkeys((*_PROGRAM_TYPES, *_TRANSPORTS)))}; this is {kind!r:.60}"
+        raise ConfigError(where, _join(path, next(name for name in _TYPES if value.get(name))), expected)
+    if url is not None and value.get("command"):
+        raise ConfigError(where, _join(path, url), "expected command or a URL, not both")
+    if url is None and kind in _TRANSPORTS:
+        raise ConfigError(where, _join(path, "url"), f'expected the URL of the server beside "type": "{kind}"')
+    if url is None and not value.get("command"):
+        raise ConfigError(where, _join(path, "command"), "expected command (a program) or url")
+    fields = _remote(value, url, kind, where, path) if url is not None else _program(value, where, path)
+    fields |= {key: value[key] for key in ("description",) if isinstance(value.get(key), str)}
+    title = value.get("title", value.get("name"))
+    fields |= {"title": title} if isinstance(title, str) and title else {}
+    fields |= _limit(value, where, path) | _listing(value, where, path)
+    is_off = value.get("disabled") is True or value.get("enabled") is False
+    return fields | ({"enabled": False} if is_off else {})
+
+
+def _remote(value: Mapping[str, Any], key: str, kind: str, where: str, path: str) -> dict[str, Any]:
+    url = value[key]
+    if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
+        raise ConfigError(where, _join(path, key), f"expected an http or https URL; this is {url!r:.60}")
+    parts = urlsplit(url)
+    secret = next((name for name, text in parse_qsl(parts.query) if is_secret_name(name) and "${" not in text), "")
+    if secret or (parts.password and "${" not in parts.password):
+        raise _secret(where, _join(path, key), secret or "the password")
+    headers = texts(value.get("headers"), "headers")
+    for name, text in headers.items():
+        if "${" not in text and (is_secret_name(name) or name.lower() in ("cookie", "proxy-authorization")):
+            raise _secret(where, _join(path, f"headers.{name}"), name)
+    transport: Transport = "sse" if _TRANSPORTS.get(kind) == "sse" else "auto"
+    address = format_address(Http(url.partition("?")[0] if "${" in parts.query else url, {}, transport))
+    if "${" in parts.query:
+        given = [f"query.{name}={quote(text, safe='/:@,${}')}" for name, text in parse_qsl(parts.query, True)]
+        sign = "&" if "?" in address else "?"
+        address = f"{'' if address.startswith('mcp+') else 'mcp+'}{address}{sign}{'&'.join(given)}"
+    return {"kind": "upstream", "address": address} | ({"headers": headers} if headers else {})
+
+
+def _program(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+    command, args = value.get("command"), value.get("args")
+    if isinstance(command, list) and command:
+        command, args = command[0], [*command[1:], *(args or [])]
+    key = next((name for name in _ENVIRONMENTS if name in value), "env")
+    environment = texts(value.get(key), key)
+    for name, text in environment.items():
+        if text and "${" not in text and (is_secret_name(name) or _BEARER.search(text)):
+            raise _secret(where, _join(path, f"{key}.{name}"), name)
+    target = make_stdio(command, args, environment, value.get("cwd"), References("shell", Path.home()))
+    variables = Variables()
+    fields = mount_fields(Entry("", target), "", variables, plain=environment)
+    if variables.values:
+        raise _secret(where, _join(path, "args"), ", ".join(variables.values))
+    return fields
+
+
+class LiteralSecret(ConfigError):
+    """A secret stands in an entry; its text may not be stored."""
+
+
+def _secret(where: str, path: str, name: str) -> LiteralSecret:
+    variable = variable_name(name)
+    return LiteralSecret(
+        where,
+        path,
+        f"expected a reference such as ${{{variable}}} in place of the value: set {variable} in the environment of the"
+        " hub; a definition never holds a secret",
+    )
+
+
+def _limit(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+    given = value.get("timeout")
+    if given is None:
+        return {}
+    if isinstance(given, bool) or not isinstance(given, int | float) or given <= 0:
+        raise ConfigError(where, _join(path, "timeout"), f"expected a number of seconds or milliseconds, not {given!r}")
+    seconds = given if given <= _MAX_SECONDS_IN_FILE else given / 1000
+    return {"timeout": min(float(seconds), MAX_SECONDS)}
+
+
+def _listing(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+    listing = {}
+    for field, names in (("include", _INCLUDED), ("exclude", _EXCLUDED)):
+        key = next((name for name in names if value.get(name)), None)
+        tools = value[key] if key is not None else []
+        if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):
+            raise ConfigError(where, _join(path, str(key)), "expected a list with names of tools")
+        if tools and tools != ["*"]:
+            listing[field] = tools
+    return {"listing": listing} if listing else {}
+
+
+def _resolve(value: Any) -> Any:
+    """Return a value in which every reference of a client has the form of the hub."""
+    if isinstance(value, str):
+        editor = _OF_AN_EDITOR.search(value)
+        if editor:
+            raise Inexpressible(f"only an editor knows {editor[0]}: write the path")
+        return _FOREIGN_REFERENCE.sub(lambda found: f"${{{_variable(found)}{found[3] or ''}}}", value)
+    if isinstance(value, Mapping):
+        return {key: _resolve(one) for key, one in value.items()}
+    return [_resolve(one) for one in value] if isinstance(value, list) else value
+
+
+def _variable(found: re.Match[str]) -> str:
+    return found[2] if found[1] == "env" else variable_name(found[2])
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
