@@ -2,7 +2,7 @@
 // process serves a whole test run.
 //
 //   node client.mjs <folder that holds node_modules> <legacy | 2026-07-28 | sdk-1>
-//   in:  {"url": "...", "method": "tools" | "call" | "read" | "prompts" | "revision", "params": {...}}
+//   in:  {"url": "...", "method": "tools" | "call" | "listAndCall" | "read" | "prompts" | "revision", "params": {...}}
 //   out: {"result": ...} or {"error": "..."}
 //
 // Each line is a connection of its own: connect, one request, close.
@@ -33,6 +33,13 @@ const methods = {
     const text = result.content.map(block => block.text ?? '').join('');
     if (result.isError) throw new Error(text);
     return text;
+  },
+  listAndCall: async (client, params) => {
+    const tools = (await client.listTools()).tools.map(tool => tool.name);
+    return client.callTool(params).then(
+      result => ({ tools, result }),
+      error => String(error)
+    );
   },
   read: async (client, params) => (await client.readResource(params)).contents.map(one => one.text ?? '').join(''),
   revision: async (client, _, transport) => client.getNegotiatedProtocolVersion?.() ?? transport.protocolVersion

@@ -124,6 +124,11 @@ class TypeScriptSdk:
     def call(self, server: str, tool: str, arguments: Json) -> str:
         return str(self._ask(server, "call", name=tool, arguments=arguments))
 
+    def list_and_call(self, server: str, tool: str, arguments: Json) -> Json | str:
+        """The names of the tools and the whole result of one, over one connection; the error of the call as a text."""
+        found: Json | str = self._ask(server, "listAndCall", name=tool, arguments=arguments)
+        return found
+
     def read(self, server: str, uri: str) -> str:
         return str(self._ask(server, "read", uri=uri))
 

@@ -156,7 +156,11 @@ class StandingConnection(PinnedMount[Mount]):
                 self.call_connections.reap(0)
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
-                self._wait(self._record_failure(problem, tries))
+                seconds = self._record_failure(problem, tries)
+                if answered and not isinstance(self.reach, Http):
+                    # Some programs end after each call: the next call waits for the new process.
+                    self.state_known.clear()
+                self._wait(seconds)
         # A running call keeps its connection; later ones have none.
         self.call_connections.close()
 
