@@ -104,6 +104,7 @@ def test_a_server_that_still_works_on_a_call_whose_caller_left_is_not_ended(
     )
     until(lambda: next(running) is not None and odd.count("tools/call"), "the call to begin")
     running.close()
+    until(lambda: odd.count("notifications/cancelled") or odd.count("start") > 1, "it to hear of the cancellation")
     assert odd.work(0) == "worked"
     assert odd.count("start") == 1
 
