@@ -111,7 +111,7 @@ def encode_query(name: str, value: Any, style: Style) -> Iterator[str]:
     is_joined = not style.is_exploded and style.kind != "deepObject" and not style.media_type
     if is_joined and isinstance(value, dict | list):
         separator = "," if style.separator == "," else quote(style.separator, safe="")
-        pieces = (quote_plus(piece, safe=safe) for piece in _list_pieces(value))
+        pieces = (quote(piece, safe=safe) for piece in _list_pieces(value))
         yield f"{quote_plus(name)}={separator.join(pieces)}"
         return
     for key, text in list_pairs(name, value, style):
