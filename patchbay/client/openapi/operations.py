@@ -145,7 +145,10 @@ class Api:
                     self.problems["more"] = f"not served: there are more than {MAX_OPERATIONS} operations"
                     return found
                 try:
-                    found.append(self._parse_operation(path, method, self._follow(raw), shared))
+                    followed = self._follow(raw)
+                    if not isinstance(followed, dict):
+                        raise DocumentError(f"{self.where}: paths.{path}.{method}: expected an object")
+                    found.append(self._parse_operation(path, method, followed, shared))
                 except (InvalidParams, AttributeError, KeyError, TypeError, ValueError) as problem:
                     reason = problem.message if isinstance(problem, InvalidParams) else repr(problem)[:200]
                     self.problems[f"{method.upper()} {path}"] = f"not served: {reason}"

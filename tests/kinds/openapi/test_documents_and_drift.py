@@ -87,6 +87,30 @@ def test_parts_of_a_document_at_other_urls_of_its_origin_are_read(tmp_path: Path
         hub.close()
 
 
+def test_a_document_of_several_files_is_served_and_a_change_in_each_of_them_is_noticed(tmp_path: Path) -> None:
+    """Issue 33.4: an operation in a file of its own, which refers to parameters in another one."""
+    hub = Hub(tmp_path)
+    folder = hub.servers / "shop"
+    folder.mkdir(parents=True)
+    limit = parameter("limit")
+    (folder / "limit.json").write_text(json.dumps(limit), "utf-8")
+    (folder / "list.json").write_text(json.dumps(operation({"$ref": "limit.json"})), "utf-8")
+    paths = {"/orders": {"get": {"$ref": "list.json"}, "post": {"$ref": "none.json"}}}
+    described = document(paths, servers=[{"url": "http://127.0.0.1:9"}])
+    (folder / "openapi.json").write_text(json.dumps(described), "utf-8")
+    definition = {"kind": "openapi", "document": "shop/openapi.json", "refresh": 1, "changes": "follow"}
+    (hub.servers / "shop.json").write_text(json.dumps(definition), "utf-8")
+    until(lambda: "shop" in {one.name for one in hub.catalogue.all()}, "the server")
+    until(lambda: hub.catalogue.find("shop").tools, "its tools")
+    assert list(list_tools(hub)["list_orders"]["inputSchema"]["properties"]) == ["limit", "next"]
+    hub.as_operator()
+    page = hub.client.get("/servers/shop", headers={"Accept": "application/json"}).text
+    assert "POST /orders" in page and "not served" in page and "none.json: expected a readable file" in page
+    (folder / "limit.json").write_text(json.dumps({**limit, "name": "most"}), "utf-8")
+    until(lambda: "most" in list_tools(hub)["list_orders"]["inputSchema"]["properties"], "the other parameter")
+    hub.close()
+
+
 @pytest.mark.parametrize("summary", ["List orders", "List all orders"])
 def test_a_cursor_stays_valid_when_a_document_with_the_same_tools_is_read_again(tmp_path: Path, summary: str) -> None:
     """A cursor names the last tool of its page; it does not depend on the version of the server."""
