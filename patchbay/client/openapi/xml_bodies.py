@@ -5,21 +5,32 @@ Sources: OpenAPI 3.0.4, 3.1.1 and 3.2.0, XML Object.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from patchbay.client.openapi.references import References, get_reference
 from patchbay.client.openapi.styles import format_value
+from patchbay.errors import InvalidParams
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
 DEFAULT_ROOT = "root"
+_NAME = re.compile(r"[^\W\d][\w.-]*(:[^\W\d][\w.-]*)?")
+"""A name of XML, with or without a prefix; names with other characters that XML allows do not occur in documents."""
+
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that XML cannot have, even escaped (XML 1.0 section 2.2)."""
+
 MAX_PARTS = 64
 """Parts of compositions in which the schema of a property is searched."""
 
 
 def encode_xml(value: Any, schema: Any, references: References) -> bytes:
-    """Encode a value as a document. The root is named by `xml.name`, else after the schema."""
+    """Encode a value as a document. The root is named by `xml.name`, else after the schema.
+
+    Raises InvalidParams for a name or a text that XML cannot have.
+    """
     writer = _Writer(references)
     name = writer.get_name(schema, (get_reference(schema) or "").rpartition("/")[2] or DEFAULT_ROOT)
     return (DECLARATION + "".join(writer.write(name, value, schema))).encode()
@@ -33,7 +44,10 @@ class _Writer:
         """Return the name of an element or an attribute, with its prefix."""
         xml = self._get_xml(schema)
         name, prefix = str(xml.get("name") or default), xml.get("prefix")
-        return f"{prefix}:{name}" if prefix else name
+        whole = f"{prefix}:{name}" if prefix else name
+        if not _NAME.fullmatch(whole):
+            raise InvalidParams(f"{whole!r:.80}: expected a name that an XML element can have")
+        return whole
 
     def write(self, name: str, value: Any, schema: Any) -> Iterator[str]:
         """Write one element, or the elements of a list."""
@@ -42,7 +56,7 @@ class _Writer:
             return
         opening = f"{name}{self._declare_namespace(schema)}"
         if not isinstance(value, Mapping):
-            text = "" if value is None else escape(format_value(value))
+            text = "" if value is None else _escape(value)
             yield f"<{opening}>{text}</{name}>"
             return
         properties = self._collect_properties(schema)
@@ -51,9 +65,9 @@ class _Writer:
             inner = properties.get(key, {})
             xml, inner_name = self._get_xml(inner), self.get_name(inner, key)
             if xml.get("attribute") is True or xml.get("nodeType") == "attribute":
-                attributes += f" {inner_name}={quoteattr(format_value(one))}"
+                attributes += f" {inner_name}={_quote(one)}"
             elif xml.get("nodeType") in ("text", "cdata"):
-                children.append(escape(format_value(one)))
+                children.append(_escape(one))
             else:
                 children += self.write(inner_name, one, inner)
         yield f"<{opening}{attributes}>{''.join(children)}</{name}>"
@@ -71,7 +85,7 @@ class _Writer:
         if not isinstance(xml.get("namespace"), str):
             return ""
         prefix = f":{xml['prefix']}" if xml.get("prefix") else ""
-        return f" xmlns{prefix}={quoteattr(xml['namespace'])}"
+        return f" xmlns{prefix}={_quote(xml['namespace'])}"
 
     def _get_xml(self, schema: Any) -> Mapping[str, Any]:
         found = self._references.find(schema)
@@ -91,3 +105,17 @@ class _Writer:
                 found = {**(properties if isinstance(properties, dict) else {}), **found}
                 left += [part for word in ("allOf", "anyOf", "oneOf") for part in one.get(word) or ()]
         return found
+
+
+def _escape(value: Any) -> str:
+    """Return a value as text of an element. Raises InvalidParams."""
+    text = format_value(value)
+    if _NO_TEXT.search(text):
+        raise InvalidParams(f"{text!r:.80}: expected text without control characters, which XML cannot have")
+    return escape(text, quote=False).replace("\r", "&#13;")
+
+
+def _quote(value: Any) -> str:
+    """Return a value as the quoted value of an attribute. Raises InvalidParams."""
+    text = _escape(value).replace('"', "&quot;").replace("\n", "&#10;").replace("\t", "&#9;")
+    return f'"{text}"'

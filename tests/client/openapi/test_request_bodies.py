@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
 from patchbay.client.openapi.files import FileContent
 from patchbay.client.openapi.operations import Api, Operation
 from patchbay.client.openapi.requests import HttpRequest, build_request
+from patchbay.errors import InvalidParams
 
 Json = dict[str, Any]
 FORM = "application/x-www-form-urlencoded"
@@ -139,3 +141,14 @@ def test_a_schema_without_a_name_gives_xml_a_root() -> None:
     post = {"operationId": "x", "requestBody": {"content": content}}
     operation = Api({"openapi": "3.1.0", "paths": {"/x": {"post": post}}}, "the test").list_operations()["x"]
     assert (build(operation, body={"a": True}).content or b"").endswith(b"<root><a>true</a></root>")
+
+
+@pytest.mark.parametrize("value", [{"a b": 1}, {"a><b": 1}, {"1": 1}, {"a": "\x00"}])
+def test_a_name_or_a_text_that_xml_cannot_have_is_refused(value: Json) -> None:
+    content = {"text/xml": {"schema": {"type": "object"}}}
+    paths = {"/x": {"post": {"operationId": "x", "requestBody": {"content": content}}}}
+    operation = Api({"openapi": "3.1.0", "paths": paths}, "the test").list_operations()["x"]
+    with pytest.raises(InvalidParams, match=r"which XML cannot have|that an XML element can have"):
+        build(operation, body=value)
+    sent = build(operation, body={"é": 'a"b\n<&>'}).content or b""
+    assert ElementTree.fromstring(sent)[0].text == 'a"b\n<&>'
