@@ -1,4 +1,7 @@
-"""Inspect, call, mount, and call through the hub: twenty packages of PyPI and npm. `scripts/acceptance --help`."""
+"""Inspect, call, mount, and call through the hub: packages of PyPI and npm. `scripts/acceptance --help`.
+
+`--together` mounts forty packages in one hub at once instead.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
 from tests.acceptance.fresh import first_calls_are_in_time
 from tests.acceptance.packages import PACKAGES, Package
+from tests.acceptance.together import run_together
 from tests.checkout import ROOT
 from tests.interaction.programs import Hub, running_hub
 
@@ -169,7 +173,13 @@ def main() -> int:
     parser.add_argument("--claude", action="store_true", help="the claude program of npm uses the hub's tools, too")
     parser.add_argument("--clients", action="store_true", help="clients of npm read the entry of this hub; no packages")
     parser.add_argument("--fresh", action="store_true", help="time the first call from the wheel and a clone")
+    parser.add_argument("--together", action="store_true", help="forty packages in one hub at once, for some minutes")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long they run together [10]")
     given = parser.parse_args()
+    if given.together:
+        with tempfile.TemporaryDirectory(prefix="together-") as name:
+            prepared(Path(name))
+            return 0 if run_together(Path(name), given.names, given.minutes, max(1, given.at_once)) else 1
     if given.fresh:
         with tempfile.TemporaryDirectory(prefix="fresh-") as name:
             return 0 if first_calls_are_in_time(Path(name)) else 1

@@ -33,6 +33,17 @@ EVERYTHING_VARYING = frozenset(
         "trigger-url-elicitation",
     }
 )
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A server that is mounted and listed, and not called: its calls need an account, a network or a browser."""
+
+    name: str
+    address: str
+    varying: frozenset[str] = frozenset()
+
+
 OFFICIAL = "mcp+npx://@modelcontextprotocol"
 
 PACKAGES = [
@@ -143,4 +154,27 @@ PACKAGES = [
         {"command": "ls {folder}"},
         "note.txt",
     ),
+]
+
+LISTED = [
+    Listed("mcp-server-fetch", "mcp+uvx://mcp-server-fetch"),
+    Listed("duckduckgo-mcp-server", "mcp+uvx://duckduckgo-mcp-server"),
+    Listed("wikipedia-mcp", "mcp+uvx://wikipedia-mcp"),
+    Listed("mcp-text-editor", "mcp+uvx://mcp-text-editor?launch.with=mcp<2"),
+    Listed("mcp-alchemy", "mcp+uvx://mcp-alchemy?env.DB_URL=sqlite:///{folder}/b.db"),
+    Listed("office-word-mcp-server", "mcp+uvx://office-word-mcp-server/word_mcp_server"),
+    Listed("office-powerpoint-mcp-server", "mcp+uvx://office-powerpoint-mcp-server/ppt_mcp_server?launch.with=mcp<2"),
+    Listed("mcp-pandoc", "mcp+uvx://mcp-pandoc"),
+    Listed("playwright-mcp", "mcp+npx://@playwright/mcp"),
+    Listed("context7-mcp", "mcp+npx://@upstash/context7-mcp"),
+    Listed("eslint-mcp", "mcp+npx://@eslint/mcp"),
+    Listed("mcp-server-chart", "mcp+npx://@antv/mcp-server-chart"),
+    Listed("mcp-server-airbnb", "mcp+npx://@openbnb/mcp-server-airbnb"),
+    Listed("mcp-server-youtube-transcript", "mcp+npx://@kimtaeyoon83/mcp-server-youtube-transcript"),
+    Listed("calc-mcp", "mcp+npx://@coo-quack/calc-mcp"),
+    Listed("primevue-mcp", "mcp+npx://@primevue/mcp"),
+    Listed("antd-components-mcp", "mcp+npx://@jzone-mcp/antd-components-mcp"),
+    Listed("mantine-mcp-server", "mcp+npx://@mantine/mcp-server"),
+    Listed("chrome-devtools-mcp", "mcp+npx://chrome-devtools-mcp"),
+    Listed("hugeicons-mcp-server", "mcp+npx://@hugeicons/mcp-server"),
 ]
