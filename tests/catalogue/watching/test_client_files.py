@@ -120,3 +120,12 @@ def test_a_page_switches_such_a_server_and_leaves_its_definition_to_the_file(hub
     with pytest.raises(Refused, match=r"remove it from desktop\.json, which also describes off"):
         remove_server(hub.catalogue.store, hub.servers, "far", "test")
     assert (hub.servers / "desktop.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("form", [{"command": "touch"}, {"mcpServers": {"x": {"command": "touch"}}}])
+def test_such_a_definition_from_elsewhere_than_a_file_starts_nothing(hub: Hub, form: dict[str, Any]) -> None:
+    source = json.dumps(form).encode()
+    ServerEditor(hub.catalogue.store, hub.servers).definition("sneaky", "static", source, None, "a caller", "made")
+    hub.catalogue.refresh()
+    assert "which only a file in servers/ or the boot image may do" in served(hub, "sneaky").broken
+    assert served(hub, "sneaky").upstream is None
