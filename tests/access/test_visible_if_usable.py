@@ -39,24 +39,54 @@ def hub(team: Team) -> Hub:
     return team.hub
 
 
-@pytest.mark.slow
-@settings(deadline=None, max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(documents, principals, st.sampled_from(SERVERS))
-def test_lists_hold_exactly_the_entries_that_can_be_used(
-    team: Team, document: Any, who: Principal, server: str
-) -> None:
+def check_lists(team: Team, document: Any, who: Principal, server: str) -> None:
+    """Compare the hub with the account by all ways that are calls of the dispatcher."""
     for way in WAYS.keys() - OVER_HTTP:
         team.check(way, document, who, server, Comparisons())
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents, principals, st.sampled_from(SERVERS))
+def test_lists_hold_exactly_the_entries_that_can_be_used(
+    team: Team, document: Any, who: Principal, server: str
+) -> None:
+    check_lists(team, document, who, server)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@settings(deadline=None, max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents, principals, st.sampled_from(SERVERS))
+def test_lists_hold_exactly_the_entries_that_can_be_used_with_more_documents(
+    team: Team, document: Any, who: Principal, server: str
+) -> None:
+    check_lists(team, document, who, server)
+
+
+def check_other_ways(team: Team, document: Any, who: Principal, server: str, seed: int) -> None:
+    """Compare the hub with the account over HTTP, on pages and through the SDK's client."""
+    for way in OVER_HTTP:
+        team.check(way, document, who, server, Comparisons(seed))
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents, principals, st.sampled_from(SERVERS), st.integers(0, 99))
 def test_lists_hold_exactly_the_entries_that_can_be_used_over_http_and_on_pages(
     team: Team, document: Any, who: Principal, server: str, seed: int
 ) -> None:
-    for way in OVER_HTTP:
-        team.check(way, document, who, server, Comparisons(seed))
+    check_other_ways(team, document, who, server, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents, principals, st.sampled_from(SERVERS), st.integers(0, 99))
+def test_lists_hold_exactly_the_entries_that_can_be_used_over_http_and_on_pages_with_more_documents(
+    team: Team, document: Any, who: Principal, server: str, seed: int
+) -> None:
+    check_other_ways(team, document, who, server, seed)
 
 
 def test_an_error_names_no_hidden_server(hub: Hub) -> None:
