@@ -12,9 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from patchbay.cid import cid_of
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.serving.running import Hub, running
 from tests.wire.hostile import HOSTILE
 
@@ -231,10 +230,10 @@ def test_hostile_sources_run_nowhere(tab: Tab, hub: Hub) -> None:
         tab.open(path)
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
-def test_no_page_of_the_past_has_a_violation(browser: Browser, hub: Hub, base: str, scheme: Any, size: str) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_of_the_past_has_a_violation(browser: Browser, hub: Hub, base: str, size: str) -> None:
     """WCAG 2.2 AA; and nothing is wider than the screen."""
-    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(hub)
+    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(hub)
     roots = [each["cid"] for each in answered(base, "/history")["changes"]]
     version = answered(base, "/servers/filed")["versions"][-1]["cid"]
     root = f"old={roots[-1]}&new={roots[0]}"

@@ -14,9 +14,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import BOUND, Tab, Trial
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.browser.test_hostile_pages import STRANGERS, words
 from tests.serving.running import Hub, running
 from tests.web.pages.test_safety import hostile_files
@@ -149,10 +148,10 @@ def test_hostile_names_of_the_other_server_are_text(tab: Tab, strange: str) -> N
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
-def test_no_state_of_the_page_has_a_violation(browser: Browser, looker: Hub, base: str, scheme: str, size: str) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_no_state_of_the_page_has_a_violation(browser: Browser, looker: Hub, base: str, size: str) -> None:
     """WCAG 2.2 AA: empty, from a link, in vain, and with a server, one of its tools called."""
-    seen = Tab(browser, address(looker), color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(looker)
+    seen = Tab(browser, address(looker), viewport=SIZES[size], bypass_csp=True).log_in(looker)
     seen.open("/inspect")
     assert violations(seen) == []
     seen.open(f"/inspect?address={quote(base, safe='')}")

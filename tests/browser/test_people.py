@@ -15,9 +15,8 @@ import orjson
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.checkout import ROOT
 from tests.interaction.peers import INSPECTOR, NODE, PACKAGES
 from tests.interaction.programs import plain_environment
@@ -213,11 +212,11 @@ def test_the_page_of_the_inspector_signs_in_lists_tools_and_calls_one(tab: Tab, 
         expect(page.get_by_text("MCP Inspector")).to_be_visible()
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
-def test_no_page_of_people_has_a_violation(browser: Browser, shared: Hub, scheme: str, size: str) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_of_people_has_a_violation(browser: Browser, shared: Hub, size: str) -> None:
     """WCAG 2.2 AA."""
-    tab = Tab(browser, base_of(shared), color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
-    name = f"axe-{scheme}-{size}"
+    tab = Tab(browser, base_of(shared), viewport=SIZES[size], bypass_csp=True)
+    name = f"axe-{size}"
     tab.open("/login")
     assert violations(tab) == []
     path = invite(shared.folder / "data", name)

@@ -9,9 +9,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.kinds.mount.changing import mount, tool
 from tests.serving.running import ONE_WORKER, Hub, running
 from tests.waiting import until
@@ -57,10 +56,10 @@ def tools_of(hub: Hub) -> set[str]:
     return {one["name"] for one in send_request(hub, "tools/list", {}).get("result", {}).get("tools", ())}
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
-def test_no_page_of_pins_has_a_violation(browser: Browser, hub: Hub, base: str, scheme: str, size: str) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_of_pins_has_a_violation(browser: Browser, hub: Hub, base: str, size: str) -> None:
     """WCAG 2.2 AA; no page is wider than a phone."""
-    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(hub)
+    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(hub)
     for path in ("/pins", "/pins/far", "/history", "/servers"):
         tab.open(path)
         assert violations(tab) == [], path

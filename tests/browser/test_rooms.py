@@ -8,10 +8,9 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.lively_room import RoomMember, enliven
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.wire.hostile import HOSTILE
 
 pytestmark = pytest.mark.browser
@@ -63,11 +62,11 @@ def test_a_tool_that_is_announced_while_the_page_is_open_can_be_tried(
     expect(item.locator(".try > .ran .answer")).to_contain_text("ding", timeout=BOUND)
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.usefixtures("members")
-def test_no_page_of_a_room_has_a_violation(browser: Browser, base: str, scheme: str, size: str) -> None:
+def test_no_page_of_a_room_has_a_violation(browser: Browser, base: str, size: str) -> None:
     """WCAG 2.2 AA: the list and a room with everything open, at the size of a desk and of a phone."""
-    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True)
+    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True)
     for path in ("/rooms", "/rooms/harbour?verify=yes"):
         tab.open(path)
         tab.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.appearances import APPEARANCES, SIZES
 from tests.browser.keyboard import press, step_to
 from tests.browser.tabs import BOUND, Tab
-from tests.browser.test_accessible import violations
+from tests.browser.test_accessible import SIZES, violations
 from tests.checkout import ROOT
 from tests.serving.running import Hub, running
 
@@ -55,12 +53,10 @@ def base(hub: Hub) -> str:
     return f"http://127.0.0.1:{hub.port}"
 
 
-@pytest.mark.parametrize(("scheme", "size"), APPEARANCES[:2])
-def test_no_state_of_a_server_and_no_error_has_a_violation(
-    browser: Browser, hub: Hub, base: str, scheme: Any, size: str
-) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_no_state_of_a_server_and_no_error_has_a_violation(browser: Browser, hub: Hub, base: str, size: str) -> None:
     """Issue 17: WCAG 2.2 AA; nothing is wider than a phone; each page of an error leads on."""
-    tab = Tab(browser, base, color_scheme=scheme, viewport=SIZES[size], bypass_csp=True).log_in(hub)
+    tab = Tab(browser, base, viewport=SIZES[size], bypass_csp=True).log_in(hub)
     page = tab.page
     states = [f"/servers/{name}{part}" for name in STATES for part in TABS]
     for path in ("/", "/servers", *states, *MORE, *ERRORS):
