@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
 """Seconds until the next attempt, and the random part of it."""
 
+MAX_AWAITED_SECONDS = 2.0
+"""A call waits for the next start of a program that ended, when that start is at most this far away."""
+
 MAX_RETRY_AFTER_SECONDS = 300.0
 """Seconds until the next attempt, at most, when the upstream asks to wait with `Retry-After`."""
 
@@ -157,7 +160,7 @@ class StandingConnection(PinnedMount[Mount]):
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
                 seconds = self._record_failure(problem, tries)
-                if answered and not isinstance(self.reach, Http):
+                if answered and seconds <= MAX_AWAITED_SECONDS and not isinstance(self.reach, Http):
                     # Some programs end after each call: the next call waits for the new process.
                     self.state_known.clear()
                 self._wait(seconds)
