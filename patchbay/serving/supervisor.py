@@ -151,7 +151,7 @@ def application(
     forget_request_variables()
     with without_collections():
         app = _make_app(settings, create_app, refused)
-    app.extensions["pages"].after_load.append(lambda: app.extensions["site"].prepare())
+    app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)
     return_large_blocks()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from patchbay.web.late_pages import LatePages
+from patchbay.web.late_pages import LatePages, PagesNotLoaded
 from tests.hubs import Hub
 from tests.waiting import BOUND
 
@@ -30,7 +30,11 @@ def test_first_requests_that_come_at_once_load_the_pages_once_and_get_their_page
         assert list(threads.map(get, paths)) == [200] * REQUESTS
 
 
-def test_an_error_in_loading_the_pages_is_raised_by_each_request_and_they_are_not_loaded_again() -> None:
+def ignore(*_: Any) -> None:
+    """Begin no response."""
+
+
+def test_after_an_error_in_loading_the_pages_each_request_raises_it_and_they_are_not_loaded_again() -> None:
     attempts: list[int] = []
 
     def fail() -> None:
@@ -38,21 +42,34 @@ def test_an_error_in_loading_the_pages_is_raised_by_each_request_and_they_are_no
         raise ImportError("the installation lacks a module")
 
     pages = LatePages(Flask("pages"), fail)
-
-    def start_response(*_: Any) -> None:
-        raise AssertionError("there is nothing to answer")
-
     for _ in range(2):
-        with pytest.raises(ImportError, match="lacks a module"):
-            pages({"PATH_INFO": "/"}, start_response)
+        with pytest.raises(PagesNotLoaded) as found:
+            pages({"PATH_INFO": "/"}, ignore)
+        assert str(found.value.__cause__) == "the installation lacks a module"
     assert len(attempts) == 1
 
 
-def test_what_waits_for_the_pages_runs_after_they_are_loaded() -> None:
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_preparation_runs_once_after_the_pages_are_loaded(is_loaded: bool) -> None:
+    """A shared hub loads its pages at its start, before the server adds the preparation."""
     order: list[str] = []
     pages = LatePages(Flask("pages"), lambda: order.append("load"))
-    pages.after_load.append(lambda: order.append("prepare"))
-    assert order == []
+    if is_loaded:
+        pages.load()
+    pages.prepare(lambda: order.append("prepare"))
     pages.load()
     pages.load()
     assert order == ["load", "prepare"]
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_pages_are_served_when_a_preparation_fails(is_loaded: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise OSError("no thread can be started")
+
+    pages = LatePages(Flask("pages"), lambda: None)
+    if is_loaded:
+        pages.load()
+    pages.prepare(fail)
+    pages.load()
+    assert "a preparation of the pages failed" in caplog.text and "no thread can be started" in caplog.text
