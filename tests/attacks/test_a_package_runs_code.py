@@ -14,6 +14,7 @@ import pytest
 from tests.attacks.requests import call
 from tests.kinds.python.environments.wheels import block, make_wheel
 from tests.serving.running import Hub, running
+from tests.waiting import until
 
 SECRET = "the-secret-of-the-hub"
 
@@ -73,7 +74,14 @@ def _mark(marks: Path, name: str) -> str:
 
 
 def looked(hub: Hub, server: str) -> Any:
-    return call(hub, server, "look")["structuredContent"]
+    """Return what the tool tells, as soon as the packages of the server are installed."""
+    answers: list[dict[str, Any]] = []
+
+    def find() -> Any:
+        answers.append(call(hub, server, "look"))
+        return answers[-1].get("structuredContent")
+
+    return until(find, lambda: f"the tool answers; it says {answers[-1]}")
 
 
 def test_files_of_a_package_that_python_runs_at_its_start_run_in_its_worker_alone(hub: Hub, marks: Path) -> None:
