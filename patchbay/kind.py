@@ -160,7 +160,7 @@ class Configuration:
     such a server in the error message for other fields. `check` raises ConfigError for wrong fields (its second
     argument names the file). `make_parts` raises ConfigError too. `reaches` names the access that only an operator may
     give; `by_variable` says that an entry of the `mcps` variable is enough; `is_changing` says that the lists may
-    change without a new definition. `required` is the field that none of them may lack. `recognizes` says whether
+    change without a new definition. `required` is the field that each of them has. `recognizes` says whether
     fields without `kind` describe such a server in the form of another program, which `translate` turns into fields
     (its second argument names the file; raises ConfigError).
     """

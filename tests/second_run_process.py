@@ -16,7 +16,7 @@ MAX_TAIL_LINES = 60
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one test ended in its second run; `text` is its traceback, or why there is none."""
+    """How one test ended in its second run; `text` is its traceback, or the reason why it has no traceback."""
 
     passed: bool
     text: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from patchbay.access.hub_key import KEY_BYTES, KEY_FILE, has_key, hub_id, load_key, write_secret_once
+from patchbay.access.hub_key import KEY_FILE, has_key, hub_id, load_key
 from patchbay.errors import ConfigError, StaleUpdate
 from patchbay.store import Store
 from patchbay.topics import HUB_KEY
@@ -55,7 +55,8 @@ def find_problem(store: Store, folder: Path) -> str | None:
         return f"expected the key of this hub ({known[:SHOWN_DIGITS]}…), but there is no such file"
     found = hub_id(load_key(folder))
     if found != known:
-        return f"expected the key of this hub ({known[:SHOWN_DIGITS]}…), found that of another hub ({found[:8]}…)"
+        other = f"found that of another hub ({found[:SHOWN_DIGITS]}…)"
+        return f"expected the key of this hub ({known[:SHOWN_DIGITS]}…), {other}"
     return None
 
 
@@ -71,9 +72,7 @@ def replace_key(store: Store, folder: Path) -> Path | None:
     if path.exists():
         aside = path.with_name(f"{KEY_FILE}.replaced-{secrets.token_hex(4)}")
         path.rename(aside)
-    key = secrets.token_bytes(KEY_BYTES)
-    write_secret_once(path, key.hex())
-    _store_id(store, hub_id(key), store.names.get(HUB_KEY), "patchbay key replace")
+    _store_id(store, hub_id(load_key(folder)), store.names.get(HUB_KEY), "patchbay key replace")
     return aside
 
 

@@ -29,7 +29,7 @@ def running_hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def served(hub: Hub, name: str) -> Any:
-    """Return a server, also one that is broken or off; None while there is none."""
+    """Return a server, also one that is broken or off; None for an unknown name."""
     return next((one for one in hub.catalogue.all() if one.name == name), None)
 
 
