@@ -156,7 +156,7 @@ def _make_environment(folder: Path) -> Path:
     python = place / "bin" / "python"
     for program in Path(sys.executable).parent.iterdir():
         own = python.with_name(program.name)
-        if own.exists():
+        if own.exists() or program.is_dir():
             continue
         head, _, rest = program.read_bytes().partition(b"\n")
         if head == b"#!" + os.fsencode(sys.executable):
