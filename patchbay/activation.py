@@ -162,8 +162,8 @@ class Call:
     ClientCapabilities object of the caller; `chain` names the tools that called each other up to this call;
     `is_repeated` is set when the call ends with questions, and its caller repeats it with the answers; `approval` is
     the id of the approval that the call used; `client` names the client among those of its principal: its session, its
-    connection, or its own name, "" if unknown; `find_origin` returns scheme, host and port by which the caller reached
-    the hub, "" if unknown.
+    connection, or its own name, "" if unknown; `session` is its session or its connection, "" without one;
+    `find_origin` returns scheme, host and port by which the caller reached the hub, "" if unknown.
     """
 
     server: str
@@ -182,6 +182,7 @@ class Call:
     is_repeated: bool = False
     approval: str = ""
     client: str = ""
+    session: str = ""
     find_origin: Callable[[], str] = str
 
     def left(self) -> float:

@@ -150,6 +150,9 @@ CHANGES = "changes/"
 SESSIONS = "session/"
 """Changes of a legacy session, by its nonce."""
 
+SESSION_ENDED = b"ended"
+"""The message on the topic of a session after it has ended, in any process; other messages there are of its streams."""
+
 STREAMS = "stream/"
 """The events of a stream for replay, by session and stream."""
 

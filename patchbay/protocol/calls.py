@@ -195,6 +195,7 @@ def _terms(context: RequestContext) -> dict[str, Any]:
         "meta": meta,
         "cancelled": context.cancelled,
         "client": _name_client(caller, meta),
+        "session": caller.owner or "",
         "find_origin": caller.wire.find_origin,
     }
 

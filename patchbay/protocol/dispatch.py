@@ -28,9 +28,8 @@ from patchbay.protocol.methods import METHODS
 from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
 from patchbay.protocol.routing import narrowed
 from patchbay.protocol.streams.listener_slots import ListenerSlots
-from patchbay.protocol.streams.replay import ENDED
 from patchbay.protocol.translate import not_served
-from patchbay.topics import ROOTS_CHANGED, SESSIONS
+from patchbay.topics import ROOTS_CHANGED, SESSION_ENDED, SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +128,7 @@ class Dispatcher:
         """End a session: cancel its calls, end its streams, and refuse its id from now on."""
         self.services.sessions.change(session, ended=True)
         self.cancel_all(session.nonce, why)
-        self.services.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", ENDED)
+        self.services.catalogue.store.bus.publish(f"{SESSIONS}{session.nonce}", SESSION_ENDED)
 
     def cancel_all(self, owner: str, why: str) -> None:
         """Cancel all running requests of one owner (`Caller.owner`), in every process."""

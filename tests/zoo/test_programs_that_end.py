@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,13 @@ pytestmark = pytest.mark.process
 @pytest.fixture(name="hub")
 def hub_with_the_program(tmp_path: Path) -> Iterator[Hub]:
     hub = Hub(tmp_path / "hub")
-    args = ["-S", str(OVER_STDIO), "ends-after-each-call", "direct"]
-    entry = {"command": sys.executable, "args": args, "env": {"PYTHONPATH": str(ROOT)}}
+    words = (sys.executable, "-S", str(OVER_STDIO), "ends-after-each-call", "direct")
+    entry = {
+        "kind": "upstream",
+        "address": f"mcp+stdio:{shlex.join(words)}",
+        "environment": {"PYTHONPATH": str(ROOT)},
+        "sessions": "shared",
+    }
     (hub.servers / "brief.json").write_text(json.dumps(entry))
     yield hub
     hub.close()

@@ -77,7 +77,6 @@ NO_SESSION = re.compile(r"session|not initialized", re.IGNORECASE)
 LOSS_GRACE_SECONDS = 2.0
 """Seconds to wait for the cause after a connection ended."""
 
-
 OpenStreams = Callable[[], AbstractAsyncContextManager[Any]]
 """Opens the two streams of a transport."""
 
@@ -258,6 +257,7 @@ class AsyncConnection:
         closing the exchange in 2026-07-28, by a notification before.
         """
         run.abandon()
+        self.router.owners.note_left(run)
         if run.exchange is None:
             return
         run.exchange.close()

@@ -22,10 +22,10 @@ from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
 from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, subscribe_to_changes
-from patchbay.client.connection.list_pages import LIST_KINDS, is_declared, iterate_pages
+from patchbay.client.connection.list_pages import is_declared, iterate_pages, request_page
 from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
-    METHOD_NOT_FOUND,
+    ABANDONED_CALL_SECONDS,
     Answer,
     Asker,
     Item,
@@ -57,9 +57,6 @@ MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 MAX_SESSIONS_PER_REQUEST = 3
 """Sessions in which a request is sent, when the server ends each of them before it carries out the request."""
-
-ABANDONED_CALL_SECONDS = 60.0
-"""Seconds that a server may stay silent because it still works on a request whose caller has left."""
 
 QUESTIONS = frozenset({"elicitation", "sampling", "list_roots", QUESTION_TASKS})
 """The requests that a server may be allowed to send to the client, and whether it may ask them as tasks."""
@@ -160,6 +157,20 @@ class Connection:
         return self._abandoned_at > max(self.heard_at, time.monotonic() - ABANDONED_CALL_SECONDS)
 
     @property
+    def keeps_state(self) -> bool:
+        """Whether the server may keep state for this connection: a program, or a session at a URL."""
+        core = self._async_connection
+        return core.http is None or core.http.keeps_state
+
+    def serves_others_than(self, caller: object) -> bool:
+        """Whether the server works on a request of another caller who could be the one that a question is for."""
+        return self._async_connection.router.owners.has_others(caller)
+
+    def announce_changed_roots(self) -> None:
+        """Tell the server that the roots of its client have changed."""
+        self._loop.start(self._async_connection.session.send_roots_list_changed())
+
+    @property
     def end_reason(self) -> Unreachable:
         """Why the connection has ended, where that is known."""
         return self._link.end_reason
@@ -200,6 +211,7 @@ class Connection:
         pauses: Iterator[float] | None = None,
         manual_input: bool = False,
         on_item: Callable[[Item], None] | None = None,
+        caller: object = None,
     ) -> Generator[Item | Pause, Answer | None, Json]:
         """Send a request, give the server's messages until the result arrives, and return the result.
 
@@ -208,7 +220,7 @@ class Connection:
         for this request (2026-07-28). With `pauses`, a Pause is given after each of these numbers of seconds without a
         message. `manual_input` returns an InputRequiredResult to the caller, and keeps the server's words in errors.
         `on_item` receives progress and logs on this thread, in place of the generator's caller; a plain session needs
-        it.
+        it. Requests of equal `caller` get each other's questions, where the server does not say whose a question is.
 
         Raises InvalidParams for params that are not JSON, McpFailure, Unreachable, ServerTimeout. Closing the generator
         cancels the request.
@@ -216,7 +228,7 @@ class Connection:
         check_json(method, params or {})
         for session in range(1, MAX_SESSIONS_PER_REQUEST + 1):
             run = RequestRun(self._loop, method, self._timeout if timeout is None else timeout)
-            run.capabilities, run.manual_input = capabilities, manual_input
+            run.capabilities, run.manual_input, run.caller = capabilities, manual_input, caller
             sent = add_progress_token(run, params or {}) if progress else dict(params or {})
             plain = self._link.request_plain(run, method, sent, on_item) if on_item is not None else None
             if plain is not None:
@@ -349,24 +361,12 @@ class Connection:
 
         Raises McpFailure for too many.
         """
-        return iterate_pages(partial(self._request_page, method, key, timeout), method, key, on_page, meta)
+        request = partial(self.get_result, timeout=timeout)
+        return iterate_pages(partial(request_page, request, self.capabilities, key), method, key, on_page, meta)
 
     def has_list(self, method: str) -> bool:
         """Whether the server declares a list (`list_pages.py`)."""
         return is_declared(method, self.capabilities)
-
-    def _request_page(self, method: str, key: str, timeout: float | None, params: Json) -> Json:
-        """Request a page. A server that neither declares this list nor knows its method has an empty one.
-
-        Templates have no capability of their own.
-        """
-        kind = method.rpartition("/")[0]
-        try:
-            return self.get_result(method, params, timeout=timeout)
-        except McpFailure as problem:
-            if problem.code != METHOD_NOT_FOUND or kind in self.capabilities or kind not in LIST_KINDS:
-                raise
-            return {key: []}
 
     def call_tool(
         self,

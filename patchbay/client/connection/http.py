@@ -121,6 +121,7 @@ class HttpConnection:
         self._session_id = adopted.session_id if adopted is not None else None
         self._session_headers = {"mcp-session-id": self._session_id} if self._session_id else {}
         self._resumes_session = adopted is not None
+        self._is_old_pair = False
         self._headers: Mapping[str, str] = {}
         self._can_be_direct = auth is None and is_direct_http_possible(target)
         self._auth = auth
@@ -172,6 +173,11 @@ class HttpConnection:
         """Whether the server has begun a session."""
         return self._session_id is not None
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the server may keep state for this connection; with HTTP+SSE, a connection is a session."""
+        return self.has_session or self._is_old_pair
+
     @asynccontextmanager
     async def open_streamable(self) -> AsyncIterator[Any]:
         """Open the two streams of Streamable HTTP."""
@@ -185,7 +191,7 @@ class HttpConnection:
     @asynccontextmanager
     async def open_sse(self) -> AsyncIterator[Any]:
         """Open the two streams of HTTP+SSE, as of 2024-11-05."""
-        self._can_be_direct = False
+        self._can_be_direct, self._is_old_pair = False, True
         url, day = self.target.url, 24 * 3600.0
         async with sse_client(url, None, CONNECT_SECONDS, day, self.make_client, self._auth) as streams:
             yield streams

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from patchbay.client.connection.plan import MAX_LIST_PAGES
-from patchbay.client.connection.requests import Json
+from patchbay.client.connection.requests import METHOD_NOT_FOUND, Json
 from patchbay.client.errors import McpFailure
 
 MAX_LISTED_ITEMS = 100_000
@@ -30,14 +30,31 @@ def is_declared(method: str, capabilities: Mapping[str, Any]) -> bool:
     return capability in declared or (capability == "tools" and not declared)
 
 
+def request_page(
+    get_result: Callable[[str, Json], Json], capabilities: Mapping[str, Any], key: str, method: str, params: Json
+) -> Json:
+    """Request a page. A server that neither declares this list nor knows its method has an empty one.
+
+    Templates have no capability of their own.
+    """
+    kind = method.rpartition("/")[0]
+    try:
+        return get_result(method, params)
+    except McpFailure as problem:
+        if problem.code != METHOD_NOT_FOUND or kind in capabilities or kind not in LIST_KINDS:
+            raise
+        return {key: []}
+
+
 def iterate_pages(
-    request_page: Callable[[Json], Json],
+    request: Callable[[str, Json], Json],
     method: str,
     key: str,
     on_page: Callable[[Json], object] | None,
     meta: Json | None,
 ) -> Iterator[Json]:
-    """Give all items of all pages of a list, `key` in each. `request_page` takes the params of one request.
+    """Give all items of all pages of a list, `key` in each. `request` takes the method and the params of one
+    request.
 
     Raises McpFailure for a page without the list, for cursors that repeat, and beyond MAX_LIST_PAGES and
     MAX_LISTED_ITEMS.
@@ -46,7 +63,7 @@ def iterate_pages(
     cursors: set[str] = set()
     count = 0
     while len(cursors) < MAX_LIST_PAGES:
-        page = request_page(params)
+        page = request(method, params)
         if on_page is not None:
             on_page(page)
         items = page.get(key)

@@ -2,7 +2,7 @@
 
 `SessionReadStream` wraps the stream that the SDK's session reads. Each other message goes to its request: progress by
 its token, a change by its subscription, every other message by the HTTP answer that brought it, or over standard input
-and output to the only open request. Messages without a request go to the listener. `SessionWriteStream` wraps the
+and output as `request_owners.py` says. Messages without a request go to the listener. `SessionWriteStream` wraps the
 stream that the session writes, and records the id of each request.
 
 Source: MCP specification 2025-11-25 and 2026-07-28, basic/transports, basic/utilities.
@@ -48,6 +48,7 @@ from patchbay.client.connection.requests import (
 from patchbay.client.errors import McpFailure
 from patchbay.client.question_tasks import TASKS_CAPABILITY, QuestionTasks
 from patchbay.client.rate_limit import make_message_limiter
+from patchbay.client.request_owners import Candidates, RequestOwners
 from patchbay.events import Progress, Question
 from patchbay.jsonrpc import Notification
 
@@ -108,6 +109,7 @@ class MessageRouter:
         declares_tasks: bool = False,
     ) -> None:
         self.runs: dict[str | int, RequestRun] = {}
+        self.owners = RequestOwners(self.runs)
         self.ended = anyio.Event()
         self.unreadable_messages: list[str] = []
         self.modern = False
@@ -146,6 +148,7 @@ class MessageRouter:
         """Remove a finished request."""
         if run.id is not None:
             self.runs.pop(run.id, None)
+            self.owners.note_end()
 
     async def route(self, item: SessionMessage | Exception, run: RequestRun | None, out: TransportWriteStream) -> bool:
         """Route a message.
@@ -164,6 +167,7 @@ class MessageRouter:
         if isinstance(body, JSONRPCRequest):
             await self._accept_request(body, run, out)
             return False
+        self.owners.note_answer(body.id)
         asked = self.runs.get(body.id) if body.id is not None else None
         if asked is not None and isinstance(body, JSONRPCResponse):
             if asked.method == OPENING_METHOD:
@@ -192,15 +196,11 @@ class MessageRouter:
         subscription = meta.get(SUBSCRIPTION_ID_META_KEY) if isinstance(meta, dict) else None
         if isinstance(subscription, (str, int)) and subscription in self.runs:
             run = self.runs[subscription]
-        run = run or self._get_only_run()
+        run = run or self.owners.find_now()
         if run is not None and (run.method == LISTEN_METHOD or not _CHANGE_NOTIFICATION.fullmatch(method)):
             await run.deliver(item)
         else:
             self._listener(method, params)
-
-    def _get_only_run(self) -> RequestRun | None:
-        runs = [*self.runs.values()]  # a copy, because callers register requests on their own threads
-        return runs[0] if len(runs) == 1 else None
 
     def _cancel_question(self, id: object) -> None:
         if isinstance(id, (str, int)):
@@ -216,9 +216,11 @@ class MessageRouter:
             log.debug("dropped the request %s: %d requests of the server are open", body.method, self._open_requests)
         else:
             self._open_requests += 1
-            self.spawn(self._handle_request, body, run or self._get_only_run(), out)
+            self.spawn(self._handle_request, body, run or self.owners.list_candidates(), out)
 
-    async def _handle_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
+    async def _handle_request(
+        self, body: JSONRPCRequest, run: RequestRun | Candidates, out: TransportWriteStream
+    ) -> None:
         try:
             if body.method == "ping":
                 await _write_reply(out, JSONRPCResponse(jsonrpc="2.0", id=body.id, result={}))
@@ -227,7 +229,9 @@ class MessageRouter:
         finally:
             self._open_requests -= 1
 
-    async def _answer_question(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
+    async def _answer_question(
+        self, body: JSONRPCRequest, run: RequestRun | Candidates, out: TransportWriteStream
+    ) -> None:
         question = Question(body.method, body.params or {})
         with anyio.CancelScope() as scope:
             self._question_scopes[body.id] = scope
@@ -236,7 +240,11 @@ class MessageRouter:
             finally:
                 self._question_scopes.pop(body.id, None)
 
-    async def _find_answer_or_task(self, question: Question, run: RequestRun | None) -> Answer:
+    async def _find_answer_or_task(self, question: Question, found: RequestRun | Candidates) -> Answer:
+        try:
+            run = await self.owners.find(found) if isinstance(found, Candidates) else found
+        except McpFailure as problem:
+            return problem
         if self._question_tasks is not None and self._question_tasks.handles(question):
             return await self._question_tasks.answer(question, lambda one: self.find_answer(one, run))
         return await self.find_answer(question, run)

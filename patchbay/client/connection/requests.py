@@ -39,6 +39,9 @@ OPENING_METHOD = "initialize"
 SLOW_CALLER_SECONDS = 5.0
 """Seconds that reading a connection waits for a caller that does not take its items."""
 
+ABANDONED_CALL_SECONDS = 60.0
+"""Seconds in which a server may still work on a request whose caller has left: it may be silent, or ask for it."""
+
 Json = dict[str, Any]
 Answer = Mapping[str, Any] | McpFailure
 """The answer to a question: a result of its method, or the error to send."""
@@ -132,6 +135,8 @@ class RequestRun:
         self.capabilities: Mapping[str, Any] | None = None
         self.on_item: Callable[[Item], None] | None = None
         self.manual_input = False
+        self.caller: object = None
+        """Who is behind it: questions of the server that name no request go to equal callers only. None: unknown."""
         self.exchange: BegunExchange | None = None
         self._loop = loop
         self._items: deque[Item | PendingQuestion] = deque()

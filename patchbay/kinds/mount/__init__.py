@@ -3,7 +3,10 @@
     configuration.py         the configuration as a value
     list_bounds.py           limits of the lists of an upstream
     snapshots.py             the last lists of an upstream, in the store
-    call_connections.py      connections for calls that may not share one
+    opening.py               how a connection is opened
+    placement.py             which connection a call uses
+    call_connections.py      the connections of sessions, and those of single calls
+    sessions.py              the sessions of the hub that have ended
     caller_accounts.py       whose token a connection sends, where each caller has its own account
     event_queue.py           the events of one mount, and how often its lists are read
     standing_connection.py   one mount: connected, listed, subscribed, reconnected

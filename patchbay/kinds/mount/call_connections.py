@@ -1,9 +1,13 @@
-"""Connections for calls that may not share one: each belongs to one call while it runs.
+"""The connections of one mount beside its standing connection: for sessions, and for calls that may not share one.
 
-Before 2026-07-28 a client declares in the handshake which questions it can answer, and a question of the server need
-not name its call. So a caller that can answer questions gets a connection that declares them and that no other call
-uses meanwhile: a question reaches only the caller it is for. Connections of one principal never serve another. A
-connection whose call was abandoned is not used again: the server may still work on the call.
+A session of the hub has one connection for all its calls, and with it one process or one session of the server, whose
+state belongs to the client. It lives until the session ends, is not used for the mount's idle time, or makes room for
+another one at the mount's limit. Calls of a principal without a session share one too.
+
+Before 2026-07-28 a client declares in the handshake which questions it can answer, and a question of a program does not
+name its call. So a call without a session whose caller can answer questions has a connection for itself while it runs:
+a question reaches only the caller it is for. A connection whose call was abandoned is not given to another caller: the
+server may still work on the call. Connections of one principal never serve another.
 """
 
 from __future__ import annotations
@@ -11,12 +15,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from patchbay.client.errors import describe_briefly
 from patchbay.errors import PatchbayError, ToolFailed
 
 if TYPE_CHECKING:
@@ -24,137 +29,237 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS_PER_MOUNT = 32
-"""Maximum connections of one mount at a time."""
+FURTHER_IDLE_SECONDS = 60.0
+"""Seconds after which an idle connection for single calls is closed, when others of the same callers are open."""
 
-IDLE_SECONDS = 60.0
-"""Seconds after which an idle connection is closed."""
+MAX_REMEMBERED_ENDS = 1024
+"""Ended sessions of the server that are remembered, to tell their clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The principal of a connection, and the questions that its caller can answer.
+    """Who uses a connection. Calls of equal keys share one, unless a call needs one for itself (`is_exclusive`).
 
-    `sign_in` is the id of the principal's own tokens, empty where the hub's credentials are used. `client` is the one
-    whose roots the server may ask for, and `roots` names its present roots; both are empty without.
+    `session` is the session of the hub, or the connection of its client, empty without one. `sign_in` is the id of the
+    principal's own tokens, empty where the hub's credentials are used. `questions` are those that the caller can
+    answer, `client` is the one whose roots the server may ask for, and `roots` names its present roots: only for a
+    caller without a session, else empty.
     """
 
     principal: str
-    questions: frozenset[str]
+    session: str = ""
     sign_in: str = ""
+    questions: frozenset[str] = frozenset()
     client: str = ""
     roots: str = ""
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a call uses a connection alone."""
+        return not self.session and bool(self.questions)
 
-@dataclass
+
+@dataclass(eq=False)
 class CallConnection:
-    """One connection, opening or open."""
+    """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for.
+
+    `roots` names the roots of which the server knows; `running` is the number of calls.
+    """
 
     key: Key
+    questions: frozenset[str]
+    client: str = ""
+    roots: str = ""
+    running: int = 0
+    is_ending: bool = False
+    is_new: bool = True
     opening: Future[Connection] = field(default_factory=Future)
     idle_since: float = 0.0
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it could not be opened, or either side has ended it."""
+        if not self.opening.done():
+            return False
+        return self.opening.exception() is not None or self.opening.result().closed
+
+    def describe_end(self) -> str:
+        """Return why the other side has ended it, empty when that is not so."""
+        if self.opening.exception() is not None or not self.opening.result().closed:
+            return ""
+        return f"because {describe_briefly(self.opening.result().end_reason.message)}"
+
 
 class CallConnections:
-    """The connections of one mount. `opener` opens one; it may take long, and raises PatchbayError."""
+    """The connections of one mount. Thread-safe.
 
-    def __init__(self, opener: Callable[[Key], Connection]) -> None:
+    `opener` opens one; it may take long, and raises PatchbayError. There are at most `limit`; one is closed after
+    `idle_seconds` without a call.
+    """
+
+    def __init__(self, opener: Callable[[CallConnection], Connection], limit: int, idle_seconds: float) -> None:
         self._open = opener
-        self._idle: dict[Key, list[CallConnection]] = defaultdict(list)
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+        self._known: dict[Key, list[CallConnection]] = defaultdict(list)
+        self._ends: OrderedDict[Key, str] = OrderedDict()
         self._count = 0
-        self._ended = False
+        self._is_closed = False
         self._lock = threading.Lock()
 
-    def acquire(self, key: Key) -> CallConnection:
-        """Return an idle connection for one call, else one that is being opened. Raises ToolFailed at the maximum."""
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def has(self, key: Key) -> bool:
+        """Whether there is a connection that calls of this key share."""
+        return any(not one.is_gone for one in [*self._known.get(key, ())])
+
+    def list_open(self) -> list[Connection]:
+        """Return those that are open."""
         with self._lock:
-            while self._idle[key]:
-                reserved = self._idle[key].pop()
-                if not reserved.opening.result().closed:
-                    return reserved
-                self._count -= 1
-            evicted = self._pop_oldest() if self._count >= MAX_CONNECTIONS_PER_MOUNT else None
-            if self._count >= MAX_CONNECTIONS_PER_MOUNT and evicted is None:
+            every = [*self._iterate()]
+        return [one.opening.result() for one in every if one.opening.done() and not one.is_gone]
+
+    def acquire(self, key: Key, questions: frozenset[str], client: str = "", roots: str = "") -> CallConnection:
+        """Return a connection for one call, which may still be opening. Raises ToolFailed at the maximum.
+
+        `questions`, `client` and `roots` are used when it is opened.
+        """
+        with self._lock:
+            dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
+            self._forget(dead)
+            found = self._find_usable(key)
+            if found is not None:
+                found.running += 1
+                return found
+            evicted = self._pop_longest_idle() if self._count >= self._limit + len(dead) else None
+            if self._count >= self._limit + len(dead) and evicted is None:
                 raise ToolFailed(
-                    f"{MAX_CONNECTIONS_PER_MOUNT} calls that may ask their callers are running there already;"
-                    " try again later"
+                    f"{self._limit} sessions use this server at the moment, which is its session_limit; try again later"
                 )
             self._count += 1
+            reserved = CallConnection(key, questions, client, roots, running=1)
+            self._known[key].append(reserved)
+        self._end(dead)
         if evicted is not None:
-            self._end([evicted])
-        reserved = CallConnection(key)
+            self._end([evicted], f"because {self._limit} others were in use, the session_limit of this server")
         threading.Thread(target=self._open_in_thread, args=(reserved,), name="opening an upstream", daemon=True).start()
         return reserved
 
-    def _pop_oldest(self) -> CallConnection | None:
-        """Take the connection that has been idle for the longest time, to close it. The caller holds the lock."""
-        idle = [reserved for connections in self._idle.values() for reserved in connections]
-        if not idle:
-            return None
-        oldest = min(idle, key=lambda reserved: reserved.idle_since)
-        self._idle[oldest.key].remove(oldest)
-        return oldest
-
-    def _open_in_thread(self, reserved: CallConnection) -> None:
-        try:
-            reserved.opening.set_result(self._open(reserved.key))
-        except PatchbayError as problem:
-            self._release()
-            reserved.opening.set_exception(problem)
-        except BaseException as problem:
-            self._release()
-            reserved.opening.set_exception(problem)
-            raise
+    def take_end_reason(self, reserved: CallConnection) -> str:
+        """Return why the last connection of these callers was ended, once, to the call that opened the next one."""
+        if not reserved.is_new:
+            return ""
+        reserved.is_new = False
+        with self._lock:
+            return self._ends.pop(reserved.key, "")
 
     def give_back(self, reserved: CallConnection, clean: bool) -> None:
         """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
         reserved.opening.add_done_callback(lambda opening: self._return(reserved, clean))
 
-    def _return(self, reserved: CallConnection, clean: bool) -> None:
-        if reserved.opening.exception() is not None:
-            return
-        usable = clean and not reserved.opening.result().closed
+    def end_session(self, session: str) -> bool:
+        """Close the connections of an ended session, each when its calls are over; return whether there were any."""
         with self._lock:
-            usable = usable and not self._ended
-            if usable:
-                reserved.idle_since = time.monotonic()
-                self._idle[reserved.key].append(reserved)
-        if not usable:
-            self._end([reserved])
+            ended = [one for one in self._iterate() if one.key.session == session]
+            for one in ended:
+                one.is_ending = True
+            idle = [one for one in ended if not one.running]
+            self._forget(idle)
+        self._end(idle)
+        return bool(ended)
 
-    def reap(self, older: float = IDLE_SECONDS) -> None:
-        """Close the connections that have been idle for this many seconds."""
-        limit = time.monotonic() - older
+    def reap(self, idle_seconds: float | None = None) -> None:
+        """Close the connections that have been idle for this many seconds; by default, for those of the mount."""
+        seconds = self._idle_seconds if idle_seconds is None else idle_seconds
         with self._lock:
-            old = [
-                reserved
-                for connections in self._idle.values()
-                for reserved in connections
-                if reserved.idle_since <= limit
-            ]
-            for key, connections in list(self._idle.items()):
-                self._idle[key] = [reserved for reserved in connections if reserved.idle_since > limit]
-                if not self._idle[key]:
-                    del self._idle[key]
-        self._end(old)
+            old = [*self._iterate_idle(seconds)]
+            self._forget(old)
+        self._end(old, f"after {seconds / 60:g} minutes without a call")
 
     def close(self) -> None:
         """Close the idle connections now, and each other one when its call is over."""
         with self._lock:
-            self._ended = True
+            self._is_closed = True
         self.reap(0)
 
-    def _end(self, connections: Iterable[CallConnection]) -> None:
+    # the caller of these methods holds the lock
+
+    def _iterate(self) -> Iterator[CallConnection]:
+        return (one for connections in self._known.values() for one in connections)
+
+    def _iterate_idle(self, seconds: float) -> Iterator[CallConnection]:
+        now = time.monotonic()
+        for connections in self._known.values():
+            for number, one in enumerate(connections):
+                limit = min(seconds, FURTHER_IDLE_SECONDS) if number else seconds
+                if not one.running and one.idle_since <= now - limit:
+                    yield one
+
+    def _find_usable(self, key: Key) -> CallConnection | None:
+        for one in self._known.get(key, ()):
+            if not (one.is_gone or one.is_ending or (key.is_exclusive and one.running)):
+                return one
+        return None
+
+    def _pop_longest_idle(self) -> CallConnection | None:
+        """Take the connection that has been idle for the longest time, to close it."""
+        oldest = min(self._iterate_idle(0), key=lambda one: one.idle_since, default=None)
+        if oldest is not None:
+            self._forget([oldest])
+        return oldest
+
+    def _forget(self, connections: Iterable[CallConnection]) -> None:
+        """Remove connections from the known ones; the caller ends them."""
+        for one in connections:
+            known = self._known[one.key]
+            known.remove(one)
+            if not known:
+                del self._known[one.key]
+
+    # the caller of these methods does not hold the lock
+
+    def _open_in_thread(self, reserved: CallConnection) -> None:
+        try:
+            reserved.opening.set_result(self._open(reserved))
+        except PatchbayError as problem:
+            reserved.opening.set_exception(problem)
+        except BaseException as problem:
+            reserved.opening.set_exception(problem)
+            raise
+
+    def _return(self, reserved: CallConnection, clean: bool) -> None:
+        is_abandoned = reserved.key.is_exclusive and not clean
+        with self._lock:
+            reserved.running -= 1
+            reserved.idle_since = time.monotonic()
+            if reserved.running or reserved not in self._known.get(reserved.key, ()):
+                return
+            if not (is_abandoned or reserved.is_ending or reserved.is_gone or self._is_closed):
+                return
+            self._forget([reserved])
+        self._end([reserved])
+
+    def _end(self, connections: Iterable[CallConnection], why: str = "") -> None:
         for reserved in connections:
+            reason = why or reserved.describe_end()
+            if reason and not reserved.key.is_exclusive:
+                self._remember_end(reserved.key, reason)
             # On its own thread: a program may end slowly, and the caller has its answer already.
             threading.Thread(target=self._close, args=(reserved,), name="closing an upstream", daemon=True).start()
 
+    def _remember_end(self, key: Key, why: str) -> None:
+        with self._lock:
+            self._ends[key] = why
+            while len(self._ends) > MAX_REMEMBERED_ENDS:
+                self._ends.popitem(last=False)
+
     def _close(self, reserved: CallConnection) -> None:
         try:
-            reserved.opening.result().close()
+            if reserved.opening.exception() is None:
+                reserved.opening.result().close()
         finally:
-            self._release()
-
-    def _release(self) -> None:
-        with self._lock:
-            self._count -= 1
+            with self._lock:
+                self._count -= 1

@@ -36,6 +36,15 @@ CALLERS_SIGN_IN = (
 CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 """The fields of `oauth` for an MCP server, which names its authorization server itself."""
 
+EACH, SHARED = "each", "shared"
+"""The values of `sessions`: each session of the hub has its own process or session of the server, or all share one."""
+
+SESSION_LIMIT_OF_PROGRAM, SESSION_LIMIT_OF_URL = 32, 256
+"""Connections for sessions at a time, by default."""
+
+SESSION_IDLE_SECONDS = 3600.0
+"""Seconds without a call after which the connection of a session is closed, by default."""
+
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _API = "openapi+"
 _MIN_SECRET_CHARACTERS = 6
@@ -50,7 +59,9 @@ class Mount:
 
     `public` restricts a URL to public addresses, for callers that may not explore the hub's network. `changes` says
     what happens when the server changes what it lists; None is the hub's default. With `has_caller_credentials` each
-    caller signs in there with its own account; `oauth` is then the hub's registration, as written.
+    caller signs in there with its own account; `oauth` is then the hub's registration, as written. `sessions` is EACH
+    or SHARED; with EACH there are at most `session_limit` connections for sessions, each closed after `session_idle`
+    seconds without a call.
     """
 
     name: str
@@ -62,6 +73,9 @@ class Mount:
     changes: Changes | None = None
     has_caller_credentials: bool = False
     oauth: Pairs = ()
+    sessions: str = EACH
+    session_limit: int = SESSION_LIMIT_OF_PROGRAM
+    session_idle: float = SESSION_IDLE_SECONDS
 
     @property
     def digest(self) -> str:
@@ -129,7 +143,16 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     if isinstance(address.target, Http):
         check_sign_in(address.target, public, where)
     reached = (name, fields["address"], headers, environment, era, public)
-    return Mount(*reached, fields.get("changes"), has_caller_credentials, oauth)
+    limit = SESSION_LIMIT_OF_URL if isinstance(address.target, Http) else SESSION_LIMIT_OF_PROGRAM
+    return Mount(
+        *reached,
+        fields.get("changes"),
+        has_caller_credentials,
+        oauth,
+        fields.get("sessions", EACH),
+        fields.get("session_limit", limit),
+        float(fields.get("session_idle", SESSION_IDLE_SECONDS)),
+    )
 
 
 def check_sign_in(target: Http, public: bool, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Describe which program of a mounted server runs, where, and with which rights."""
+"""Describe which program of a mounted server runs, where, and with which rights, and who shares its state."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from patchbay.client.addresses.targets import Http, Stdio, Target, mask_url
 from patchbay.kind import Confinement
+from patchbay.kinds.mount.configuration import SHARED
+from patchbay.kinds.mount.standing_connection import StandingConnection
 
 
 def mount_confinement(target: Target | None) -> Confinement:
@@ -27,6 +29,24 @@ def mount_confinement(target: Target | None) -> Confinement:
         )
     sentence = "not known yet: the profile or preset that its address names was not read"
     return Confinement("none", None, False, False, sentence)
+
+
+def describe_sessions(standing: StandingConnection) -> str:
+    """Return who shares the state of a mounted server, and how many processes or sessions run, as a sentence.
+
+    Empty for a server that keeps no state for a connection, and for one that does not answer.
+    """
+    mount, connection = standing.mount, standing.connection
+    if connection is None or not connection.keeps_state:
+        return ""
+    each, several = ("process", "processes") if standing.is_program else ("session there", "sessions there")
+    if mount.sessions == SHARED and not mount.has_caller_credentials:
+        return f"All callers share one {each}"
+    count = 1 + standing.call_connections.count
+    return (
+        f"Each session of a client has its own {each}; {count} {each if count == 1 else several} run now, of at most"
+        f" {1 + mount.session_limit}, and one ends after {mount.session_idle / 60:g} minutes without a call"
+    )
 
 
 def _user() -> str:

@@ -1,13 +1,6 @@
 """Run calls of a mounted server: forward them unchanged, and return the upstream's messages as events.
 
-This module selects the connection of a call:
-
-* An upstream of 2026-07-28 is stateless, and every request declares the questions its caller can answer: all calls
-  share the standing connection.
-* An older upstream has a session. Callers that can answer no question share the standing connection, provided that
-  their principal is the hub's own; every other call has its own connection while it runs (see `call_connections.py`).
-* An upstream that gets the credentials of each caller: every call has a connection of its principal's own sign-in while
-  it runs. A caller without a sign-in is asked for it first (see `caller_accounts.py`).
+The connection of a call is chosen in `placement.py`.
 
 Progress belongs to a call by its token, which is never used twice; a log line that could be of several calls is shown
 to no caller. The caller is asked the upstream's questions; where its revision ends the call for that, the upstream's
@@ -18,27 +11,21 @@ passed on unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
-from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
-from patchbay.kinds.mount.call_connections import CallConnection, Key
+from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
-
-if TYPE_CHECKING:
-    from patchbay.client.connection.connection import Connection
 
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
@@ -46,14 +33,9 @@ MAX_QUESTION_ROUNDS = 20
 FIRST_CONNECTION_SECONDS = 20.0
 """Seconds that a call waits for the first connection to an upstream."""
 
-HUB_PRINCIPAL = "local"
-"""The principal of unidentified callers: the hub's own."""
 
-QUESTIONS_OF_CAPABILITY = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
-"""Client capabilities, with the client's names of the questions that they allow."""
-
-TASK_QUESTIONS = frozenset({"elicitation", "sampling"})
-"""The questions that a server before 2026-07-28 may ask as tasks."""
+LOGGER = "patchbay"
+"""The logger of what the hub itself tells the caller."""
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 PREFIX = "io.modelcontextprotocol/"
@@ -87,7 +69,7 @@ def upstream_handler(standing: StandingConnection) -> Handler:
             if method == SIGN_IN:
                 yield Text(f"You are signed in. The tools of {standing.mount.name} are listed now, or in a moment.")
                 return
-        else:
+        elif not has_own_connection(standing, call):
             yield from _wait_for_connection(standing, call)
         try:
             result = yield from _run_request(standing, call, method, params, sign_in)
@@ -118,17 +100,6 @@ def _refusal(standing: StandingConnection, failure: HttpRefused) -> UpstreamErro
     """Return the error of a call that was refused with an HTTP status, in the words of the mount's page."""
     words = f"the server behind {standing.mount.name} refused the call: {standing.describe(failure)}"
     return UpstreamError(McpFailure(failure.code, words, failure.data))
-
-
-@dataclass
-class _UsedConnection:
-    """The connection of a call; `clean` means that the server works on nothing of it any more. `reserved` is None where
-    shared.
-    """
-
-    connection: Connection
-    reserved: CallConnection | None = None
-    clean: bool = False
 
 
 def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
@@ -178,73 +149,53 @@ def _run_request(
     standing: StandingConnection, call: Call, method: str, params: Json, sign_in: str = ""
 ) -> ResultEvents:
     """Send a request over the connection of the call, and return its result. `sign_in` names the caller's tokens."""
-    reserved, connection = None, standing.connection
-    if connection is None and not sign_in:
-        raise Unreachable("it went away")
-    questions = frozenset(
-        QUESTIONS_OF_CAPABILITY[name]
-        for name in QUESTIONS_OF_CAPABILITY
-        if isinstance(call.capabilities.get(name), Mapping)
-    )
-    if questions & TASK_QUESTIONS:
-        # The hub answers with a task at once and asks the caller meanwhile, which needs no tasks of the caller.
-        questions |= {QUESTION_TASKS}
-    is_shared = connection is not None and (connection.modern or not (questions or call.principal != HUB_PRINCIPAL))
-    if sign_in or not is_shared:
-        reserved = standing.call_connections.acquire(_make_key(standing, call, questions, sign_in))
-        try:
-            connection = yield from _wait_for_opening(reserved, call)
-        except BaseException:
-            standing.call_connections.give_back(reserved, clean=True)
-            raise
-    assert connection is not None
-    with _using(standing, connection, reserved) as line:
-        try:
-            result = yield from _request_in_rounds(line.connection, call, method, params, standing.roots)
-        except McpFailure:
-            line.clean = True
-            raise
-        line.clean = True
-        return result
-
-
-def _make_key(standing: StandingConnection, call: Call, questions: frozenset[str], sign_in: str) -> Key:
-    if "list_roots" not in questions:
-        return Key(call.principal, questions, sign_in)
-    roots = standing.roots.name_generation(call.principal, call.client)
-    return Key(call.principal, questions, sign_in, call.client, roots)
-
-
-@contextmanager
-def _using(
-    standing: StandingConnection, connection: Connection, reserved: CallConnection | None
-) -> Iterator[_UsedConnection]:
-    line = _UsedConnection(connection, reserved)
+    place = find_place(standing, call, sign_in)
     try:
-        yield line
+        if place.connection is None:
+            yield from _wait_for_opening(standing, place, call)
+        result = yield from _request_in_rounds(place, call, method, params, standing.roots)
+    except McpFailure:
+        place.clean = True
+        raise
+    else:
+        place.clean = True
+        return result
     finally:
-        if reserved is not None:
-            standing.call_connections.give_back(reserved, line.clean)
+        if place.reserved is not None:
+            standing.call_connections.give_back(place.reserved, place.clean)
+        elif place.release is not None:
+            place.release()
 
 
-def _wait_for_opening(reserved: CallConnection, call: Call) -> Generator[Event, Any, Connection]:
+def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Events:
+    """Wait for the connection of a place, and set it. Tells a session when the server has lost its state."""
+    reserved = place.reserved
+    assert reserved is not None
     for wait in pauses(call):
         try:
-            return reserved.opening.result(wait)
+            place.connection = reserved.opening.result(wait)
+            break
         except TimeoutError:
             yield PAUSE
             _check_wanted(call)
-    raise AssertionError("pauses never end")
+        except BaseException:
+            place.clean = True  # nothing was sent
+            raise
+    reason = standing.call_connections.take_end_reason(reserved)
+    if reason:
+        words = (
+            f"{standing.mount.name} has begun again for this session, without its earlier state: it was ended {reason}"
+        )
+        yield Log("warning", words, LOGGER)
+    announce_changed_roots(standing, reserved, call)
 
 
-def _request_in_rounds(
-    connection: Connection, call: Call, method: str, params: Json, roots: RememberedRoots
-) -> ResultEvents:
+def _request_in_rounds(place: Place, call: Call, method: str, params: Json, roots: RememberedRoots) -> ResultEvents:
     """Return the result of a request; an upstream of 2026-07-28 may require several rounds, each with more answers."""
     asked = 0
     for _ in range(MAX_QUESTION_ROUNDS):
-        result, asked = yield from _request_once(connection, call, method, params, asked, roots)
-        if not connection.modern or result.get("resultType") != "input_required":
+        result, asked = yield from _request_once(place, call, method, params, asked, roots)
+        if not place.modern or result.get("resultType") != "input_required":
             return result
         wanted = result.get("inputRequests") or {}
         params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
@@ -269,10 +220,11 @@ def _question(wanted: Any) -> Question:
 
 
 def _request_once(
-    connection: Connection, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
+    place: Place, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
 ) -> Generator[Event, Any, tuple[Json, int]]:
+    assert place.connection is not None
     capabilities = {key: value for key, value in call.capabilities.items() if key != "tasks"}
-    items = connection.request(
+    items = place.connection.request(
         method,
         params,
         timeout=math.inf,
@@ -280,6 +232,7 @@ def _request_once(
         capabilities=capabilities,
         pauses=pauses(call),
         manual_input=True,
+        caller=place.caller,
     )
     answer: Answer | None = None
     try:

@@ -19,7 +19,8 @@ from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 from patchbay.pins.documents import INTRODUCTION
 
-OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth")
+SESSION_FIELDS = ("sessions", "session_limit", "session_idle")
+OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth", *SESSION_FIELDS)
 FIELDS = frozenset(
     [
         *OWN_FIELDS,

@@ -16,26 +16,24 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from patchbay.client.addresses.targets import Era, Http, Stdio, Target, mask_secrets
-from patchbay.client.auth.configured import make_machine_sign_in
-from patchbay.client.auth.methods import SignIn, SuppliedTokens
-from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.addresses.targets import Target, mask_secrets
+from patchbay.client.auth.methods import SuppliedTokens
 from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after
-from patchbay.errors import MethodNotFound, PatchbayError
+from patchbay.errors import PatchbayError
 from patchbay.kinds.mount import snapshots
-from patchbay.kinds.mount.call_connections import CallConnections, Key
+from patchbay.kinds.mount.call_connections import CallConnection, CallConnections
 from patchbay.kinds.mount.caller_accounts import MountAccounts, without_resources
-from patchbay.kinds.mount.configuration import START_SECONDS, Mount
+from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.liveness import Liveness, Patience
+from patchbay.kinds.mount.opening import Opener
+from patchbay.kinds.mount.sessions import EndedSessions
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import Health, MountContext, PinnedMount
 from patchbay.pins.observation import observe
-from patchbay.settings import sign_ins
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ MAX_RETRY_AFTER_SECONDS = 300.0
 MAX_URIS, MAX_URI_CHARACTERS = 1024, 8192
 CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 
-LOST, SUSPECT, ENDING, WANTED = "lost", "suspect", "ending", "wanted"
+LOST, SUSPECT, ENDING, WANTED, SESSION_ENDED = "lost", "suspect", "ending", "wanted", "session ended"
 """Events beside the methods of notifications."""
 
 
@@ -73,15 +71,13 @@ class StandingConnection(PinnedMount[Mount]):
         self.id = f"{context.hub}/{mount.name}"
         self.health = Health()
         self.connection: Connection | None = None
-        self.reach: Target | None = mount.direct_reach
-        """How it was reached last; before that, how the address alone reaches it, None for a profile."""
-        self.call_connections = CallConnections(self._open_for_call)
-        self.accounts: MountAccounts | None = None
-        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        self.asking = threading.Lock()
+        """Held by the call without a session that uses the standing connection and whose caller can be asked."""
+        self.call_connections = CallConnections(self._open_for_call, mount.session_limit, mount.session_idle)
         self.roots = context.roots
-        if mount.has_caller_credentials:
-            self.accounts = MountAccounts(mount, context.environ, context.credentials)
+        self._opener = Opener(mount, context, self._on_notification, self._refresh_soon)
         self._events = EventQueue()
+        self._ended_sessions = EndedSessions(context.store.bus, partial(self._events.put, SESSION_ENDED))
         self._uris: dict[str, None] = {}
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -90,6 +86,21 @@ class StandingConnection(PinnedMount[Mount]):
         self._is_current = False
         self._liveness = Liveness(self.patience)
         self._unread = UnreadLists(self.patience)
+
+    @property
+    def accounts(self) -> MountAccounts | None:
+        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        return self._opener.accounts
+
+    @property
+    def reach(self) -> Target | None:
+        """How it was reached last; before that, how the address alone reaches it, None for a profile."""
+        return self._opener.reach
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the hub starts the server."""
+        return self._opener.is_program
 
     def start(self) -> None:
         """Start the thread; does nothing the second time."""
@@ -155,17 +166,21 @@ class StandingConnection(PinnedMount[Mount]):
                 log.exception("the upstream %s is reconnected", self.mount.name)
                 problem = PatchbayError(f"{type(failure).__name__} in its thread")
             finally:
-                answered, self.connection = self.connection is not None, None
-                self.call_connections.reap(0)
+                answered = self.connection is not None
+                if answered and self.is_program:
+                    # Some programs end after each call: the next call waits for the new process.
+                    self.state_known.clear()
+                self.connection = None
             if problem is not None and not self._ending.is_set():
                 tries = 1 if answered else tries + 1
                 seconds = self._record_failure(problem, tries)
-                if answered and seconds <= MAX_AWAITED_SECONDS and not isinstance(self.reach, Http):
-                    # Some programs end after each call: the next call waits for the new process.
-                    self.state_known.clear()
+                if not (answered and seconds <= MAX_AWAITED_SECONDS and self.is_program):
+                    self.state_known.set()
                 self._wait(seconds)
+        self.state_known.set()
         # A running call keeps its connection; later ones have none.
         self.call_connections.close()
+        self._ended_sessions.close()
 
     def _wait(self, seconds: float) -> None:
         self._ending.wait(seconds * random.uniform(1 - JITTER, 1 + JITTER))
@@ -178,7 +193,8 @@ class StandingConnection(PinnedMount[Mount]):
                 return
             sign_in = self.accounts.sign_in_for_lists(tries)
         # It declares every question, so that the upstream lists everything for callers that can answer.
-        with self._open(sign_in=sign_in) as connection:
+        with self._opener.open(sign_in=sign_in) as connection:
+            self._prepare(connection)
             self._refresh(connection)
             self.connection = connection
             self._record_answer(connection)
@@ -198,59 +214,25 @@ class StandingConnection(PinnedMount[Mount]):
             self.state_known.set()
             accounts.wait_for_principal(self._events, self._ending)
 
-    def _open(
-        self,
-        questions: Iterable[str] | None = None,
-        era: Era | None = None,
-        sign_in: SuppliedTokens | None = None,
-        key: Key | None = None,
-    ) -> Connection:
-        """Open a connection that declares these questions, or all of them.
+    def _open_for_call(self, reserved: CallConnection) -> Connection:
+        shared, era = self.connection, self.mount.era
+        if self.accounts is None and era == "auto" and shared is not None:
+            era = "modern" if shared.modern and not reserved.key.is_exclusive else "legacy"
+        connection = self._opener.open_for_call(reserved, era)
+        self._prepare(connection)
+        self._subscribe(connection, [*self._uris])
+        return connection
 
-        `sign_in` has the tokens of a caller, `key` says whose roots answer questions between calls.
-        """
-        environ = self._context.environ
-        # The official SDK takes half a second to load; a hub without mounts does not load it.
-        connections = import_module("patchbay.client.connection.connection")
-        target = self.reach = self.mount.reach(environ)
-        signin: SignIn | None = sign_in
-        if sign_in is None and isinstance(target, Http):
-            signin = make_machine_sign_in(target, sign_ins(environ))
-        connection: Connection = connections.Connection.open(
-            target,
-            era=era or self.mount.era,
-            version=self._context.version,
-            start_timeout=START_SECONDS,
-            questions=connections.QUESTIONS if questions is None else frozenset(questions),
-            ask=partial(self._answer_between_calls, key),
-            listener=self._on_notification,
-            on_renewed=self._refresh_soon,
-            environ=make_launch_environment(environ),
-            signin=signin,
-        )
+    def _prepare(self, connection: Connection) -> None:
         if not connection.modern and "logging" in connection.capabilities:
             # All levels: the level of each caller is applied here.
             self._try_request(connection, "logging/setLevel", {"level": "debug"})
-        return connection
 
-    def _open_for_call(self, key: Key) -> Connection:
-        if self.accounts is not None:
-            return self._open(key.questions, sign_in=self.accounts.sign_in_of(key), key=key)
-        return self._open(key.questions, era="legacy", key=key)
-
-    def _answer_between_calls(self, key: Key | None, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer a question that belongs to no call: with the roots of the client of the connection.
-
-        The shared connection (`key` is None) has no roots, because each caller may have other ones.
-        """
-        if method != "roots/list":
-            raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
-        if key is None:
-            return {"roots": []}
-        found = self.roots.find(key.principal, key.client) if "list_roots" in key.questions else None
-        if found is None:
-            raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
-        return found
+    def _subscribe(self, connection: Connection, uris: Iterable[str]) -> None:
+        """Subscribe to resources one by one, where the server offers that (before 2026-07-28)."""
+        if (connection.capabilities.get("resources") or {}).get("subscribe") and not connection.modern:
+            for uri in uris:
+                self._try_request(connection, "resources/subscribe", {"uri": uri})
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         uri = params.get("uri")
@@ -267,10 +249,10 @@ class StandingConnection(PinnedMount[Mount]):
         that this connection has been subscribed to, one by one (before 2026-07-28).
         """
         uris = list(self._uris)
-        can_subscribe = (connection.capabilities.get("resources") or {}).get("subscribe") and not connection.modern
-        for uri in [uri for uri in uris if uri not in subscribed] if can_subscribe else ():
-            self._try_request(connection, "resources/subscribe", {"uri": uri})
-            subscribed.add(uri)
+        fresh = [uri for uri in uris if uri not in subscribed]
+        for one in (connection, *self.call_connections.list_open()) if fresh else ():
+            self._subscribe(one, fresh)
+        subscribed |= {*fresh}
         listens = threading.Event()
         listens.set()
         try:
@@ -292,6 +274,8 @@ class StandingConnection(PinnedMount[Mount]):
     def _handle_events(self, connection: Connection) -> None:
         """Handle events until a new subscription is needed."""
         while not self._ending.is_set():
+            for session in self._ended_sessions.take():
+                self.call_connections.end_session(session)
             events = self._events.get_all(min(self.patience.probe, self._unread.seconds_left()))
             self.call_connections.reap()
             words = {what for what, _ in events}
@@ -332,7 +316,7 @@ class StandingConnection(PinnedMount[Mount]):
     def _probe(self, connection: Connection) -> None:
         """Raise Unreachable when the upstream is dead; show on its page which probe it answers."""
         known = self._liveness.note
-        self._liveness.check(connection, isinstance(self.reach, Stdio))
+        self._liveness.check(connection, self.is_program)
         if self._liveness.note != known:
             self._record_answer(connection)
 
@@ -373,7 +357,6 @@ class StandingConnection(PinnedMount[Mount]):
         whole, reason = self._mask(problem), self.describe(problem)
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
         self.health = Health("circle" if circle else "down", reason, tries=tries, retry=retry, since=since)
-        self.state_known.set()
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
 

@@ -27,16 +27,13 @@ from patchbay.jsonrpc import Id, encode, failure
 from patchbay.messages.callers import LegacySession
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store, Wait
-from patchbay.topics import ENDING, SESSIONS, STREAMS
+from patchbay.topics import ENDING, SESSION_ENDED, SESSIONS, STREAMS
 
 log = logging.getLogger(__name__)
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_]{1,32})-(\d{1,12})")
 LISTENER = "changes"
 """The name of a session's GET stream; its event numbers are the numbers of the changes that it reports."""
-
-ENDED = b"ended"
-"""The message on the bus topic `session/<nonce>` after the session ended, in any process."""
 
 GONE = "the hub was restarted, or the process that ran this call was lost, before it ended"
 
@@ -157,7 +154,7 @@ class Replay:
                 yield Wait(mailbox, min(self._keepalive, LOST_SECONDS))
                 got = mailbox.get(0)
                 # Streams of changes also publish on the session's topic; ignore their messages.
-                if got is not None and (got[0] == ENDING or got[1] == ENDED):
+                if got is not None and (got[0] == ENDING or got[1] == SESSION_ENDED):
                     return
                 if got is None and time.monotonic() - last_sent >= self._keepalive:
                     yield PAUSE

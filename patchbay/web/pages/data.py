@@ -17,6 +17,7 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
 from patchbay.kinds.caller_credentials import PAGE
 from patchbay.kinds.confinement_description import confinement
+from patchbay.kinds.mount.description import describe_sessions
 from patchbay.pins.documents import describe_key
 from patchbay.settings import Settings
 from patchbay.views.hidden_characters import show_hidden_characters
@@ -109,8 +110,11 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     """The health of a mounted server, and where a caller connects an account; None for another server."""
     if server.standing is None:
         return None
-    has_accounts = server.standing.accounts is not None
-    return server.standing.health.data() | {"connect": f"{PAGE}/{quote(server.name, safe='')}" if has_accounts else ""}
+    standing = server.standing
+    return standing.health.data() | {
+        "connect": f"{PAGE}/{quote(server.name, safe='')}" if standing.accounts is not None else "",
+        "sessions": describe_sessions(server.upstream) if server.upstream is not None else "",
+    }
 
 
 def describe_isolation(server: Server, settings: Settings) -> Confinement:

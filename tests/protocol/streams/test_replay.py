@@ -15,11 +15,11 @@ from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
-from patchbay.protocol.streams.replay import ENDED, GONE, NOT_KEPT, Recorder, Replay
+from patchbay.protocol.streams.replay import GONE, NOT_KEPT, Recorder, Replay
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
 from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
-from patchbay.topics import ENDING
+from patchbay.topics import ENDING, SESSION_ENDED
 from tests.waiting import BOUND
 
 ANSWER = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -145,7 +145,7 @@ def test_a_stream_of_a_living_process_is_waited_for(store: MemoryStore, session:
     assert [id for id, _ in messages(events)] == [f"{recorder.name}-1"]
 
 
-@pytest.mark.parametrize("end", [(ENDING, b""), ("session", ENDED)])
+@pytest.mark.parametrize("end", [(ENDING, b""), ("session", SESSION_ENDED)])
 def test_a_replay_ends_with_the_hub_and_with_the_session(
     store: MemoryStore, session: LegacySession, end: tuple[str, bytes]
 ) -> None:

@@ -11,8 +11,7 @@ import orjson
 import pytest
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.protocol.streams.replay import ENDED
-from patchbay.topics import SESSIONS
+from patchbay.topics import SESSION_ENDED, SESSIONS
 from tests.hubs import Hub, modern_request
 from tests.waiting import until
 
@@ -245,7 +244,7 @@ def test_a_stream_ends_when_another_process_ended_its_session_just_before_it_sub
             monkeypatch.setattr(bus, "subscribe", subscribe)
             with subscribe([SESSIONS + nonce]) as mailbox:
                 assert ending.client.delete("/mcp/x", headers=headers).status_code == 204
-                until(lambda: (mailbox.get(0.1) or ("", b""))[1] == ENDED, "the message of the other process")
+                until(lambda: (mailbox.get(0.1) or ("", b""))[1] == SESSION_ENDED, "the message of the other process")
             return subscribe(topics, size)
 
         monkeypatch.setattr(bus, "subscribe", subscribe_late)

@@ -1,0 +1,107 @@
+"""How the connections of one mount are opened: the target with its credentials, the era, and what is declared.
+
+The standing connection declares every question, so that the server lists everything for callers that can answer. A
+connection for callers declares what they can answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from patchbay.client.addresses.targets import Era, Http, Stdio, Target
+from patchbay.client.auth.configured import make_machine_sign_in
+from patchbay.client.auth.methods import SignIn, SuppliedTokens
+from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.errors import McpFailure
+from patchbay.errors import MethodNotFound
+from patchbay.kinds.mount.call_connections import CallConnection
+from patchbay.kinds.mount.caller_accounts import MountAccounts
+from patchbay.kinds.mount.configuration import START_SECONDS, Mount
+from patchbay.kinds.remembered_roots import RememberedRoots
+from patchbay.kinds.standing import MountContext
+from patchbay.settings import sign_ins
+
+if TYPE_CHECKING:
+    from patchbay.client.connection.connection import Connection
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+
+
+class Opener:
+    """Opens the connections of one mount. `listener` gets notifications, `on_renewed` is called for a new session."""
+
+    def __init__(self, mount: Mount, context: MountContext, listener: Listener, on_renewed: Callable[[], None]) -> None:
+        self._mount = mount
+        self._context = context
+        self._listener = listener
+        self._on_renewed = on_renewed
+        self.roots: RememberedRoots = context.roots
+        self.reach: Target | None = mount.direct_reach
+        """How it was reached last; before that, how the address alone reaches it, None for a profile."""
+        self.accounts: MountAccounts | None = None
+        """The accounts of callers, None for a mount that uses the hub's credentials."""
+        if mount.has_caller_credentials:
+            self.accounts = MountAccounts(mount, context.environ, context.credentials)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the hub starts the server."""
+        return isinstance(self.reach, Stdio)
+
+    def open(
+        self,
+        questions: Iterable[str] | None = None,
+        era: Era | None = None,
+        sign_in: SuppliedTokens | None = None,
+        reserved: CallConnection | None = None,
+    ) -> Connection:
+        """Open a connection that declares these questions, or all of them.
+
+        `sign_in` has the tokens of a caller, `reserved` says whose roots answer questions between calls. Raises
+        PatchbayError.
+        """
+        environ = self._context.environ
+        # The official SDK takes half a second to load; a hub without mounts does not load it.
+        connections = import_module("patchbay.client.connection.connection")
+        target = self.reach = self._mount.reach(environ)
+        signin: SignIn | None = sign_in
+        if sign_in is None and isinstance(target, Http):
+            signin = make_machine_sign_in(target, sign_ins(environ))
+        connection: Connection = connections.Connection.open(
+            target,
+            era=era or self._mount.era,
+            version=self._context.version,
+            start_timeout=START_SECONDS,
+            questions=connections.QUESTIONS if questions is None else frozenset(questions),
+            ask=partial(self._answer_between_calls, reserved),
+            listener=self._listener,
+            on_renewed=self._on_renewed,
+            environ=make_launch_environment(environ),
+            signin=signin,
+        )
+        return connection
+
+    def open_for_call(self, reserved: CallConnection, era: Era | None) -> Connection:
+        """Open a connection for callers. Raises PatchbayError."""
+        sign_in = self.accounts.sign_in_of(reserved.key) if self.accounts is not None else None
+        return self.open(reserved.questions, era, sign_in, reserved)
+
+    def _answer_between_calls(
+        self, reserved: CallConnection | None, method: str, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Answer a question that belongs to no call: with the roots of the client of the connection.
+
+        The standing connection (`reserved` is None) has no roots, because each caller may have other ones.
+        """
+        if method != "roots/list":
+            raise McpFailure(MethodNotFound.code, f"no call is running that could answer {method}")
+        if reserved is None:
+            return {"roots": []}
+        known = "list_roots" in reserved.questions
+        found = self.roots.find(reserved.key.principal, reserved.client) if known else None
+        if found is None:
+            raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
+        return found
