@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import documents, pages, search
 from benchmarks.calls import measure_calls, measure_yields
+from benchmarks.gateways import measure_gateways
 from benchmarks.mounts import measure_mounts
 from benchmarks.parameters import Parameters
 from benchmarks.placement import Placement
@@ -129,6 +130,7 @@ PARTS = {
     "yields": Part(measure_yields, is_load=True),
     "streams": Part(measure_streams),
     "mount": Part(measure_mounts, is_load=True),
+    "gateways": Part(measure_gateways, is_load=True),
     "start": Part(measure_start),
     "servers": Part(measure_servers, is_load=True),
     "index": Part(measure_index),

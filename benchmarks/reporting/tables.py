@@ -15,6 +15,7 @@ TITLES = {
     "yields": "From a tool's yield to the client",
     "streams": "Open streams",
     "mount": "Mounts",
+    "gateways": "Gateways",
     "start": "Starting and changing",
     "servers": "A hub with many servers",
     "index": "The first index of a library",
