@@ -22,7 +22,7 @@ import orjson
 
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ContentError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.kind import check_fields, check_names, configured_kind
 from patchbay.settings import whole_environment
 from patchbay.store import Blobs
@@ -284,7 +284,7 @@ def _check_header(part: Mapping[str, Any], reachable: bool, headers: dict[str, s
 
 def _json(data: bytes, where: str) -> Any:
     try:
-        return parse(data)
+        return parse_file(data)
     except ParseError as problem:
         raise ConfigError(where, "", f"expected JSON, but it {problem.message.removeprefix('the body ')}") from problem
 

@@ -8,6 +8,7 @@ Source: https://www.jsonrpc.org/specification.
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -133,6 +134,14 @@ def parse(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise ParseError(f"the body nests deeper than {MAX_DEPTH} levels")
     return value
+
+
+def parse_file(data: bytes) -> Any:
+    """Return the JSON value of a file as `parse` does, also of one that begins with a byte order mark.
+
+    Editors of Windows write the mark; RFC 8259 section 8.1 allows to ignore it. Raises ParseError.
+    """
+    return parse(data.removeprefix(codecs.BOM_UTF8))
 
 
 def _parse_plain(data: bytes) -> dict[str, Any] | None:

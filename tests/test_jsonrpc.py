@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import Any
 
@@ -21,6 +22,7 @@ from patchbay.jsonrpc import (
     encode,
     message,
     parse,
+    parse_file,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -161,3 +163,11 @@ def test_the_quick_way_to_parse_gives_what_the_exact_way_gives(text: str) -> Non
             parse(text.encode())
         return
     assert repr(parse(text.encode())) == repr(exact)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_a_message_may_not() -> None:
+    """34.22: editors of Windows write it (RFC 8259 section 8.1)."""
+    data = codecs.BOM_UTF8 + b'{"kind": "static"}'
+    assert parse_file(data) == {"kind": "static"}
+    with pytest.raises(ParseError):
+        parse(data)

@@ -19,7 +19,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 
 SCHEMA: dict[str, Any] = orjson.loads((Path(__file__).parent / "access.schema.json").read_bytes())
 
@@ -98,7 +98,7 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
     if data is None:
         return None
     try:
-        value = parse(data)
+        value = parse_file(data)
     except ParseError as problem:
         raise ConfigError(where, "", f"expected JSON; {problem.message}") from problem
     if not _IS_VALID.is_valid(value):

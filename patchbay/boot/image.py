@@ -19,7 +19,7 @@ import orjson
 from patchbay.cid import canonical, cid_of, is_cid
 from patchbay.descriptors import NAME
 from patchbay.errors import BadCid, ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.kind import definition_kinds
 from patchbay.topics import PAGE_TEMPLATES, SERVERS, VARIABLES
 
@@ -117,7 +117,7 @@ def is_name(name: str, part: str = "servers") -> bool:
 
 def _parse_document(data: bytes, where: str) -> Any:
     try:
-        document = parse(data)
+        document = parse_file(data)
     except ParseError as problem:
         raise ConfigError(where, "", f"expected a boot image in JSON; {problem.message}") from problem
     if _FAST_SCHEMA.is_valid(document):

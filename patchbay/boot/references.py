@@ -12,7 +12,7 @@ from typing import Any
 from patchbay.boot.image import Image, cid_in_definition
 from patchbay.cid import canonical
 from patchbay.errors import BadCid, ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.store import Blobs
 
 
@@ -87,7 +87,7 @@ def skill_files(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _parse_object(data: bytes, where: str) -> dict[str, Any]:
     try:
-        value = parse(data)
+        value = parse_file(data)
     except ParseError as problem:
         raise ConfigError(where, "", f"expected a JSON object; {problem.message}") from problem
     if not isinstance(value, dict):

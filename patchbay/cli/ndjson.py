@@ -22,7 +22,7 @@ from patchbay import exit_codes
 from patchbay.cli.json_values import MAX_VALUE_BYTES, read_values
 from patchbay.cli.messages import make_printable, write_note
 from patchbay.errors import ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse, parse_file
 from patchbay.views.terminal import is_terminal
 
 Record = dict[str, Any]
@@ -136,7 +136,7 @@ def read_file(path: Path, bad: Callable[[Record], None]) -> Iterator[Any]:
 
 def _read_json_file(path: Path) -> Iterator[Any]:
     try:
-        value = parse(path.read_bytes())
+        value = parse_file(path.read_bytes())
     except ParseError as problem:
         raise ConfigError(str(path), "", f"expected JSON; {problem.message}") from problem
     yield from value if isinstance(value, list) else [value]

@@ -19,7 +19,7 @@ import orjson
 
 from patchbay.descriptors import NAME
 from patchbay.errors import InvalidParams, ParseError, StaleUpdate
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.pins.documents import (
     ItemKey,
     PinDocument,
@@ -95,7 +95,7 @@ def parse_approvals(data: bytes) -> list[Approval]:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise PinsUnreadable(f"expected at most {MAX_DOCUMENT_BYTES} bytes; the document has {len(data)}")
     try:
-        value = parse(data)
+        value = parse_file(data)
     except ParseError as problem:
         raise PinsUnreadable(f"expected JSON; {problem.message}") from problem
     fields = checked_object(value, "the document", ("format", "version", "approvals"))

@@ -105,12 +105,19 @@ def not_served(problem: PatchbayError, id: Id | None, revision: Revision | None)
     if isinstance(problem, ResourceNotFound):
         error["code"] = revision.not_found
     if revision.details and isinstance(error.get("data", {}), dict):
-        error["data"] = {"details": error["message"]} | error.get("data", {})
+        error["data"] = _with_details(error["message"], error.get("data", {}))
     if revision.modern:
         status = 404 if isinstance(problem, MethodNotFound) else answer.status
         return Failure(id, error, status, answer.retry_after)
     # Up to 2025-11-25 every answered request has the HTTP status 200.
     return Failure(id, error, 200, answer.retry_after)
+
+
+def _with_details(words: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of an error with a text as `details`; a list of details is named `problems` then."""
+    details = data.get("details")
+    listed = {"problems": details} if isinstance(details, list) else {}
+    return {**data, **listed, "details": details if isinstance(details, str) else words}
 
 
 class Notifier:

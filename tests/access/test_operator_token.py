@@ -68,12 +68,15 @@ def run(*words: str) -> Result:
 
 def test_the_command_line_makes_a_new_token_and_shows_the_present_one(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
-    assert "makes a new one" in run("token", "--show", *data).stderr
+    assert "no token yet" in run("token", "--show", *data).stderr
     made = run("token", *data)
     assert made.exit_code == 0, made.output
     assert re.fullmatch(r"patchbay_[\w-]{43}\n", made.stdout)
     assert OperatorToken(tmp_path).fits(made.stdout.strip())
     assert run("token", "--show", *data).stdout == made.stdout
+    (tmp_path / TOKEN_FILE).unlink()
+    assert "the present token works, but it cannot be shown" in run("token", "--show", *data).stderr, "34.22"
+    assert OperatorToken(tmp_path).fits(made.stdout.strip())
     (tmp_path / HASH_FILE).write_text("damaged")
     assert run("token", "--show", *data).exit_code == 2
     assert run("token", *data).exit_code == 0

@@ -125,7 +125,7 @@ MISTAKES = [
     mistake("no hub to open", "open --data {folder}/none", "no hub runs", "`patchbay serve` starts one"),
     mistake("a wrong data folder", "gc --data {folder}/none", "there is no data of a hub", "--data names its folder"),
     mistake("a data folder without rights", "token --data /proc/no", "cannot be used", "`patchbay doctor` checks it"),
-    mistake("no token yet", "token --show --data {folder}/none", "no valid token", "`patchbay token` makes a new one"),
+    mistake("no token yet", "token --show --data {folder}/none", "no token yet", "`patchbay token` makes one"),
     mistake("a removal without a terminal", "remove good", "good was not removed", "add --yes"),
 ]
 

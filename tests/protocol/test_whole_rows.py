@@ -122,7 +122,8 @@ def test_parameters_of_the_wrong_type_are_invalid_params(hub: Hub) -> None:
     wrong = {"name": "visit", "arguments": {"place": 5}}
     for version in ("2024-11-05", "2025-03-26", "2025-06-18"):
         error = hub.legacy("town", "tools/call", wrong, version=version).error
-        assert (error["code"], error["data"]["details"][0]["path"]) == (-32602, "place")
+        listed = error["data"]["problems" if version == "2024-11-05" else "details"]
+        assert (error["code"], listed[0]["path"]) == (-32602, "place")
     for answer in (hub.legacy("town", "tools/call", wrong), hub.modern("town", "tools/call", wrong)):
         assert answer.result["isError"] is True and "place" in answer.text
 

@@ -16,7 +16,7 @@ import orjson
 from patchbay.catalogue.rows import name_problem
 from patchbay.client.applications.json_text import JsonText
 from patchbay.errors import ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.kinds.mount.client_entries import LiteralSecret, is_client_entry, read_section, translate
 
 _SEPARATOR = ": "
@@ -37,7 +37,7 @@ def read_client_file(data: bytes, file: str) -> ClientFile | None:
     Raises ConfigError for a single server with a literal secret: then nothing of the file may be stored.
     """
     try:
-        value: Any = parse(data)
+        value: Any = parse_file(data)
     except ParseError:
         value = _read_with_comments(data)
     section = read_section(value)
@@ -97,6 +97,6 @@ def server_of_part(named: str) -> str | None:
 def is_part(definition: bytes) -> bool:
     """Whether a definition is one server of a file for MCP clients, so that the file is not the definition itself."""
     try:
-        return read_section(parse(definition)) is not None
+        return read_section(parse_file(definition)) is not None
     except ParseError:
         return False

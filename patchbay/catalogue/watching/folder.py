@@ -37,7 +37,7 @@ from patchbay.catalogue.watching.settling import (
 )
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.kind import code_endings, known_kinds
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, SERVERS
@@ -366,7 +366,7 @@ def with_auto_discover(data: bytes) -> bytes:
     The stored text contains it, so that a version or an exported image means the same as the folder.
     """
     try:
-        config = parse(data)
+        config = parse_file(data)
     except ParseError:
         return data
     if not isinstance(config, dict) or "auto_discover" in config or lists_tools(config):

@@ -13,7 +13,7 @@ import orjson
 
 from patchbay.cid import is_cid
 from patchbay.errors import ConfigError, ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 from patchbay.store import Blobs
 
 TRANSFORM_FIELD_ENDING = "_transform_cid"
@@ -49,7 +49,7 @@ class TransformPaths:
         Data that is not a JSON object stays as it is: the parser of configurations refuses it.
         """
         try:
-            fields = parse(data)
+            fields = parse_file(data)
         except ParseError:
             fields = None
         paths = self._paths(fields) if isinstance(fields, dict) else {}

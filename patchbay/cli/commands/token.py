@@ -8,7 +8,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.hub_key import load_key
-from patchbay.access.operator_token import OperatorToken
+from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
@@ -36,7 +36,7 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
         token = _operator_token(load_settings(context))
         text = token.read_stored() if show else token.renew()
         if text is None:
-            fail("the data folder has no valid token: `patchbay token` makes a new one", exit_codes.USAGE)
+            fail(_why_not_shown(token), exit_codes.USAGE)
         click.echo(text)
 
 
@@ -50,6 +50,15 @@ def login_command(context: click.Context, /, **_: Any) -> None:
         token = _operator_token(settings)
         token.ensure()
         click.echo(hub_url(settings) + LoginLinks(load_key(settings.data), token).make())
+
+
+def _why_not_shown(token: OperatorToken) -> str:
+    if token.hash() is None:
+        return "the data folder has no token yet: `patchbay token` makes one"
+    return (
+        f"the present token works, but it cannot be shown: the data folder has its hash, and no file {TOKEN_FILE} that"
+        " can be read and fits; `patchbay token` makes a new one, which ends the present one"
+    )
 
 
 def _operator_token(settings: Settings) -> OperatorToken:

@@ -23,7 +23,7 @@ from patchbay.client.openapi.operations import Api, DocumentError
 from patchbay.client.openapi.remote_parts import Read, include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.errors import ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 
 USUAL_PATHS = (
     "openapi.json",
@@ -76,7 +76,7 @@ for _tag, _rule, _first in (
 def parse_document(data: bytes, where: str) -> Any:
     """Parse a document, or a part of one: JSON, or YAML with the same values. Raises DocumentError."""
     try:
-        return parse(data)
+        return parse_file(data)
     except ParseError as problem:
         if data.lstrip()[:1] in (b"{", b"["):
             raise DocumentError(f"{where}: expected JSON or YAML; {problem.message}") from problem

@@ -23,7 +23,7 @@ import orjson
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.profiles.layouts import META_STEM
 from patchbay.errors import ParseError
-from patchbay.jsonrpc import parse
+from patchbay.jsonrpc import parse_file
 
 VERSIONS_FOLDER = ".versions"
 DELETED_FOLDER = ".deleted"
@@ -50,7 +50,7 @@ def read_json(path: Path) -> Any:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ProfileError(str(path), "", f"expected at most {MAX_FILE_BYTES} bytes")
-        return parse(data)
+        return parse_file(data)
     except OSError as problem:
         raise ProfileError(str(path), "", f"expected a readable file ({problem.strerror})") from problem
     except ParseError as problem:

@@ -153,7 +153,8 @@ class Database:
                 connection.execute("VACUUM")
             if whole:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return (before - _pragma(connection, "page_count")) * size
+            # Another process may have added pages meanwhile.
+            return max(0, before - _pragma(connection, "page_count")) * size
 
     def close(self) -> None:
         """Close every connection; a connection in use closes when its reader ends. Closing twice is harmless."""

@@ -87,7 +87,7 @@ def test_a_literal_secret_is_never_stored_and_the_operator_is_told(hub: Hub) -> 
     secret = {"command": "x", "env": {"API_KEY": "sk-do-not-keep"}}
     drop(hub, "desktop.json", {"far": FAR, "leaky": secret})
     (hub.servers / "alone.json").write_text(json.dumps(secret))
-    until(lambda: served(hub, "far"))
+    until(lambda: all(served(hub, name) for name in ("far", "leaky", "alone")))
     for name, path in (("leaky", "mcpServers.leaky.env.API_KEY"), ("alone", "env.API_KEY")):
         assert path in served(hub, name).broken
         assert "set API_KEY in the environment of the hub" in served(hub, name).broken

@@ -194,9 +194,8 @@ class FunctionReader:
         schemas, shared = self._types.schema({name: each.annotation for name, (each, _) in given.items()})
         properties: dict[str, Schema] = {}
         for name, (_, default) in given.items():
-            words = {"description": doc.parameters[name]} if doc.parameters.get(name) else {}
             value = self._types.member_value(default)
-            properties[name] = with_default({**schemas[name], **words}, value, shared)
+            properties[name] = with_default(_described(schemas[name], doc.parameters.get(name)), value, shared)
         required = [name for name, (_, default) in given.items() if default is None]
         return {
             "type": "object",
@@ -221,7 +220,12 @@ class FunctionReader:
         schema = with_definitions(schemas["result"], shared)
         if any(may_be_text(leaf) for leaf in alternatives_of(schema, shared)) or schema in VAGUE:
             return None
-        return {**schema, "description": doc.returns} if doc.returns else schema
+        return _described(schema, doc.returns)
+
+
+def _described(schema: Schema, words: str | None) -> Schema:
+    """Return a schema with the words of the docstring, unless its annotation has some: `Annotated[str, "..."]`."""
+    return {**schema, "description": words} if words and "description" not in schema else schema
 
 
 def parameters(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:

@@ -220,17 +220,19 @@ def test_words_about_the_result_describe_the_output_schema() -> None:
 
 
 def test_words_about_parameters_describe_their_properties() -> None:
-    """VWR-22: also when the type has its own description."""
+    """VWR-22, 34.21: the words of `Annotated` win over those of the docstring."""
     source = """
 from typing import Annotated
-def f(a: Annotated[int, "of the type"], b: Annotated[int, "kept"] = 1):
+def f(a: Annotated[int, "of the type"], b: Annotated[int, "kept"] = 1, c: int = 2):
     '''F.
 
     :param a: of the docstring
+    :param c: of the docstring too
     '''
 """
     properties = tools(source)["f"].wire["inputSchema"]["properties"]
-    assert properties["a"] == {"type": "integer", "description": "of the docstring"}
+    assert properties["a"] == {"type": "integer", "description": "of the type"}
+    assert properties["c"] == {"type": "integer", "description": "of the docstring too", "default": 2}
     assert properties["b"] == {"type": "integer", "description": "kept", "default": 1}
 
 
