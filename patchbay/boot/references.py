@@ -1,17 +1,17 @@
 """Find the CIDs that an image needs: its own, and those inside the mcps configurations it names.
 
 Configurations are read only as far as the CIDs in them. Their full check happens when a server is built and affects
-that server alone.
+that server alone: one that cannot be read needs no CIDs here, and the hub starts with a problem on its page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from patchbay.boot.image import Image, cid_in_definition
-from patchbay.cid import canonical
-from patchbay.errors import BadCid, ConfigError, ParseError
+from patchbay.cid import canonical, is_cid
+from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse_file
 from patchbay.store import Blobs
 
@@ -20,7 +20,6 @@ def missing_cids(image: Image, blobs: Blobs) -> list[str]:
     """Return every CID that an image needs, at any depth, and that the store lacks; each once, in the order of need.
 
     The grace time of those that are there starts again, so that none is collected before the image is imported.
-    Raises ConfigError when a document that must be read on the way is invalid.
     """
     wanted = list(_own_cids(image))
     blobs.renew(wanted)
@@ -31,7 +30,7 @@ def missing_cids(image: Image, blobs: Blobs) -> list[str]:
     missing |= dict.fromkeys(blobs.missing(configurations))
     for cid in dict.fromkeys(configurations):
         if cid not in missing:
-            inside = _cids_in_configuration(blobs.get(cid), cid)
+            inside = _cids_in_configuration(blobs.get(cid))
             blobs.renew(inside)
             missing |= dict.fromkeys(blobs.missing(inside))
     return list(missing)
@@ -55,25 +54,18 @@ def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> lis
     reference = cid_in_definition(definition)
     if reference in missing or not definition.strip():
         return []
-    where = "the variable mcps" if reference is None else f"the variable mcps ({reference})"
-    found = []
-    for name, entry in _parse_object(definition.encode() if reference is None else blobs.get(reference), where).items():
-        if not isinstance(entry, dict) or "config_cid" not in entry:
-            raise ConfigError(where, name, 'expected an object with "config_cid"')
-        found.append(_canonical_cid(entry["config_cid"], where, f"{name}.config_cid"))
-    return found
+    entries = _read_object(definition.encode() if reference is None else blobs.get(reference))
+    return _canonical_cids(entry.get("config_cid") for entry in entries.values() if isinstance(entry, dict))
 
 
-def _cids_in_configuration(data: bytes, where: str) -> list[str]:
+def _cids_in_configuration(data: bytes) -> list[str]:
     """Return the CIDs inside one configuration: transforms, resources with `cid`, and files of skills with `cid`."""
-    config = _parse_object(data, where)
-    found = [_canonical_cid(value, where, key) for key, value in config.items() if key.endswith("_transform_cid")]
+    config = _read_object(data)
+    found = [value for key, value in config.items() if key.endswith("_transform_cid")]
     resources = config.get("resources", {})
     if isinstance(resources, dict):
-        for name, resource in resources.items():
-            if isinstance(resource, dict) and "cid" in resource:
-                found.append(_canonical_cid(resource["cid"], where, f"resources.{name}.cid"))
-    return found + [_canonical_cid(file["cid"], where, f"{place}.cid") for place, file in skill_files(config)]
+        found += [resource.get("cid") for resource in resources.values() if isinstance(resource, dict)]
+    return _canonical_cids([*found, *(file["cid"] for _, file in skill_files(config))])
 
 
 def skill_files(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -85,18 +77,15 @@ def skill_files(config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"skills.{name}.{path}", file
 
 
-def _parse_object(data: bytes, where: str) -> dict[str, Any]:
+def _read_object(data: bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
     try:
         value = parse_file(data)
-    except ParseError as problem:
-        raise ConfigError(where, "", f"expected a JSON object; {problem.message}") from problem
-    if not isinstance(value, dict):
-        raise ConfigError(where, "", "expected a JSON object")
-    return value
+    except ParseError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
-def _canonical_cid(value: Any, where: str, path: str) -> str:
-    try:
-        return canonical(value if isinstance(value, str) else "")
-    except BadCid as problem:
-        raise ConfigError(where, path, f"expected a CID; {problem.message}") from problem
+def _canonical_cids(values: Iterable[Any]) -> list[str]:
+    """Return the values that are CIDs, in canonical form."""
+    return [canonical(value) for value in values if isinstance(value, str) and is_cid(value)]

@@ -6,7 +6,9 @@ import random
 import pytest
 
 from patchbay import boot
+from patchbay.boot.documents import Document, read_document
 from patchbay.cid import cid_of
+from patchbay.config import Configs, Mcps
 from patchbay.errors import ContentError, MissingBlob
 from patchbay.stores.memory import MemoryStore
 from tests.boot.images import (
@@ -170,3 +172,16 @@ def test_an_image_that_replaces_a_change_logs_it(caplog: pytest.LogCaptureFixtur
     )
     boot.import_image(store, encoded(), "first.json", "me", "third")
     assert len(caplog.records) == 1
+
+
+def test_an_image_with_a_broken_mcps_is_imported_and_the_last_good_configurations_stay_in_force() -> None:
+    """T1.4, 34.15."""
+    store = booted()
+    document = Document("variables/mcps", Configs(store.blobs).load_mcps, Mcps(), "it configures no server")
+    before, problem = read_document(store, document)
+    assert before.configs and problem is None
+    broken = {"name": "mcps", "definition": "{broken", "enabled": True}
+    boot.import_image(store, encoded(variables=[broken]), "second.json", "me", "second")
+    found, problem = read_document(store, document)
+    assert found.configs.keys() == before.configs.keys()
+    assert problem is not None and "expected JSON" in problem and "its earlier value" in problem
