@@ -91,6 +91,9 @@ CHANGED = "changed/"
 UPDATED = "updated/"
 """The content of a resource changed, by server; the message is the URI."""
 
+VARIABLE_CHANGED = "variable/"
+"""A variable of the hub changed, by its name."""
+
 ENDING = "ending"
 """The hub stops: every stream ends."""
 

@@ -7,7 +7,7 @@ makes a root that agrees with both. This module does not check permission: calle
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -20,7 +20,17 @@ from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
 from patchbay.store import Blobs, NameChange, Store
-from patchbay.topics import ACCESS, BOOT, LISTING, NAMES_CHANGED, PAGE_TEMPLATES, ROOT, SERVERS, VARIABLES
+from patchbay.topics import (
+    ACCESS,
+    BOOT,
+    LISTING,
+    NAMES_CHANGED,
+    PAGE_TEMPLATES,
+    ROOT,
+    SERVERS,
+    VARIABLE_CHANGED,
+    VARIABLES,
+)
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +83,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     served = _build_image(_names_after(now, changes), store.blobs, image)
     root, boot = store.blobs.put(served.data), store.blobs.put(image.data)
     store.names.move({**changes, BOOT: boot, ROOT: root}, who, why)
+    _announce_variables(store, changes)
     return _agree_on_root(store, who, why)
 
 
@@ -105,7 +116,15 @@ def change_names(
     alone = store.names.all() == {**planned, ROOT: served.cid}
     root = served.cid if alone else _agree_on_root(store, who, why)
     store.bus.publish(NAMES_CHANGED)
+    _announce_variables(store, changes)
     return root
+
+
+def _announce_variables(store: Store, names: Iterable[str]) -> None:
+    """Report changed variables to the subscribers of resources that show them."""
+    for name in names:
+        if name.startswith(VARIABLES):
+            store.bus.publish(f"{VARIABLE_CHANGED}{name.removeprefix(VARIABLES)}")
 
 
 def _cids(image: Image) -> dict[str, str]:

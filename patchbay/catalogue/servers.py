@@ -78,6 +78,13 @@ class Server:
         return self.upstream or self.api
 
     @property
+    def tells_of_updates(self) -> bool:
+        """Whether subscribers hear of changed resources: a mounted server may not tell them, a room does not."""
+        if self.upstream is not None:
+            return bool((self.offers.get("resources") or {}).get("subscribe"))
+        return not is_room_name(self.name)
+
+    @property
     def announced_as(self) -> str:
         """The name under which changes of this server are announced."""
         return self.name

@@ -52,7 +52,7 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
     moves = not context.server.pinned and not context.services.catalogue.readonly
     found: dict[str, Any] = {
         "tools": {"listChanged": moves},
-        "resources": {"subscribe": moves, "listChanged": moves},
+        "resources": {"subscribe": moves and context.server.tells_of_updates, "listChanged": moves},
         "prompts": {"listChanged": moves},
         "logging": {},
         "completions": {},
@@ -121,7 +121,8 @@ def _set_level(context: RequestContext) -> dict[str, Any]:
 def _subscription(change: str) -> Callable[[RequestContext], dict[str, Any]]:
     def answer(context: RequestContext) -> dict[str, Any]:
         declared = configured_capabilities(context.server, context.caller.revision)
-        if declared is not None and not declared.get("resources", {}).get("subscribe"):
+        told = context.server.tells_of_updates if declared is None else declared.get("resources", {}).get("subscribe")
+        if not told:
             raise MethodNotFound(
                 f"{context.request.method}: {context.server.name} has no subscriptions in this revision"
             )

@@ -25,7 +25,7 @@ from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.catalogue.reading.uri_templates import compile_template, percent_decode
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, InvalidParams, ResourceNotFound, ToolFailed, UnknownServer
+from patchbay.errors import ContentError, InvalidParams, PatchbayError, ResourceNotFound, ToolFailed, UnknownServer
 from patchbay.events import Content, Done
 from patchbay.kinds.mount.snapshots import target_of
 from patchbay.store import Store
@@ -198,6 +198,18 @@ def _content(
         return resource_content(uri, _describe_servers(catalogue, percent_decode(rest, uri)))
     except (ContentError, UnknownServer) as problem:
         raise ResourceNotFound(uri, problem.message) from problem
+
+
+def shows_variable(catalogue: CatalogueForReading, server: Server, uri: str, name: str, principal: str) -> bool:
+    """Whether a URI, seen from a server, shows a variable to this reader."""
+    try:
+        found = find_resource(catalogue, server, uri, principal)
+        shown = found.descriptor.target.get("variable") if found.descriptor is not None else None
+        if shown is None and uri.startswith("variable://") and catalogue.shows_everything:
+            shown = percent_decode(uri.removeprefix("variable://"), uri)
+    except PatchbayError:
+        return False
+    return shown == name
 
 
 def _variable(catalogue: CatalogueForReading, uri: str, configured: str | None, rest: str) -> dict[str, Any]:

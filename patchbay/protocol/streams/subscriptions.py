@@ -19,6 +19,7 @@ import orjson
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.activation import PAUSE, CancelFlag
+from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.events import Pause
@@ -29,7 +30,7 @@ from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
 from patchbay.store import Store, Wait, order_token, wait_blocking
-from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED
+from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED, VARIABLE_CHANGED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
@@ -110,7 +111,7 @@ class Listeners:
                 elif got is None or got[0] in watch.topics:
                     notices = _task_notifications(watch, got)
                 else:
-                    notices = self._allowed_notifications(caller.wire.sender, got[0], got[1], kinds, uris)
+                    notices = self._allowed_notifications(server, caller.wire.sender, *got, kinds, uris)
         yield Notification("notifications/cancelled", {"requestId": id, "reason": "the hub is stopping", **tag})
         yield Result(id, stamped({"_meta": tag["_meta"]}, server, caller.revision))
 
@@ -132,7 +133,8 @@ class Listeners:
             while True:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
-                    news = self._allowed_notifications(sender, _topic_of(server, entry.data), entry.data, kinds, set())
+                    topic = _topic_of(server, entry.data)
+                    news = self._allowed_notifications(server, sender, topic, entry.data, kinds, set())
                     notices = [Notification(*one) for one in news]
                     if not notices:
                         continue  # its number alone would show the sender that something hidden changed
@@ -160,16 +162,22 @@ class Listeners:
                     lost, may_have_ended = mailbox.dropped, True
                     for method, params in _everything(set(), self._sessions.subscribed(session)):
                         yield NumberedMessage(None, Notification(method, params))
-                elif got[0].startswith(UPDATED):
+                elif got[0].startswith((UPDATED, VARIABLE_CHANGED)):
                     uris = self._sessions.subscribed(session)
-                    for method, params in self._allowed_notifications(sender, *got, set(), uris):
+                    for method, params in self._allowed_notifications(server, sender, *got, set(), uris):
                         yield NumberedMessage(None, Notification(method, params))
 
     def _allowed_notifications(
-        self, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
+        self, server: Server, sender: Principal, topic: str, data: bytes, kinds: Set[str], uris: Set[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the notifications of one message, if the sender may hear of the server and the resource."""
         catalogue = self._access.catalogue_for(sender)
+        if topic.startswith(VARIABLE_CHANGED):
+            name = topic.removeprefix(VARIABLE_CHANGED)
+            for uri in sorted(uris):
+                if shows_variable(catalogue, server, uri, name, sender.id):
+                    yield "notifications/resources/updated", {"uri": uri}
+            return
         if not catalogue.shows_everything:
             if topic.startswith(UPDATED) and not catalogue.hears_of(topic.removeprefix(UPDATED), data.decode()):
                 return
@@ -217,7 +225,7 @@ def _topics(server: Server) -> list[str]:
     if server.pinned:
         return [ENDING]
     name = server.announced_as or "*"
-    return [f"{CHANGED}{name}", f"{UPDATED}{name}", ENDING]
+    return [f"{CHANGED}{name}", f"{UPDATED}{name}", f"{VARIABLE_CHANGED}*", ENDING]
 
 
 def _everything(kinds: Set[str], uris: Set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
