@@ -75,7 +75,7 @@ def test_the_options_asked_for_most_come_first() -> None:
         ("audit export", {"data"}),
         ("audit prune", {"data"}),
         ("gc", {"data", "blob_hours"}),
-        ("import", {"servers", "port"}),
+        ("import", {"data", "servers", "port"}),
         ("install", {"data", "servers", "host", "port"}),
         ("invite", {"data", "host", "port"}),
         ("key new", {"data"}),

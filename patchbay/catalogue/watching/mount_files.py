@@ -33,10 +33,7 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
     if problem:
         raise ConfigError("NAME", "", problem)
     file = folder / f"{name}.json"
-    text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
-    checked = parse_config(text, file.name)
-    if checked["kind"] == UPSTREAM.name:
-        mount_of(name, checked, file.name)
+    text = check_mount(name, fields, file.name)
     for other in (folder / f"{name}{ending}" for ending in code_endings()):
         if other.exists():
             raise ConfigError(str(other), "", f"expected no server {name} yet: give the mount another name")
@@ -47,6 +44,15 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
     fresh.write_bytes(text)
     fresh.replace(file)
     return file
+
+
+def check_mount(name: str, fields: Mapping[str, Any], where: str) -> bytes:
+    """Return the text of the file of a mount. Raises ConfigError for fields that a mount cannot have."""
+    text = json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+    checked = parse_config(text, where)
+    if checked["kind"] == UPSTREAM.name:
+        mount_of(name, checked, where)
+    return text
 
 
 def is_mount(file: Path) -> bool:

@@ -6,12 +6,20 @@ it. Sources are in the field `source`: the public documentation of each applicat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchbay.client.applications.edits import Format
-from patchbay.client.applications.entries import CodexFamily, Family, GooseFamily, ZedFamily
+from patchbay.client.applications.entries import Family
+from patchbay.client.applications.families import (
+    ClineFamily,
+    CodexFamily,
+    ContinueFamily,
+    GooseFamily,
+    OpencodeFamily,
+    ZedFamily,
+)
 from patchbay.client.applications.json_text import JsonText
 from patchbay.client.applications.references import Syntax
 from patchbay.client.applications.toml_text import TomlText
@@ -64,6 +72,11 @@ class Application:
     `reference` is how it writes a variable of the environment in a header, with `{}` for the name; empty when it
     cannot. `speaks_http` is False for a client that only starts programs. `after` tells a person how the client takes a
     change into account.
+
+    `file` is written and read; `others` are more files of the user that are read, those that exist. `project` is the
+    file of a project that is written and read, `project_others` are patterns of more ones. `inner` is the member of the
+    section that has the servers in newer files. `folder` is in the home of each user of the client, `/` for the folder
+    of `file`.
     """
 
     name: str
@@ -79,6 +92,15 @@ class Application:
     reference: str = ""
     speaks_http: bool = True
     after: str = ""
+    others: Callable[[Machine], Sequence[Path]] = lambda machine: ()
+    project_others: tuple[str, ...] = ()
+    inner: str = ""
+    folder: str = "/"
+
+    def is_found(self, machine: Machine) -> bool:
+        """Whether the client seems to be installed: it has its folder in the home of the user."""
+        folder = self.file(machine).parent if self.folder == "/" else machine.home / self.folder
+        return folder.exists() and folder != machine.home
 
 
 def _by_platform(machine: Machine, linux: Path, mac: Path, windows: Path) -> Path:
@@ -105,7 +127,41 @@ def _goose(machine: Machine) -> Path:
     return _by_platform(machine, machine.config / "goose", machine.home / ".config" / "goose", windows) / "config.yaml"
 
 
-_ENV_FILE = {"envFile": "it reads variables from the file of its field envFile; write them as env instead"}
+def _cline(machine: Machine) -> Path:
+    data = machine.from_variable("CLINE_DIR", machine.home / ".cline") / "data"
+    settings = machine.from_variable("CLINE_DATA_DIR", data) / "settings" / "cline_mcp_settings.json"
+    return machine.from_variable("CLINE_MCP_SETTINGS_PATH", settings)
+
+
+def _older_cline(machine: Machine) -> Sequence[Path]:
+    """The file of the extension of VS Code, from which Cline moves the servers at its next start."""
+    storage = _vscode(machine).parent / "globalStorage" / "saoudrizwan.claude-dev"
+    return [storage / "settings" / "cline_mcp_settings.json"]
+
+
+def _opencode(machine: Machine) -> Path:
+    """The first file that exists, else the one of the documentation. opencode has it below .config everywhere."""
+    files = _opencode_files(machine)
+    return next((file for file in files if file.exists()), files[0])
+
+
+def _opencode_files(machine: Machine) -> list[Path]:
+    given = machine.environ.get("XDG_CONFIG_HOME", "")
+    folder = (Path(given) if given.startswith("/") else machine.home / ".config") / "opencode"
+    return [folder / "opencode.json", folder / "opencode.jsonc", folder / "config.json"]
+
+
+def _continue(machine: Machine) -> Path:
+    return machine.from_variable("CONTINUE_GLOBAL_DIR", machine.home / ".continue") / "mcpServers" / "patchbay.json"
+
+
+def _continue_files(machine: Machine) -> Sequence[Path]:
+    folder = _continue(machine).parent
+    return [folder.parent / "config.yaml", *(file for suffix in _BLOCKS for file in sorted(folder.glob(suffix)))]
+
+
+_BLOCKS = ("*.json", "*.yaml", "*.yml")
+"""The files of servers that Continue reads in a folder `mcpServers`."""
 
 ROWS = (
     Application(
@@ -129,7 +185,6 @@ ROWS = (
             kind="http",
             stdio_kind="stdio",
             seconds=("timeout", 0.001),
-            beyond={"headersHelper": "a program makes its headers (headersHelper), which only Claude Code runs"},
         ),
         lambda machine: machine.from_variable("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json",
         "~/.claude.json",
@@ -144,7 +199,7 @@ ROWS = (
         "Cursor",
         "mcpServers",
         JsonText(),
-        Family(beyond=_ENV_FILE),
+        Family(),
         lambda machine: machine.home / ".cursor" / "mcp.json",
         "~/.cursor/mcp.json",
         "https://cursor.com/docs/mcp",
@@ -158,7 +213,7 @@ ROWS = (
         "VS Code",
         "servers",
         JsonText(),
-        Family(kind="http", stdio_kind="stdio", beyond=_ENV_FILE),
+        Family(kind="http", stdio_kind="stdio"),
         _vscode,
         "mcp.json",
         "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
@@ -172,7 +227,7 @@ ROWS = (
         "Windsurf",
         "mcpServers",
         JsonText(),
-        Family(url_keys=("serverUrl", "url"), exclude="disabledTools"),
+        Family(url_keys=("serverUrl",)),
         lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json",
         "~/.codeium/windsurf/mcp_config.json",
         "https://docs.windsurf.com/windsurf/cascade/mcp",
@@ -185,12 +240,7 @@ ROWS = (
         "Codex",
         "mcp_servers",
         TomlText(),
-        CodexFamily(
-            seconds=("tool_timeout_sec", 1.0),
-            include="enabled_tools",
-            exclude="disabled_tools",
-            beyond={"http_headers_helper": "a program makes its headers (http_headers_helper), which only Codex runs"},
-        ),
+        CodexFamily(seconds=("tool_timeout_sec", 1.0)),
         lambda machine: machine.from_variable("CODEX_HOME", machine.home / ".codex") / "config.toml",
         "~/.codex/config.toml",
         "https://developers.openai.com/codex/mcp",
@@ -203,13 +253,7 @@ ROWS = (
         "Gemini CLI",
         "mcpServers",
         JsonText(),
-        Family(
-            url_keys=("httpUrl", "url"),
-            seconds=("timeout", 0.001),
-            include="includeTools",
-            exclude="excludeTools",
-            beyond={"authProviderType": "it signs in with the credentials of Google, which only Gemini CLI has"},
-        ),
+        Family(url_keys=("httpUrl",), seconds=("timeout", 0.001)),
         lambda machine: machine.home / ".gemini" / "settings.json",
         "~/.gemini/settings.json",
         "https://geminicli.com/docs/tools/mcp-server",
@@ -242,6 +286,83 @@ ROWS = (
         syntax="dollar",
         reference="${{{}}}",
         after="Start a new session of Goose",
+    ),
+    Application(
+        "cline",
+        "Cline",
+        "mcpServers",
+        JsonText(),
+        ClineFamily(kind="streamableHttp", stdio_kind="stdio", seconds=("timeout", 1.0)),
+        _cline,
+        "~/.cline/data/settings/cline_mcp_settings.json",
+        "https://docs.cline.bot/mcp/configuring-mcp-servers",
+        syntax="named",
+        after="Cline reads the file at once; if the server is missing, restart Cline",
+        others=_older_cline,
+        folder=".cline",
+    ),
+    Application(
+        "kiro",
+        "Kiro",
+        "mcpServers",
+        JsonText(),
+        Family(seconds=("timeout", 0.001)),
+        lambda machine: machine.home / ".kiro" / "settings" / "mcp.json",
+        "~/.kiro/settings/mcp.json",
+        "https://kiro.dev/docs/mcp/configuration",
+        project=".kiro/settings/mcp.json",
+        syntax="shell",
+        reference="${{{}}}",
+        after="Kiro reads the file at once; it asks before it uses a variable",
+        folder=".kiro",
+    ),
+    Application(
+        "copilot-cli",
+        "Copilot CLI",
+        "mcpServers",
+        JsonText(),
+        Family(kind="http", stdio_kind="local", seconds=("timeout", 0.001), include="tools", extra={"tools": ["*"]}),
+        lambda machine: machine.from_variable("COPILOT_HOME", machine.home / ".copilot") / "mcp-config.json",
+        "~/.copilot/mcp-config.json",
+        "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
+        project=".github/mcp.json",
+        syntax="dollar",
+        reference="${{{}}}",
+        after="Start a new session of Copilot CLI",
+        project_others=(".mcp.json",),
+    ),
+    Application(
+        "opencode",
+        "opencode",
+        "mcp",
+        JsonText(),
+        OpencodeFamily(kind="remote", stdio_kind="local", seconds=("timeout", 0.001)),
+        _opencode,
+        "~/.config/opencode/opencode.json",
+        "https://opencode.ai/docs/mcp-servers",
+        project="opencode.json",
+        syntax="braces",
+        reference="{{env:{}}}",
+        after="Start opencode again",
+        others=_opencode_files,
+        project_others=("opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"),
+        inner="servers",
+    ),
+    Application(
+        "continue",
+        "Continue",
+        "mcpServers",
+        JsonText(),
+        ContinueFamily(kind="http", stdio_kind="stdio"),
+        _continue,
+        "~/.continue/mcpServers/patchbay.json",
+        "https://docs.continue.dev/customize/deep-dives/mcp",
+        project=".continue/mcpServers/patchbay.json",
+        syntax="secrets",
+        after="Continue reads the folder at once; servers are used in agent mode",
+        others=_continue_files,
+        project_others=tuple(f".continue/mcpServers/{one}" for one in _BLOCKS),
+        folder=".continue",
     ),
 )
 """All applications, in the order of lists."""

@@ -4,6 +4,8 @@ Each format (`json_text`, `toml_text`, `yaml_text`) edits spans of the text, so 
 stays: comments, order, indentation, quotes, line endings. Libraries that write a whole document again change some of
 these. `insert` and `remove` here check each edit: the new text must read as the old value with exactly this entry more
 or less, or nothing changes.
+
+A section is a member of the whole file, or in JSON a path of an existing one with a point: `mcp.servers`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Format(Protocol):
 def read_servers(form: Format, text: str, section: str, where: str) -> dict[str, Any]:
     """Return the servers of a text by name. Raises ConfigError naming `where`, the line and the column."""
     try:
-        found = form.parse(text).get(section)
+        found = find_section(form.parse(text), section)
     except TextProblem as problem:
         raise ConfigError(where, "", str(problem)) from problem
     if found is None:
@@ -53,8 +55,8 @@ def read_servers(form: Format, text: str, section: str, where: str) -> dict[str,
 def insert(form: Format, text: str, section: str, name: str, entry: Mapping[str, Any], where: str) -> str:
     """Return the text with the entry; an entry of this name is replaced. Raises ConfigError."""
     present = read_servers(form, text, section, where)
-    expected = form.parse(text)
-    expected[section] = {**{key: value for key, value in present.items() if key != name}, name: dict(entry)}
+    servers = {**{key: value for key, value in present.items() if key != name}, name: dict(entry)}
+    expected = _with_section(form.parse(text), section, servers)
     if name in present:
         text = remove(form, text, section, name, where)
     return _edit(form, lambda: form.insert(text, section, name, entry), expected, where)
@@ -65,9 +67,22 @@ def remove(form: Format, text: str, section: str, name: str, where: str) -> str:
     present = read_servers(form, text, section, where)
     if name not in present:
         return text
-    expected = form.parse(text)
-    expected[section] = {key: value for key, value in present.items() if key != name}
-    return _edit(form, lambda: form.remove(text, section, name), expected, where, section)
+    servers = {key: value for key, value in present.items() if key != name}
+    expected = _with_section(form.parse(text), section, servers)
+    return _edit(form, lambda: form.remove(text, section, name), expected, where, section if "." not in section else "")
+
+
+def find_section(whole: Mapping[str, Any], section: str) -> Any:
+    """Return the value at the path of a section, None for a missing one."""
+    found: Any = whole
+    for key in section.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _with_section(whole: Mapping[str, Any], section: str, servers: dict[str, Any]) -> dict[str, Any]:
+    key, point, rest = section.partition(".")
+    return {**whole, key: _with_section(whole.get(key) or {}, rest, servers) if point else servers}
 
 
 def remove_empty_section(form: Format, text: str, section: str, where: str) -> str:

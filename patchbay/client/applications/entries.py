@@ -1,17 +1,30 @@
 """One server as an application has configured it, in one form for all applications, and how each family writes it.
 
-`read_*` functions turn the value of an entry into an `Entry`; `write_*` functions make the value of an entry for this
-hub. References to variables become `${NAME}`, the form of the hub (`references.py`).
+`Family.read` turns the value of an entry into an `Entry`; `write_url` and `write_program` make the value of an entry
+for this hub. References to variables become `${NAME}`, the form of the hub (`references.py`). Families with an own form
+are in `families.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchbay.client.addresses.targets import Http, Stdio, Transport
+from patchbay.client.applications.members import (
+    EXCLUDED,
+    INCLUDED,
+    PROGRAM_TYPES,
+    TRANSPORTS,
+    TYPES,
+    URLS,
+    find_refusal,
+    list_unused,
+)
 from patchbay.client.applications.references import Inexpressible, References
+from patchbay.client.applications.sign_ins import MEMBERS as SIGN_IN_MEMBERS
+from patchbay.client.applications.sign_ins import SignIn, read_sign_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +32,7 @@ class Entry:
     """A configured server. `target` is None when `problem` says why the hub cannot mount it.
 
     `seconds` limits one call; `include` and `exclude` are names of tools; `place` says where the application has it.
+    `sign_in` is the OAuth client of the application. `notes` are the members that the hub does not use, with reasons.
     """
 
     name: str
@@ -29,6 +43,10 @@ class Entry:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     place: str = ""
+    title: str = ""
+    description: str = ""
+    sign_in: SignIn | None = None
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +61,24 @@ class Token:
         return f"Bearer {reference.format(self.variable) if self.variable else self.text}"
 
 
+MAX_SECONDS = 86400
+"""Seconds of the longest time limit that a server of the hub can have."""
+
+_COMMON = ("disabled", "enabled", "name", "title", "display_name", "description", *TYPES)
+_OF_A_PROGRAM = ("command", "args", "env", "cwd")
+_OTHER_KIND = {
+    **dict.fromkeys(("headers", *SIGN_IN_MEMBERS), "a program gets no HTTP requests"),
+    **dict.fromkeys(("args", "env", "environment", "cwd"), "the hub starts no program for a URL"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """How a family of applications writes an entry.
 
     `url_keys` are the names of the URL, the first one is written; `kind` is the value of `type` that is written for a
-    URL. `seconds` is the key of the time limit and its unit in seconds. `beyond` names keys that the hub cannot follow,
-    with what the reader should know.
+    URL. `seconds` is the key of the time limit and its unit in seconds. `include` and `exclude` are more names for the
+    choice of tools. `extra` is written into each entry.
     """
 
     url_keys: tuple[str, ...] = ("url",)
@@ -58,122 +87,104 @@ class Family:
     seconds: tuple[str, float] = ("", 1.0)
     include: str = ""
     exclude: str = ""
-    beyond: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
-        """Read an entry of a JSON object with `command` or a URL."""
-        self.check_keys(value)
-        kind = value.get("type", value.get("transport", ""))
-        url = next((value[key] for key in self.url_keys if value.get(key)), None)
-        if url is not None:
-            if kind not in ("", "http", "streamable-http", "streamableHttp", "streamable_http", "sse", "remote"):
+        """Read an entry of a JSON object with `command` or a URL. Raises Inexpressible with the reason."""
+        refuse(value)
+        kind = next((value[key] for key in TYPES if value.get(key)), "")
+        url_key = next((key for key in (*self.url_keys, *URLS) if value.get(key)), "")
+        if url_key and value.get("command"):
+            raise Inexpressible(f"it has command and {url_key}: expected one of the two")
+        if url_key:
+            if kind not in ("", *TRANSPORTS):
                 raise Inexpressible(f"its transport {kind!r} is not one of MCP's: expected http or sse")
-            target: Stdio | Http = make_http(url, value.get("headers"), "sse" if kind == "sse" else "auto", references)
+            transport: Transport = "sse" if kind == "sse" else "auto"
+            target: Stdio | Http = make_http(value[url_key], value.get("headers"), transport, references)
+            taken: Collection[str] = (url_key, "headers")
         else:
+            if kind not in ("", *PROGRAM_TYPES):
+                raise Inexpressible(f"its transport {kind!r} needs a URL, and it has none")
             target = make_stdio(value.get("command"), value.get("args"), value.get("env"), value.get("cwd"), references)
-        enabled = value.get("disabled") is not True and value.get("enabled") is not False
-        return self.finish(Entry(name, target, enabled), value)
+            taken = _OF_A_PROGRAM
+        return self.finish(Entry(name, target), value, taken, references)
 
-    def check_keys(self, value: Mapping[str, Any]) -> None:
-        """Raise Inexpressible for an entry with a key that the hub cannot follow."""
-        for key, sentence in self.beyond.items():
-            if value.get(key):
-                raise Inexpressible(sentence)
-
-    def finish(self, entry: Entry, value: Mapping[str, Any]) -> Entry:
-        """Add the time limit and the choice of tools."""
-        key, unit = self.seconds
-        given = value.get(key) if key else None
-        limit = given * unit if isinstance(given, int | float) and not isinstance(given, bool) else 0
+    def finish(self, entry: Entry, value: Mapping[str, Any], taken: Collection[str], references: References) -> Entry:
+        """Add to an entry what all kinds have; note what of it is not used. `taken` are the members already read."""
+        key = self.seconds[0]
+        seconds, why = self._limit(value.get(key)) if key else (None, "")
+        include_key = next((one for one in (self.include, *INCLUDED) if one and value.get(one) is not None), "")
+        exclude_key = next((one for one in (self.exclude, *EXCLUDED) if one and value.get(one)), "")
+        sign_in = read_sign_in(value, references) if isinstance(entry.target, Http) else None
+        used = {*_COMMON, *taken, key, include_key, exclude_key}
+        if isinstance(entry.target, Http):
+            used |= {*SIGN_IN_MEMBERS}
+        if sign_in is not None and isinstance(entry.target, Http):
+            entry = replace(entry, target=replace(entry.target, issuer=sign_in.issuer))
+        title = next((value[one] for one in ("title", "display_name", "name") if isinstance(value.get(one), str)), "")
+        description = value.get("description")
         return replace(
             entry,
-            seconds=float(limit) if 0 < limit <= MAX_SECONDS else None,
-            include=_names(value.get(self.include)) if self.include else (),
-            exclude=_names(value.get(self.exclude)) if self.exclude else (),
+            enabled=is_enabled(value),
+            seconds=seconds,
+            include=self._included(value.get(include_key), include_key) if include_key else (),
+            exclude=_names(value[exclude_key], exclude_key) if exclude_key else (),
+            title=title if title != entry.name else "",
+            description=description if isinstance(description, str) else "",
+            sign_in=sign_in,
+            notes=(
+                *(((key, why),) if why else ()),
+                *list_unused(value, used, _OTHER_KIND | {"timeout": "its unit is not known"}),
+                *(sign_in.notes if sign_in is not None else ()),
+            ),
         )
+
+    def _limit(self, given: Any) -> tuple[float | None, str]:
+        """Return the time limit of one call in seconds, and why it is another one than the entry's."""
+        if given is None:
+            return None, ""
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+            return None, f"it is not a positive number ({given!r:.40}): the limit of the hub counts"
+        seconds = given * self.seconds[1]
+        if seconds > MAX_SECONDS:
+            return float(MAX_SECONDS), f"the hub limits a call to {MAX_SECONDS} seconds"
+        return float(seconds), ""
+
+    def _included(self, given: Any, key: str) -> tuple[str, ...]:
+        names = _names(given, key)
+        if not names and not self.allows_all(key):
+            raise Inexpressible(f"{key} is empty, which allows no tool")
+        return () if "*" in names else names
+
+    def allows_all(self, key: str) -> bool:
+        """Whether an empty list of allowed tools allows all tools."""
+        return False
 
     def write_url(self, name: str, url: str, token: Token | None, reference: str) -> dict[str, Any]:
         """Make the entry of a URL."""
         entry: dict[str, Any] = {"type": self.kind} if self.kind else {}
         entry[self.url_keys[0]] = url
-        return entry | ({"headers": {"Authorization": token.header(reference)}} if token else {})
+        return entry | ({"headers": {"Authorization": token.header(reference)}} if token else {}) | dict(self.extra)
 
     def write_program(self, name: str, words: list[str]) -> dict[str, Any]:
         """Make the entry of a program."""
         entry: dict[str, Any] = {"type": self.stdio_kind} if self.stdio_kind else {}
-        return entry | {"command": words[0], "args": words[1:]}
+        return entry | {"command": words[0], "args": words[1:]} | dict(self.extra)
 
 
-MAX_SECONDS = 86400
-"""Seconds of the longest time limit that a server of the hub can have."""
+def refuse(value: Mapping[str, Any]) -> None:
+    """Raise Inexpressible for an entry with a member that the hub cannot follow."""
+    found = find_refusal(value)
+    if found is not None:
+        raise Inexpressible(f"{found[0]}: {found[1]}")
 
 
-class ZedFamily(Family):
-    """Zed: an older form has an object as `command`; entries of extensions have settings only."""
-
-    def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
-        """Read an entry."""
-        command = value.get("command")
-        if isinstance(command, Mapping):
-            value = {**value, **command, "command": command.get("path")}
-        if not value.get("url") and not value.get("command"):
-            raise Inexpressible("it is an extension of Zed, which only Zed can start")
-        return Family.read(self, name, value, references)
-
-
-class CodexFamily(Family):
-    """Codex: variables are named, not written into values."""
-
-    def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
-        """Read an entry."""
-        self.check_keys(value)
-        if value.get("url"):
-            named = texts(value.get("env_http_headers"), "env_http_headers")
-            headers = dict(make_http(value["url"], value.get("http_headers"), "auto", references).headers)
-            headers |= {header: references.variable(variable) for header, variable in named.items()}
-            bearer = value.get("bearer_token_env_var")
-            headers |= {"Authorization": f"Bearer {references.variable(bearer)}"} if isinstance(bearer, str) else {}
-            target: Stdio | Http = Http(references.url(value["url"]), headers)
-        else:
-            forwarded = [one["name"] if isinstance(one, Mapping) else one for one in value.get("env_vars") or []]
-            target = make_stdio(value.get("command"), value.get("args"), value.get("env"), value.get("cwd"), references)
-            target = replace(target, env={**target.env, **{one: references.variable(one) for one in forwarded}})
-        return self.finish(Entry(name, target, value.get("enabled") is not False), value)
-
-    def write_url(self, name: str, url: str, token: Token | None, reference: str) -> dict[str, Any]:
-        """Make the entry of a URL."""
-        if token and token.variable:
-            return {"url": url, "bearer_token_env_var": token.variable}
-        return {"url": url} | ({"http_headers": {"Authorization": token.header("")}} if token else {})
-
-
-class GooseFamily(Family):
-    """Goose: entries are extensions; secrets of its key ring are named in `env_keys`."""
-
-    def read(self, name: str, value: Mapping[str, Any], references: References) -> Entry:
-        """Read an entry."""
-        kind = value.get("type")
-        kept = {one: references.variable(one) for one in value.get("env_keys") or []}
-        if kind == "stdio":
-            words = make_stdio(value.get("cmd"), value.get("args"), value.get("envs"), None, references)
-            target: Stdio | Http = replace(words, env={**words.env, **kept})
-        elif kind in ("streamable_http", "sse"):
-            target = make_http(value.get("uri"), value.get("headers"), "sse" if kind == "sse" else "auto", references)
-        else:
-            raise Inexpressible(f"it is a part of Goose (type {kind}), which only Goose can start")
-        return self.finish(Entry(name, target, value.get("enabled") is not False), value)
-
-    def write_url(self, name: str, url: str, token: Token | None, reference: str) -> dict[str, Any]:
-        """Make the entry of a URL."""
-        entry = {"name": name, "type": "streamable_http", "uri": url, "enabled": True, "timeout": 300}
-        if token is None:
-            return entry
-        keys = {"env_keys": [token.variable]} if token.variable else {}
-        return entry | keys | {"headers": {"Authorization": token.header(reference)}}
-
-    def write_program(self, name: str, words: list[str]) -> dict[str, Any]:
-        """Make the entry of a program."""
-        return {"name": name, "type": "stdio", "cmd": words[0], "args": words[1:], "enabled": True, "timeout": 300}
+def is_enabled(value: Mapping[str, Any]) -> bool:
+    """Whether an entry is switched on. Raises Inexpressible for a switch that is neither true nor false."""
+    for key in ("disabled", "enabled"):
+        if not isinstance(value.get(key), bool | None):
+            raise Inexpressible(f"{key}: expected true or false")
+    return value.get("disabled") is not True and value.get("enabled") is not False
 
 
 def make_stdio(command: Any, args: Any, env: Any, cwd: Any, references: References) -> Stdio:
@@ -205,5 +216,8 @@ def texts(value: Any, key: str) -> dict[str, str]:
     return {name: one if isinstance(one, str) else str(one).lower() for name, one in value.items()}
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    """Return the names of a list of tools. Raises Inexpressible for another value: a choice is never dropped."""
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise Inexpressible(f"{key}: expected a list with names of tools")
+    return tuple(value)

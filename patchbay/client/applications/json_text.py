@@ -176,19 +176,29 @@ class JsonText:
         if not text.strip():
             text = "{}" + newline_of(text)
         root = read_tree(text)
-        found = _find(root, section, text)
+        found = _find_path(root, section, text)
         if found is None:
             return _insert_member(text, root, section, {name: entry})
         return _insert_member(text, found.node, name, entry)
 
     def remove(self, text: str, section: str, name: str) -> str:
         """Remove an entry."""
-        found = _find(read_tree(text), section, text)
+        found = _find_path(read_tree(text), section, text)
         return text if found is None else _remove_member(text, found.node, name)
 
     def remove_section(self, text: str, section: str) -> str:
         """Remove a section."""
         return _remove_member(text, read_tree(text), section)
+
+
+def _find_path(root: Node, path: str, text: str) -> Member | None:
+    """Return the member at a path of names with points between them, None for a missing one."""
+    found: Member | None = None
+    for key in path.split("."):
+        found = _find(root if found is None else found.node, key, text)
+        if found is None:
+            return None
+    return found
 
 
 def _find(parent: Node, key: str, text: str) -> Member | None:

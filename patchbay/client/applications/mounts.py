@@ -16,6 +16,10 @@ from patchbay.client.addresses.formatting import format_address
 from patchbay.client.addresses.targets import AddressError, Http, Stdio, is_secret_name
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.references import Inexpressible, variable_name
+from patchbay.client.applications.sign_ins import SignIn
+
+CALLER = "caller"
+"""The value of the field `account` of a mount where each caller signs in."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 _SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey) +)(.+)", re.IGNORECASE)
@@ -79,6 +83,7 @@ def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collectio
         if isinstance(entry.target, Http):
             _check_url(entry.target.url)
             fields["address"] = format_address(entry.target)
+            fields |= _sign_in(entry.sign_in, name, variables) if entry.sign_in is not None else {}
             headers = _headers(entry.target.headers, name, variables, plain)
             fields |= {"headers": headers} if headers else {}
         else:
@@ -88,6 +93,8 @@ def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collectio
             variables.note(" ".join((entry.target.command, *entry.target.args)))
     except AddressError as problem:
         raise Inexpressible(problem.message) from problem
+    fields |= {"title": entry.title} if entry.title else {}
+    fields |= {"description": entry.description} if entry.description else {}
     fields |= {"timeout": entry.seconds} if entry.seconds else {}
     listing = {key: list(value) for key, value in (("include", entry.include), ("exclude", entry.exclude)) if value}
     fields |= {"listing": listing} if listing else {}
@@ -116,6 +123,17 @@ def _headers(headers: Mapping[str, str], server: str, variables: Variables, plai
         start, secret = (scheme[1], scheme[2]) if scheme else ("", value)
         found[key] = start + variables.add(variable_name(f"{server}_{key}"), server, secret)
     return found
+
+
+def _sign_in(found: SignIn, server: str, variables: Variables) -> dict[str, Any]:
+    """Return the fields of a mount at which each caller signs in."""
+    secret = found.client_secret
+    if secret and "${" not in secret:
+        secret = variables.add(variable_name(f"{server}_CLIENT_SECRET"), server, secret)
+    variables.note(f"{found.client_id} {found.client_secret}")
+    given = {"client_id": found.client_id, "client_secret": secret, "scope": found.scope}
+    oauth = {key: value for key, value in given.items() if value}
+    return {"account": CALLER} | ({"oauth": oauth} if oauth else {})
 
 
 def _check_url(url: str) -> None:

@@ -23,6 +23,17 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from patchbay.client.addresses.formatting import format_address
 from patchbay.client.addresses.targets import AddressError, Http, Transport, is_secret_name
 from patchbay.client.applications.entries import MAX_SECONDS, Entry, make_stdio, texts
+from patchbay.client.applications.members import (
+    EXCLUDED,
+    INCLUDED,
+    PROGRAM_TYPES,
+    REFUSED,
+    TRANSPORTS,
+    TYPES,
+    URLS,
+    find_refusal,
+)
+from patchbay.client.applications.members import UNUSED as UNUSED_MEMBERS
 from patchbay.client.applications.mounts import Variables, mount_fields
 from patchbay.client.applications.references import Inexpressible, References, variable_name
 from patchbay.errors import ConfigError
@@ -33,38 +44,17 @@ UNUSED = "unused"
 SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "mcp")
 """Members of a file that hold servers by name. VS Code nests `servers` in `mcp` of its settings."""
 
-_TRANSPORTS = {
-    **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http", "remote"), "auto"),
-    "sse": "sse",
-}
-_PROGRAM_TYPES = ("stdio", "local")
-_URLS = ("url", "serverUrl", "httpUrl")
 _ENVIRONMENTS = ("env", "environment")
-_TYPES = ("type", "transport", "transportType")
-_IDENTIFYING = (*_URLS, "command", "args", "env", "cwd", "type")
-_INCLUDED = ("includeTools", "enabledTools", "enabled_tools", "tools")
-_EXCLUDED = ("excludeTools", "disabledTools", "disabled_tools")
+_IDENTIFYING = (*URLS, "command", "args", "env", "cwd", "type")
+_INCLUDED = (*INCLUDED, "tools")
 _TAKEN = frozenset(
     (
-        *(*_URLS, *_ENVIRONMENTS, *_TYPES, *_INCLUDED, *_EXCLUDED, "command", "args", "cwd", "headers", "timeout"),
+        *(*URLS, *_ENVIRONMENTS, *TYPES, *_INCLUDED, *EXCLUDED, "command", "args", "cwd", "headers", "timeout"),
         *("disabled", "enabled", "description", "name", "title"),
     )
 )
-_APPROVAL = "calls are approved in the MCP client that makes them, or with the access rules of the hub"
-_DESIGN = "it concerns the display of another program"
-_UNUSED = {
-    **dict.fromkeys(("alwaysAllow", "autoApprove", "always_allow", "trust", "autoStart"), _APPROVAL),
-    **dict.fromkeys(("icon", "iconUrl", "gallery", "version", "registryType", "source", "provider", "id"), _DESIGN),
-    **dict.fromkeys(("note", "notes", "comment", "_comment", "//", "$schema"), "it is a comment"),
-    "dev": "it restarts the program for its developer",
-    "connect_timeout": "the hub starts a server in the background and waits for it",
-}
-_REFUSED = {
-    "envFile": "it names a file with variables: write them as env, or set them in the environment of the hub",
-    "headersHelper": "a program makes the headers there: write them as headers",
-    "oauth": "write a mount with account or a sign-in instead (docs/mounting.md)",
-    "auth": "write a mount with account or a sign-in instead (docs/mounting.md)",
-}
+_OAUTH = "write a mount with account or a sign-in instead (docs/mounting.md)"
+_SIGN_INS = frozenset(("oauth", "auth", "oauthClientId"))
 _FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^}:]+)(:-[^}]*)?\}")
 _OF_AN_EDITOR = re.compile(r"\$\{(workspaceFolder|workspaceFolderBasename|workspaceRoot|userHome|pathSeparator|/)\}")
 _BEARER = re.compile(r"(?i)\bbearer +\S")
@@ -119,26 +109,27 @@ def translate(value: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _check_members(value: Mapping[str, Any], where: str, path: str) -> Iterator[tuple[str, str]]:
     """Yield the members that the hub does not use, with the reason. Raises ConfigError for one that it needs."""
+    refused = find_refusal(value) or next(((name, _OAUTH) for name in value if name in _SIGN_INS and value[name]), None)
+    if refused is not None:
+        raise ConfigError(where, _join(path, refused[0]), f"the hub cannot follow it: {refused[1]}")
     for name in value:
-        if name in _REFUSED and value[name]:
-            raise ConfigError(where, _join(path, name), f"the hub cannot follow it: {_REFUSED[name]}")
-        if name in _TAKEN or name in _REFUSED:
+        if name in _TAKEN or name in REFUSED or name in _SIGN_INS:
             continue
-        close = get_close_matches(name, _TAKEN, 1, 0.75) if name not in _UNUSED else []
+        close = get_close_matches(name, _TAKEN, 1, 0.75) if name not in UNUSED_MEMBERS else []
         if close:
             raise ConfigError(where, _join(path, name), f"unknown; did you mean {close[0]}?")
-        yield name, _UNUSED.get(name, "the hub does not know this member")
+        yield name, UNUSED_MEMBERS.get(name, "the hub does not know this member")
 
 
 def _fields(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
-    kind = next((value[name] for name in _TYPES if value.get(name)), "")
-    url = next((name for name in _URLS if value.get(name)), None)
-    if kind and kind not in _TRANSPORTS and kind not in _PROGRAM_TYPES:
-        expected = f"expected one of {', '.join(dict.fromkeys((*_PROGRAM_TYPES, *_TRANSPORTS)))}; this is {kind!r:.60}"
-        raise ConfigError(where, _join(path, next(name for name in _TYPES if value.get(name))), expected)
+    kind = next((value[name] for name in TYPES if value.get(name)), "")
+    url = next((name for name in URLS if value.get(name)), None)
+    if kind and kind not in TRANSPORTS and kind not in PROGRAM_TYPES:
+        expected = f"expected one of {', '.join(dict.fromkeys((*PROGRAM_TYPES, *TRANSPORTS)))}; this is {kind!r:.60}"
+        raise ConfigError(where, _join(path, next(name for name in TYPES if value.get(name))), expected)
     if url is not None and value.get("command"):
         raise ConfigError(where, _join(path, url), "expected command or a URL, not both")
-    if url is None and kind in _TRANSPORTS:
+    if url is None and kind in TRANSPORTS:
         raise ConfigError(where, _join(path, "url"), f'expected the URL of the server beside "type": "{kind}"')
     if url is None and not value.get("command"):
         raise ConfigError(where, _join(path, "command"), "expected command (a program) or url")
@@ -163,7 +154,7 @@ def _remote(value: Mapping[str, Any], key: str, kind: str, where: str, path: str
     for name, text in headers.items():
         if "${" not in text and (is_secret_name(name) or name.lower() in ("cookie", "proxy-authorization")):
             raise _secret(where, _join(path, f"headers.{name}"), name)
-    transport: Transport = "sse" if _TRANSPORTS.get(kind) == "sse" else "auto"
+    transport: Transport = "sse" if TRANSPORTS.get(kind) == "sse" else "auto"
     address = format_address(Http(url.partition("?")[0] if "${" in parts.query else url, {}, transport))
     if "${" in parts.query:
         given = [f"query.{name}={quote(text, safe='/:@,${}')}" for name, text in parse_qsl(parts.query, True)]
@@ -215,7 +206,7 @@ def _limit(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
 
 def _listing(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
     listing = {}
-    for field, names in (("include", _INCLUDED), ("exclude", _EXCLUDED)):
+    for field, names in (("include", _INCLUDED), ("exclude", EXCLUDED)):
         key = next((name for name in names if value.get(name)), None)
         tools = value[key] if key is not None else []
         if not isinstance(tools, list) or not all(isinstance(tool, str) for tool in tools):

@@ -77,6 +77,8 @@ def _applications(name: str, url: str, command: Sequence[str]) -> list[Snippet]:
         _installed("codex", name, url, TERMINAL, codex),
         Snippet("LM Studio", "mcp.json", _pretty({"mcpServers": {name: {"url": url}}}), BROWSER, studio, studio),
         _installed("goose", name, url, BROWSER, goose, goose),
+        _file("copilot-cli", name, url),
+        _file("opencode", name, url),
     ]
 
 
@@ -95,8 +97,7 @@ def _editors(name: str, url: str) -> list[Snippet]:
             _vscode("vscode-insiders", entry),
             _vscode("vscode-insiders", entry),
         ),
-        _file("windsurf", name, url),
-        _file("zed", name, url),
+        *(_file(client, name, url) for client in ("windsurf", "zed", "cline", "kiro", "continue")),
     ]
 
 

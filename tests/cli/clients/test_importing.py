@@ -1,16 +1,18 @@
-"""`patchbay import`, as a user types it. Issue 17 item 3."""
+"""`patchbay import`, as a user types it. Issues 17.3 and 33.8."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchbay.client.applications.applications import APPLICATIONS
+from patchbay.stores.folder_lock import claim_folder
 from tests.cli.workspace import Ended, Workspace
 from tests.client.applications.places import NAMES, NO_FOLDERS, machine, place_sample, sample
 
@@ -33,19 +35,19 @@ def rows_of(done: Ended) -> dict[tuple[str, str], str]:
     return {(client, server): rest for _, client, server, rest in lines}
 
 
-def test_the_servers_of_nine_clients_are_listed_and_imported(hub: Workspace) -> None:
+def test_the_servers_of_all_clients_are_listed_and_imported(hub: Workspace) -> None:
     for name in NAMES:
         place_sample(name, hub.home)
     listed = hub.quick("patchbay import")
     assert listed.code == 0
     assert "name servers, or use --all" in listed.err
     rows = rows_of(listed)
-    assert len(rows) == 31
+    assert len(rows) == 55
     assert mounts(hub) == {}
     done = hub.quick("patchbay import --all")
     assert done.code == 0, done
     importable = {key for key, rest in rows.items() if not rest.startswith("cannot be imported")}
-    assert len(mounts(hub)) == len(importable) == 23
+    assert len(mounts(hub)) == len(importable) == 38
     assert mounts(hub)["notion"] == {"kind": "upstream", "address": "https://mcp.notion.example/mcp"}
     assert "github of windsurf is mounted as github-windsurf" in done.out
     assert mounts(hub)["github"]["address"] == "https://api.githubcopilot.com/mcp/"
@@ -151,10 +153,60 @@ def test_a_name_with_control_characters_is_shown_without_them(hub: Workspace) ->
     assert list(mounts(hub)) == ["a-31mb"]
 
 
+def test_what_is_not_taken_over_is_named_with_the_reason(hub: Workspace) -> None:
+    """33.8: nothing of an entry disappears in silence, and a sandboxed server is not imported."""
+    place_sample("vscode", hub.home)
+    place_sample("claude-code", hub.home)
+    done = hub.quick("patchbay import --all")
+    assert done.code == 0
+    assert rows_of(done)["vscode", "sandboxed"].startswith("cannot be imported  sandboxEnabled: the client runs this")
+    assert "  vscode developed: dev: it restarts the program for its developer\n" in done.out
+    assert "  claude-code linear: oauth.callbackPort: the hub has its own redirect URI" in done.out
+    assert "  claude-code linear: each caller signs in on a page of the hub, /upstreams/NAME\n" in done.out
+    assert mounts(hub)["linear"]["account"] == "caller"
+    assert "sandboxed" not in mounts(hub)
+
+
+def test_a_server_that_no_mount_can_be_is_listed_with_the_reason(hub: Workspace) -> None:
+    """33.8: the list and the import agree."""
+    file = hub.work / "mcp.json"
+    far = {"url": "https://far.example/mcp", "headers": {"Authorization": "Bearer x"}, "auth": {"scopes": ["a"]}}
+    file.write_text(json.dumps({"mcpServers": {"far": far}}))
+    done = hub.quick("patchbay import mcp.json --client cursor --all")
+    assert rows_of(done)["cursor", "far"].startswith("cannot be imported  headers: expected no header Authorization")
+    assert mounts(hub) == {}
+
+
+def test_an_option_says_whose_file_it_is(hub: Workspace) -> None:
+    """33.8: `${A}` is a reference in Kiro's files, and text in those of Claude Desktop."""
+    file = hub.work / "saved.json"
+    file.write_text(json.dumps({"mcpServers": {"far": {"command": "a", "args": ["${A}"]}}}))
+    guessed = hub.quick("patchbay import saved.json --all")
+    assert (
+        "saved.json is read as a file of Claude Desktop; if it is that of another client, add --client" in guessed.err
+    )
+    assert mounts(hub) == {}
+    named = hub.quick("patchbay import saved.json --client kiro --all")
+    assert (named.code, named.err) == (0, "")
+    assert mounts(hub)["far"]["address"] == "mcp+stdio:a '${A}'"
+
+
+def test_the_running_hub_on_another_port_is_this_hub(hub: Workspace) -> None:
+    file = APPLICATIONS["cursor"].file(machine(hub.home))
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"hub": {"url": "http://127.0.0.1:8123/mcp"}}}))
+    note = {"url": "http://127.0.0.1:8123", "host": "127.0.0.1:8123"}
+    with closing(claim_folder(hub.folder / "data", note)):
+        assert rows_of(hub.quick("patchbay import"))["cursor", "hub"].endswith("this hub itself")
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (("curser",), "did you mean 'cursor'?"),
+        (("--client", "kiro"), "expected a FILE before it; without one: `patchbay import kiro`"),
+        (("kiro", "--client", "kiro"), "expected the path of a file before --client, but there is no such file"),
+        (("taken", "--client", "kirro"), "did you mean 'kiro'?"),
         (("cursor",), "there is no such file"),
         (("goose", "--project"), "expected its settings file for a project, but there is no such file"),
         (("nowhere/mcp.json",), "there is no such file"),

@@ -1,4 +1,4 @@
-"""`patchbay install` and `patchbay uninstall`, as a user types them. Issue 17 item 3."""
+"""`patchbay install` and `patchbay uninstall`, as a user types them. Issues 17.3 and 33.8."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from patchbay.access.keys import PersonalKeys
 from patchbay.cli import main
 from patchbay.client.applications.applications import APPLICATIONS
 from patchbay.stores import open_store
+from patchbay.stores.folder_lock import claim_folder
 from tests.cli.workspace import Workspace
 from tests.client.applications.places import NAMES, NO_FOLDERS, machine, place_sample, sample
 
@@ -61,6 +63,39 @@ def test_one_server_has_its_own_name_and_url(hub: Workspace) -> None:
     assert hub.quick("patchbay uninstall cursor --name mine --force").code == 0
     assert hub.quick("patchbay uninstall cursor notes").code == 0
     assert not file_of(hub, "cursor").exists()
+
+
+def test_the_entry_has_the_address_of_the_hub_that_runs(hub: Workspace) -> None:
+    """33.8: a hub on port 8123 is written with this port; an option counts more."""
+    note = {"url": "http://127.0.0.1:8123", "host": "127.0.0.1:8123", "servers": str(hub.folder / "servers")}
+    with closing(claim_folder(hub.folder / "data", note)):
+        done = hub.quick("patchbay install cursor")
+        assert (done.code, entries(hub, "cursor")["patchbay"]) == (0, {"url": "http://127.0.0.1:8123/mcp"})
+        assert "  patchbay  " in hub.quick("patchbay install --list").out
+        hub.quick("patchbay install kiro --port 9000")
+        assert entries(hub, "kiro")["patchbay"] == {"url": "http://127.0.0.1:9000/mcp"}
+    hub.quick("patchbay install zed")
+    assert entries(hub, "zed")["patchbay"] == {"url": "http://127.0.0.1:8000/mcp"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({"allowed": ["github"]}, "does not use 'patchbay', because of mcp.allowed in {}: add it there"),
+        ({"excluded": ["patchbay"]}, "does not use 'patchbay', because of mcp.excluded in {}: take it out there"),
+        ({"allowed": ["patchbay"]}, ""),
+    ],
+)
+def test_rules_of_gemini_cli_that_leave_out_the_hub_are_named(
+    rules: dict[str, list[str]], expected: str, hub: Workspace
+) -> None:
+    """33.10: the entry would be there without an effect."""
+    file = file_of(hub, "gemini")
+    file.parent.mkdir()
+    file.write_text(json.dumps({"mcp": rules}))
+    done = hub.quick("patchbay install gemini")
+    assert done.code == 0
+    assert expected.format(file) in done.err if expected else "mcp." not in done.err
 
 
 def test_claude_desktop_starts_the_hub_by_absolute_paths(hub: Workspace) -> None:

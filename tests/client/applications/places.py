@@ -1,4 +1,4 @@
-"""The samples of nine applications, and the places of their files in a folder of a test.
+"""The samples of all applications, and the places of their files in a folder of a test.
 
 Each sample is written after the documentation that the row of the application names (`Application.source`).
 """
@@ -13,7 +13,13 @@ from patchbay.client.applications.reading import ClientFile
 SAMPLES = Path(__file__).with_name("samples")
 NAMES = tuple(row.name for row in ROWS)
 
-NO_FOLDERS = dict.fromkeys(("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"), "")
+NO_FOLDERS = dict.fromkeys(
+    (
+        *("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "CLINE_DIR", "CLINE_DATA_DIR"),
+        *("CLINE_MCP_SETTINGS_PATH", "COPILOT_HOME", "CONTINUE_GLOBAL_DIR"),
+    ),
+    "",
+)
 """Variables that would move files out of the home of a test."""
 
 

@@ -35,6 +35,11 @@ FILES = {
         ".config/goose/config.yaml",
         "AppData/Roaming/Block/goose/config/config.yaml",
     ),
+    "cline": (".cline/data/settings/cline_mcp_settings.json",) * 3,
+    "kiro": (".kiro/settings/mcp.json",) * 3,
+    "copilot-cli": (".copilot/mcp-config.json",) * 3,
+    "opencode": (".config/opencode/opencode.json",) * 3,
+    "continue": (".continue/mcpServers/patchbay.json",) * 3,
 }
 
 
@@ -51,6 +56,8 @@ def test_variables_of_the_environment_move_files() -> None:
         "XDG_CONFIG_HOME": "/x",
         "CODEX_HOME": "/c",
         "CLAUDE_CONFIG_DIR": "/d",
+        "CLINE_DATA_DIR": "/l",
+        "COPILOT_HOME": "/p",
         "APPDATA": "/a",
         "HOME": "/h",
         "USERPROFILE": "/u",
@@ -60,6 +67,9 @@ def test_variables_of_the_environment_move_files() -> None:
     assert str(APPLICATIONS["codex"].file(linux)) == "/c/config.toml"
     assert str(APPLICATIONS["claude-code"].file(linux)) == "/d/.claude.json"
     assert str(APPLICATIONS["cursor"].file(linux)) == "/h/.cursor/mcp.json"
+    assert str(APPLICATIONS["cline"].file(linux)) == "/l/settings/cline_mcp_settings.json"
+    assert str(APPLICATIONS["copilot-cli"].file(linux)) == "/p/mcp-config.json"
+    assert str(APPLICATIONS["opencode"].file(windows)) == "/x/opencode/opencode.json"
     assert str(APPLICATIONS["vscode"].file(windows)) == "/a/Code/User/mcp.json"
     assert str(APPLICATIONS["cursor"].file(windows)) == "/u/.cursor/mcp.json"
     assert find_machine("linux", {"HOME": "/h", "XDG_CONFIG_HOME": "relative"}).config == Path("/h/.config")
@@ -80,7 +90,37 @@ def test_the_file_of_a_project_is_listed_once() -> None:
         "codex": ".codex/config.toml",
         "gemini": ".gemini/settings.json",
         "zed": ".zed/settings.json",
+        "kiro": ".kiro/settings/mcp.json",
+        "copilot-cli": ".github/mcp.json",
+        "opencode": "opencode.json",
+        "continue": ".continue/mcpServers/patchbay.json",
     }
+
+
+def test_other_files_of_a_client_are_listed_when_they_exist(tmp_path: Path) -> None:
+    """33.8: the servers that a client reads from more files than one are found in each."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    own = {
+        "cline": ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        "opencode": ".config/opencode/opencode.jsonc",
+        "continue": ".continue/config.yaml",
+    }
+    shared = {
+        "copilot-cli": ".mcp.json",
+        "opencode": ".opencode/opencode.json",
+        "continue": ".continue/mcpServers/a.yaml",
+    }
+    for base, paths in ((home, own), (project, shared)):
+        for path in paths.values():
+            (base / path).parent.mkdir(parents=True, exist_ok=True)
+            (base / path).write_text("")
+    for name in own.keys() | shared.keys():
+        row, found = APPLICATIONS[name], Machine("linux", home, {})
+        files = [one.path for one in list_files(row, found, project)]
+        expected = [row.file(found), *([home / own[name]] if name in own else [])]
+        if row.project:
+            expected += [project / row.project, *([project / shared[name]] if name in shared else [])]
+        assert files == list(dict.fromkeys(expected))
 
 
 def test_an_application_is_found_by_its_name_and_its_title() -> None:
@@ -109,8 +149,25 @@ def test_a_key_is_written_as_each_application_reads_it() -> None:
             "env_keys": ["HUB_KEY"],
             "headers": {"Authorization": "Bearer ${HUB_KEY}"},
         },
+        "kiro": {"url": url, "headers": {"Authorization": "Bearer ${HUB_KEY}"}},
+        "copilot-cli": {
+            "type": "http",
+            "url": url,
+            "headers": {"Authorization": "Bearer ${HUB_KEY}"},
+            "tools": ["*"],
+        },
+        "opencode": {"type": "remote", "url": url, "headers": {"Authorization": "Bearer {env:HUB_KEY}"}},
     }
     key = Token("k3y")
+    assert make_entry(APPLICATIONS["cline"], "hub", url, (), key) == {
+        "type": "streamableHttp",
+        "url": url,
+        "headers": {"Authorization": "Bearer k3y"},
+    }
+    assert make_entry(APPLICATIONS["opencode"], "hub", "", ("p", "stdio")) == {
+        "type": "local",
+        "command": ["p", "stdio"],
+    }
     assert make_entry(APPLICATIONS["codex"], "hub", url, (), key)["http_headers"] == {"Authorization": "Bearer k3y"}
     assert make_entry(APPLICATIONS["zed"], "hub", url, (), key)["headers"] == {"Authorization": "Bearer k3y"}
     assert make_entry(APPLICATIONS["claude-desktop"], "hub", url, ("p", "stdio")) == {"command": "p", "args": ["stdio"]}

@@ -65,7 +65,7 @@ def parse_independently(name: str, data: bytes) -> Any:
         return tomllib.loads(text)
     if name == "goose":
         return yaml.safe_load(text)
-    return json.loads(text) if name not in ("vscode", "zed") else None
+    return json.loads(text) if name not in ("vscode", "zed", "opencode") else None
 
 
 @pytest.mark.parametrize("formatting", FORMATTINGS)

@@ -1,4 +1,4 @@
-"""The configurations of nine clients are read exactly: each server as a mount, or a reason. Issue 17 item 3.
+"""The configurations of fourteen clients are read exactly: each server as a mount, or a reason. Issues 17.3 and 33.8.
 
 The samples are written after the pages that `Application.source` names.
 """
@@ -18,153 +18,11 @@ from patchbay.client.applications.mounts import Variables, mount_fields, mount_n
 from patchbay.client.applications.reading import ClientFile, guess_file, is_own, read_entries
 from patchbay.client.applications.references import Inexpressible
 from patchbay.errors import ConfigError
+from tests.client.applications.expected_mounts import EXPECTED, NOTED, SECRETS
 from tests.client.applications.places import NAMES, machine, place_sample, sample
 
 HOME = "/srv/ada"
 ENTRY_URL = "http://127.0.0.1:8000/mcp"
-
-EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
-    "claude-desktop": {
-        "filesystem": {
-            "address": "mcp+npx://@modelcontextprotocol/server-filesystem"
-            "?launch.arg=/srv/ada/Desktop&launch.arg=/srv/ada/My%20Documents"
-        },
-        "brave-search": {
-            "address": "mcp+npx://@modelcontextprotocol/server-brave-search",
-            "environment": {"BRAVE_API_KEY": "${BRAVE_API_KEY}"},
-        },
-        "weather": {"address": "mcp+stdio:uv --directory /srv/ada/weather run weather.py"},
-    },
-    "claude-code": {
-        "notion": {"address": "https://mcp.notion.example/mcp"},
-        "asana": {
-            "address": "mcp+https://mcp.asana.example/sse?launch.transport=sse",
-            "headers": {"X-API-Key": "${ASANA_X_API_KEY}"},
-        },
-        "airtable": {
-            "address": "mcp+npx://airtable-mcp-server",
-            "environment": {"AIRTABLE_API_KEY": "${AIRTABLE_KEY}", "LOG_LEVEL": "${LOG_LEVEL:-info}"},
-            "timeout": 120.0,
-        },
-        "signed": "a program makes its headers (headersHelper), which only Claude Code runs",
-        "db": {
-            "address": "mcp+stdio:./bin/db-server --dsn postgres://localhost/shop?launch.cwd=/srv/ada/shop",
-            "enabled": False,
-        },
-    },
-    "cursor": {
-        "local-server": "args: only the client can resolve ${workspaceFolder}",
-        "web-api": {
-            "address": "https://api.example.com/mcp",
-            "headers": {"Authorization": "Bearer ${MY_SERVICE_TOKEN}", "X-Team": "shop"},
-        },
-        "with-file": "it reads variables from the file of its field envFile; write them as env instead",
-    },
-    "vscode": {
-        "perplexity": {
-            "address": "mcp+npx://server-perplexity-ask",
-            "environment": {"PERPLEXITY_API_KEY": "${PERPLEXITY_KEY}"},
-        },
-        "github": {"address": "https://api.githubcopilot.com/mcp/"},
-        "socket": "expected an http or https URL, got unix:///tmp/server.sock",
-    },
-    "windsurf": {
-        "github": {
-            "address": "mcp+npx://@modelcontextprotocol/server-github",
-            "environment": {"GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}"},
-            "enabled": False,
-        },
-        "remote-http": {
-            "address": "https://remote.example/mcp",
-            "headers": {"API_KEY": "Bearer ${AUTH_TOKEN}"},
-            "listing": {"exclude": ["delete_everything"]},
-        },
-        "from-file": "headers.Authorization: only the client can resolve ${file:/run/token}",
-    },
-    "codex": {
-        "context7": {
-            "address": "mcp+npx://@upstash/context7-mcp",
-            "environment": {"MY_ENV_VAR": "${MY_ENV_VAR}", "LOCAL_TOKEN": "${LOCAL_TOKEN}"},
-        },
-        "figma": {
-            "address": "https://mcp.figma.example/mcp",
-            "headers": {
-                "X-Figma-Region": "us-east-1",
-                "X-Figma-Team": "${FIGMA_TEAM}",
-                "Authorization": "Bearer ${FIGMA_OAUTH_TOKEN}",
-            },
-            "timeout": 90.0,
-        },
-        "chrome_devtools": {
-            "address": "http://localhost:3000/mcp",
-            "listing": {"include": ["open", "screenshot"], "exclude": ["screenshot"]},
-            "enabled": False,
-        },
-    },
-    "gemini": {
-        "pythonTools": {
-            "address": "mcp+stdio:python -m my_mcp_server --port 8080?launch.cwd=/srv/ada/mcp-servers/python",
-            "environment": {"DATABASE_URL": "${DB_CONNECTION_STRING}", "API_KEY": "${EXTERNAL_API_KEY}"},
-            "timeout": 15.0,
-        },
-        "httpServerWithAuth": {
-            "address": "http://localhost:3000/mcp",
-            "headers": {
-                "Authorization": "Bearer ${HTTPSERVERWITHAUTH_AUTHORIZATION}",
-                "X-Custom-Header": "custom-value",
-            },
-            "timeout": 5.0,
-            "listing": {"include": ["safe_tool"], "exclude": ["dangerous_tool"]},
-        },
-        "experimental": {"address": "mcp+http://localhost:8081/sse?launch.transport=sse", "enabled": False},
-        "googleCloudServer": "it signs in with the credentials of Google, which only Gemini CLI has",
-    },
-    "zed": {
-        "local-mcp-server": {"address": "mcp+stdio:some-command arg-1 arg-2"},
-        "remote-mcp-server": {
-            "address": "https://remote.example/mcp",
-            "headers": {"Authorization": "Bearer ${REMOTE_MCP_SERVER_AUTHORIZATION}"},
-        },
-        "older": {"address": "mcp+stdio:/srv/older run", "environment": {"MODE": "${MODE}"}, "enabled": False},
-        "mcp-server-github": "it is an extension of Zed, which only Zed can start",
-    },
-    "goose": {
-        "developer": "it is a part of Goose (type builtin), which only Goose can start",
-        "github": {
-            "address": "mcp+npx://@modelcontextprotocol/server-github",
-            "environment": {
-                "GITHUB_HOST": "${GITHUB_HOST}",
-                "GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}",
-            },
-            "timeout": 300.0,
-        },
-        "remote": {
-            "address": "https://remote.example/mcp",
-            "headers": {"Authorization": "Bearer ${REMOTE_TOKEN}"},
-            "timeout": 60.0,
-            "enabled": False,
-        },
-    },
-}
-
-SECRETS: dict[str, tuple[dict[str, str], list[str]]] = {
-    "claude-desktop": ({"BRAVE_API_KEY": "BSA-0123456789"}, []),
-    "claude-code": ({"ASANA_X_API_KEY": "asana-0123456789"}, ["AIRTABLE_KEY"]),
-    "cursor": ({}, ["MY_SERVICE_TOKEN"]),
-    "vscode": ({}, ["PERPLEXITY_KEY"]),
-    "windsurf": ({"GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_0123456789"}, ["AUTH_TOKEN"]),
-    "codex": ({"MY_ENV_VAR": "MY_ENV_VALUE"}, ["FIGMA_OAUTH_TOKEN", "FIGMA_TEAM", "LOCAL_TOKEN"]),
-    "gemini": (
-        {"HTTPSERVERWITHAUTH_AUTHORIZATION": "your-api-token"},
-        ["DB_CONNECTION_STRING", "EXTERNAL_API_KEY"],
-    ),
-    "zed": ({"REMOTE_MCP_SERVER_AUTHORIZATION": "zed-0123456789", "MODE": "fast"}, []),
-    "goose": (
-        {"GITHUB_HOST": "https://github.example"},
-        ["GITHUB_PERSONAL_ACCESS_TOKEN", "REMOTE_TOKEN"],
-    ),
-}
-"""The variables with the values of the file, and those whose values only the client knows."""
 
 
 def describe(entry: Entry, variables: Variables) -> dict[str, Any] | str:
@@ -181,6 +39,7 @@ def test_each_server_of_a_client_is_a_mount_or_has_a_reason(name: str, tmp_path:
     variables = Variables()
     entries = read_entries(place_sample(name, tmp_path), machine(Path(HOME)))
     assert {entry.name: describe(entry, variables) for entry in entries} == EXPECTED[name]
+    assert {entry.name: [key for key, _ in entry.notes] for entry in entries if entry.notes} == NOTED.get(name, {})
     assert (variables.values, variables.missing) == SECRETS[name]
 
 
@@ -201,14 +60,14 @@ def test_a_copy_of_a_file_is_recognized(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "backup" / own.parent.name / own.name
     copy.parent.mkdir(parents=True)
     copy.write_bytes(sample(name))
-    found = guess_file(copy, machine(tmp_path))
+    found = guess_file(copy, machine(tmp_path)).file
     assert (found.application.name, found.path) == (name, copy)
 
 
 def test_a_file_of_another_name_is_read_by_its_form(tmp_path: Path) -> None:
     copy = tmp_path / "saved.jsonc"
     copy.write_bytes(sample("zed"))
-    assert guess_file(copy, machine(tmp_path)).application.name == "zed"
+    assert guess_file(copy, machine(tmp_path)).file.application.name == "zed"
     copy.write_text('{"other": {}}')
     with pytest.raises(ConfigError, match="found none"):
         guess_file(copy, machine(tmp_path))
@@ -218,7 +77,7 @@ def test_programs_of_a_project_start_in_the_project(tmp_path: Path) -> None:
     file = tmp_path / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_bytes(sample("cursor"))
-    entries = read_entries(guess_file(file, machine(Path(HOME))), machine(Path(HOME)))
+    entries = read_entries(guess_file(file, machine(Path(HOME))).file, machine(Path(HOME)))
     assert entries[0].target == Stdio(
         "python", (f"{tmp_path}/tools/mcp_server.py",), {"API_KEY": "${API_KEY}"}, str(tmp_path)
     )

@@ -94,7 +94,8 @@ def test_the_page_shows_every_client(page_snippets: tuple[str, dict[str, list[st
             "VS Code Insiders",
             "Windsurf",
         ),
-        *("Zed", "MCP Inspector", "Python", "TypeScript", "curl"),
+        *("Zed", "Cline", "Kiro", "Continue", "Copilot CLI", "opencode"),
+        *("MCP Inspector", "Python", "TypeScript", "curl"),
     }
 
 
@@ -172,6 +173,11 @@ def test_the_settings_of_applications_name_the_server_as_each_reads_it(
         "VS Code Insiders": only(json.loads(clients["VS Code Insiders"][1])["servers"]),
         "Windsurf": only(json.loads(clients["Windsurf"][0])["mcpServers"]),
         "Zed": only(json.loads(clients["Zed"][0])["context_servers"]),
+        "opencode": only(json.loads(clients["opencode"][0])["mcp"]),
+        **{
+            client: only(json.loads(clients[client][0])["mcpServers"])
+            for client in ("Cline", "Kiro", "Continue", "Copilot CLI")
+        },
     }
     keys = {"Gemini CLI": "httpUrl", "Windsurf": "serverUrl", "Goose": "uri"}
     assert {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 import click
 from click.shell_completion import CompletionItem
 
+from patchbay.cli.options import find_source
+from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import find_server, opened_catalogue
 from patchbay.client.applications.applications import APPLICATIONS, Machine, find_machine
 from patchbay.settings import Settings, whole_environment
@@ -15,6 +19,19 @@ from patchbay.settings import Settings, whole_environment
 def machine() -> Machine:
     """Return the places of the current user's files."""
     return find_machine(sys.platform, whole_environment())
+
+
+def load_reached_settings(context: click.Context) -> Settings:
+    """Load the settings of a command with the host and port of the hub that runs on the data folder.
+
+    The options --host and --port come first; without a running hub the settings count. Raises ConfigError.
+    """
+    settings = load_hub_settings(context)
+    hub = find_running_hub(settings)
+    if hub is None or "flag" in (find_source(context, "host"), find_source(context, "port")):
+        return settings
+    parts = urlsplit(hub.url)
+    return replace(settings, host=parts.hostname or settings.host, port=parts.port or settings.port)
 
 
 def complete_client(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -17,15 +17,27 @@ import orjson
 
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
-from patchbay.catalogue.watching.mount_files import is_mount, write_mount
-from patchbay.cli.commands.clients.choices import complete_source, machine
+from patchbay.catalogue.watching.mount_files import check_mount, is_mount, write_mount
+from patchbay.cli.commands.clients.choices import (
+    complete_client,
+    complete_source,
+    load_reached_settings,
+    machine,
+)
 from patchbay.cli.messages import fail, make_printable, write_note
-from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.mounts import Variables, mount_fields, mount_name
-from patchbay.client.applications.reading import ClientFile, guess_file, is_own, list_files, read_entries
+from patchbay.client.applications.reading import (
+    ClientFile,
+    client_file,
+    guess_file,
+    is_own,
+    list_files,
+    read_entries,
+)
 from patchbay.client.applications.references import Inexpressible
 from patchbay.client.profiles.files import replace_file
 from patchbay.errors import ConfigError, PatchbayError
@@ -50,10 +62,14 @@ class Found:
         "patchbay import --all --env-file hub.env",
         "patchbay import cursor github",
         "patchbay import ~/backup/claude_desktop_config.json --all --dry-run",
+        "patchbay import saved.json --client kiro",
     ),
 )
 @click.argument("source", default="", metavar="[CLIENT|FILE]", shell_complete=complete_source)
 @click.argument("names", nargs=-1, metavar="[SERVER]...")
+@click.option(
+    "--client", default="", metavar="CLIENT", shell_complete=complete_client, help="The client whose file FILE is."
+)
 @click.option(
     "--project", is_flag=True, help="Read the files of the project in this folder, such as .mcp.json, instead."
 )
@@ -68,18 +84,19 @@ class Found:
     "--env-file", type=click.Path(path_type=Path), help="Write the variables with their values into this file."
 )
 @click.option("--dry-run", is_flag=True, help="Show the definitions and write nothing.")
-@with_settings_in_help("servers", "port")
+@with_settings_in_help("data", "servers", "port")
 @click.pass_context
 def import_command(context: click.Context, /, source: str, names: tuple[str, ...], **given: Any) -> None:
     """Mount servers that MCP clients have configured. Without a choice, list them.
 
     Without CLIENT or FILE, the command reads your own files of all clients. --project reads the files of a project,
     which another person may have written: check the programs. Values of `env` and of headers that sign in become
-    references to variables; the command lists the variables to set.
+    references to variables; the command lists the variables to set. What the hub does not take over is named with the
+    reason.
     """
     try:
-        settings = load_settings(context)
-        found = list(_find(settings, _files(source, given["project"]), bool(source), given["plain"]))
+        settings = load_reached_settings(context)
+        found = list(_find(settings, _files(source, given["project"], given["client"]), bool(source), given["plain"]))
         if not found:
             _echo("No client of this machine has configured a server." if not source else f"{source} has no servers.")
             return
@@ -112,19 +129,36 @@ def _find(settings: Settings, files: Sequence[ClientFile], is_named: bool, plain
             yield _judge(entry, file.application.name, settings, seen, mounted, plain)
 
 
-def _files(source: str, project: bool) -> list[ClientFile]:
-    """Return the files of a source: all clients when it is empty, a file, or a client."""
+def _files(source: str, project: bool, client: str) -> list[ClientFile]:
+    """Return the files of a source: all clients when it is empty, a file (of `client`), or a client."""
     path = Path(source).expanduser()
     if source and path.is_file():
-        return [guess_file(path, machine())]
+        return [client_file(path, find_application(client)) if client else _guess(path)]
+    if client and not source:
+        raise ConfigError("--client", "", f"expected a FILE before it; without one: `patchbay import {client}`")
     if "/" in source or path.suffix:
         raise ConfigError(source, "", "expected a file or a client, but there is no such file")
+    if client:
+        raise ConfigError(source, "", "expected the path of a file before --client, but there is no such file")
     rows = [find_application(source)] if source else ROWS
-    found = [file for row in rows for file in list_files(row, machine(), Path.cwd()) if bool(file.project) == project]
+    listed = [file for row in rows for file in list_files(row, machine(), Path.cwd()) if bool(file.project) == project]
+    by_path: dict[Path, ClientFile] = {}
+    for file in listed:
+        by_path.setdefault(file.path, file)
+    found = list(by_path.values())
     if source and not any(file.path.exists() for file in found):
         where = f" {found[0].path}" if found else " for a project"
         raise ConfigError(source, "", f"expected its settings file{where}, but there is no such file")
     return found
+
+
+def _guess(path: Path) -> ClientFile:
+    """Return a file as that of the client whose form it has; say which one when other clients have this form too."""
+    found = guess_file(path, machine())
+    if not found.is_certain:
+        title = found.file.application.title
+        write_note(f"{path} is read as a file of {title}; if it is that of another client, add --client")
+    return found.file
 
 
 def _judge(
@@ -133,9 +167,13 @@ def _judge(
     if is_own(entry.target, settings.port):
         return Found(entry, client, reason="this hub itself")
     try:
-        address = str(mount_fields(entry, entry.name, Variables(), plain)["address"])
+        fields = mount_fields(entry, entry.name, Variables(), plain)
+        check_mount(entry.name, fields, entry.name)
+        address = str(fields["address"])
     except Inexpressible as problem:
         return Found(entry, client, reason=str(problem))
+    except ConfigError as problem:
+        return Found(entry, client, reason=f"{problem.path}: {problem.expected}")
     if address in mounted:
         return Found(entry, client, address, f"mounted already as {mounted[address]}")
     if entry.target in seen:
@@ -156,6 +194,15 @@ def _print_list(found: Sequence[Found]) -> None:
         state = "cannot be imported" if one.reason else "on" if one.entry.enabled else "switched off"
         rows.append((str(number), one.client, one.entry.name, state, one.reason or one.address))
     _echo(format_rows(rows))
+    kept = [one for one in found if not one.reason and (one.entry.notes or one.entry.sign_in is not None)]
+    if not kept:
+        return
+    _echo("Not taken over, or done in another way:")
+    for one in kept:
+        for name, reason in one.entry.notes:
+            _echo(f"  {one.client} {one.entry.name}: {name}: {reason}")
+        if one.entry.sign_in is not None:
+            _echo(f"  {one.client} {one.entry.name}: each caller signs in on a page of the hub, /upstreams/NAME")
 
 
 def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> list[Found]:

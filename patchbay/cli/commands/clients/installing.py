@@ -11,16 +11,21 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.keys import PersonalKeys
-from patchbay.cli.commands.clients.choices import check_server, complete_client, machine
+from patchbay.cli.commands.clients.choices import (
+    check_server,
+    complete_client,
+    load_reached_settings,
+    machine,
+)
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, make_printable, write_note
-from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, Application, find_application
 from patchbay.client.applications.changes import Change, write_change
 from patchbay.client.applications.entries import Token
 from patchbay.client.applications.own_entry import AGGREGATE, make_entry, stdio_command
-from patchbay.client.applications.reading import ClientFile, is_own, list_files, read_entries
+from patchbay.client.applications.reading import ClientFile, is_own, list_files, read_entries, rules_of_gemini
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.serving.hub_url import hub_url
 from patchbay.settings import SHARED, Settings
@@ -77,15 +82,17 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
     """Write this hub into the settings of an MCP client. It has all servers, or one SERVER.
 
     The command shows the change, asks on a terminal, and makes a backup beside the file. Everything else in the file
-    stays as it is, and `patchbay uninstall` takes the entry out again.
+    stays as it is, and `patchbay uninstall` takes the entry out again. The URL is that of the hub that runs on the data
+    folder, else that of the settings.
     """
     try:
-        settings = load_settings(context)
+        settings = load_reached_settings(context)
         if only_list or not client:
             _list_clients(settings)
             return
         order = _make_order(settings, find_application(client), given)
         change = _plan(settings, order, given["replace"], PLANNED_KEY)
+        _warn_of_rules(order)
         if not change.is_needed and not order.key:
             click.echo(f"{change.path} has this entry already")
             return
@@ -159,13 +166,27 @@ def _make_order(settings: Settings, application: Application, given: dict[str, A
 
 def _find_file(application: Application, project: bool) -> ClientFile:
     files = list_files(application, machine(), Path.cwd())
-    if project and len(files) == 1:
+    chosen = next((file for file in files if bool(file.project) == project), None)
+    if chosen is None:
         raise ConfigError("--project", "", f"{application.title} has no file for a project; leave --project out")
-    chosen = files[-1] if project else files[0]
-    folder = chosen.path.parent
-    if not project and not folder.exists():
+    if not project and not application.is_found(machine()):
+        folder = chosen.path.parent if application.folder == "/" else machine().home / application.folder
         write_note(f"{application.title} has no folder {folder} on this machine; is it installed?")
     return chosen
+
+
+def _warn_of_rules(order: Order) -> None:
+    """Say when the rules of Gemini CLI keep it from using the entry."""
+    if order.application.name != "gemini":
+        return
+    for file in list_files(order.application, machine(), Path.cwd()):
+        try:
+            allowed, excluded = rules_of_gemini(file.form.parse(file.place.decode(file.place.read())[1]))
+        except (ConfigError, ValueError):
+            continue
+        if (allowed and order.name not in allowed) or order.name in excluded:
+            rule, change = ("mcp.excluded", "take it out") if order.name in excluded else ("mcp.allowed", "add it")
+            write_note(f"Gemini CLI does not use {order.name!r}, because of {rule} in {file.path}: {change} there")
 
 
 def _plan(settings: Settings, order: Order, replace: bool, key: str) -> Change:
@@ -217,7 +238,6 @@ def _list_clients(settings: Settings) -> None:
     rows = [("CLIENT", "ENTRIES OF THIS HUB", "FILE")]
     for application in ROWS:
         for file in list_files(application, machine(), Path.cwd()):
-            folder = file.path.parent
             if file.project is not None and not file.path.exists():
                 continue
             try:
@@ -225,6 +245,6 @@ def _list_clients(settings: Settings) -> None:
                 state = ", ".join(own) or "no"
             except ConfigError as problem:
                 state = f"unreadable: {problem.expected}"
-            found = file.path.exists() or (folder.exists() and folder != machine().home)
+            found = file.path.exists() or application.is_found(machine())
             rows.append((application.name, state if found else "client not found", str(file.path)))
     click.echo(format_rows(rows))
