@@ -182,3 +182,59 @@ def test_a_profile_without_a_usable_document_is_not_mounted(
     ended = workspace.quick("patchbay mount bare @bare --servers ./served --header 'X: y'")
     assert (ended.code, ended.err) == (exit_codes.USAGE, f"patchbay: @bare: at {sentence}\n")
     assert not (workspace.work / "served" / "bare.json").exists()
+
+
+def shop(api: str) -> str:
+    """The document of a file, whose server is the API."""
+    return json.dumps({**DOCUMENT, "servers": [{"url": api}]})
+
+
+@pytest.mark.parametrize("options", ["", "--minimal"])
+def test_a_profile_of_a_document_in_a_file_works_from_another_folder(
+    options: str, workspace: Workspace, api: str, tmp_path: Path
+) -> None:
+    """33.7: the profile holds a path that does not depend on the folder of the command."""
+    (workspace.work / "document.json").write_text(shop(api))
+    made = workspace.quick(f"jn profile new http shop openapi+file:document.json {options}")
+    assert made.code == exit_codes.OK, made.err
+    called = workspace.quick("jn call @shop listTrials gene=A limit=3 X-Key=k", folder=workspace.home)
+    mounted = workspace.quick(f"patchbay mount shop @shop --servers {tmp_path}", folder=workspace.home)
+    assert called.records == [{"path": "/trials/A?limit=3", "keys": ["k"]}]
+    assert mounted.code == exit_codes.OK
+    assert json.loads((tmp_path / "shop.json").read_text())["document"] == str(workspace.work / "document.json")
+
+
+def test_the_profile_of_a_project_holds_a_path_that_is_right_in_each_checkout(workspace: Workspace, api: str) -> None:
+    """33.7: the path is relative to the profile, and `patchbay mount` follows it too."""
+    (workspace.work / "document.json").write_text(shop(api))
+    made = workspace.quick("jn profile new http shop openapi+file:document.json --project")
+    assert made.code == exit_codes.OK, made.err
+    meta = workspace.work / ".jn/profiles/http/shop/_meta.json"
+    assert json.loads(meta.read_text())["connection"] == {"document": "../../../../document.json"}
+    moved = workspace.work.rename(workspace.folder / "moved")
+    called = workspace.quick("jn call @shop listTrials gene=A limit=3 X-Key=k", folder=moved)
+    assert called.records == [{"path": "/trials/A?limit=3", "keys": ["k"]}]
+    mounted = workspace.quick("patchbay mount shop @shop --servers ./served", folder=moved)
+    assert mounted.code == exit_codes.OK
+    assert json.loads((moved / "served/shop.json").read_text())["document"] == str(moved / "document.json")
+
+
+@pytest.mark.parametrize(
+    ("document", "options", "sentence"),
+    [
+        (None, "", "gone.json: expected a readable file"),
+        (None, "--minimal", "gone.json: expected a readable file"),
+        ("{", "--minimal", "gone.json"),
+        ("{}", "", "gone.json"),
+    ],
+)
+def test_a_profile_that_would_fail_is_not_written(
+    document: str | None, options: str, sentence: str, workspace: Workspace
+) -> None:
+    """33.7: what `new` writes is validated before; a failed `new` leaves no file."""
+    if document is not None:
+        (workspace.work / "gone.json").write_text(document)
+    ended = workspace.quick(f"jn profile new http shop openapi+file:gone.json {options}")
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
+    assert sentence in ended.err
+    assert not (workspace.home / ".local/jn/profiles/http").exists()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 
 import pytest
 
 from patchbay import exit_codes
+from patchbay.client.profiles import files
 from tests.cli.workspace import COUNT, SEARCH, Json, Workspace, launch
 
 pytestmark = pytest.mark.process
@@ -75,6 +78,34 @@ def test_new_makes_a_profile_of_a_running_server(workspace: Workspace) -> None:
     assert written(workspace, "bare")["_meta"]["args"] == ["./no-such.js"]
     assert workspace.quick(f"jn profile new mcp x '{address}' --tool nope").code == exit_codes.USAGE
     assert workspace.quick("jn cat @full/count?n=3").records[0]["text"] == '{"n": 3}'
+
+
+def test_a_profile_of_a_program_with_a_relative_path_works_from_another_folder(workspace: Workspace) -> None:
+    """33.7: the program starts in the folder where the profile was made. A program of the PATH starts anywhere."""
+    address = workspace.serve(SEARCH, COUNT).replace(f"{workspace.work}/", "./")
+    made = workspace.quick(f"jn profile new mcp near '{address}'")
+    assert made.code == exit_codes.OK, made.err
+    assert written(workspace, "near")["_meta"]["cwd"] == str(workspace.work)
+    assert workspace.quick("jn cat @near/count?n=3", folder=workspace.home).records[0]["text"] == '{"n": 3}'
+    assert workspace.quick("jn profile new mcp far mcp+uvx://mcp-server-time/mcp-server-time --minimal").code == 0
+    assert "cwd" not in written(workspace, "far")["_meta"]
+
+
+def test_a_profile_that_cannot_be_written_leaves_no_file(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """33.7: the disk is full after the first file."""
+    address = workspace.serve(SEARCH, COUNT)
+    real, full = files.replace_file, OSError(errno.ENOSPC, "No space left on device")
+
+    def replace_some(path: Path, data: bytes, mode: int = 0o600) -> None:
+        if path.name == "_meta.json":
+            raise full
+        real(path, data, mode)
+
+    monkeypatch.setattr(files, "replace_file", replace_some)
+    ended = workspace.quick(f"jn profile new mcp full '{address}'")
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
+    assert "No space left on device" in ended.err
+    assert not (workspace.home / ".local/jn/profiles/mcp/full").exists()
 
 
 def test_list_and_info_ask_no_server(workspace: Workspace) -> None:

@@ -114,11 +114,11 @@ class Workspace:
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
-    def quick(self, line: str, stdin: str = "") -> Ended:
+    def quick(self, line: str, stdin: str = "", folder: Path | None = None) -> Ended:
         """One command of `jn` or `patchbay`, in this process: no shell, no terminal, nothing to load."""
         name, *words = shlex.split(line)
         program = {"jn": jn, "patchbay": main}[name]
-        with chdir(self.work):
+        with chdir(folder or self.work):
             ended = CliRunner().invoke(program, words, stdin, self.environ(), prog_name=name)
         if ended.exception is not None and not isinstance(ended.exception, SystemExit):
             raise ended.exception

@@ -6,6 +6,7 @@ serves it after its next start. These commands contact no server.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -197,7 +198,8 @@ def _make_api_fields(address: str, profile: Profile | None, own: Mapping[str, An
     if not isinstance(headers, dict):
         raise ConfigError(address, "connection.headers", "expected an object of strings")
     if get_scheme(document) not in ("http", "https") and not document.startswith("${"):
-        document = str(Path(document).expanduser().absolute())
+        home = profile.directory if profile is not None and profile.directory is not None else Path.cwd()
+        document = os.path.normpath(home / Path(document).expanduser())
     fields: dict[str, Any] = {"kind": "openapi", "document": document}
     fields |= {"base": found["base_url"]} if "base_url" in found else {}
     fields |= {"headers": headers} if headers else {}

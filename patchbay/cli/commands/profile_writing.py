@@ -32,11 +32,13 @@ from patchbay.cli.messages import program_name, write_note
 from patchbay.cli.ndjson import open_standard_input, parse_object
 from patchbay.cli.typed_addresses import API_SCHEME, complete_reference
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
-from patchbay.client.addresses.targets import AddressError, Local
+from patchbay.client.addresses.targets import AddressError, Local, Stdio
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.connection.connection import Connection
 from patchbay.client.contracts.contract import load_snapshot, store_snapshot
 from patchbay.client.contracts.drift import Tool
+from patchbay.client.profiles.files import check_name
+from patchbay.client.profiles.fixed_paths import fix_document, fix_folder
 from patchbay.client.profiles.layouts import Profile, get_target, parse_profile
 from patchbay.client.profiles.lookup import Profiles
 from patchbay.client.profiles.updates import ProfileUpdate, make_contract_fields, record_contract, update_profile
@@ -44,7 +46,7 @@ from patchbay.client.source import Source, get_scheme
 from patchbay.client.sources import make_sources
 from patchbay.client.sources.http import HttpSource
 from patchbay.client.sources.http_profiles import add_endpoint_tools
-from patchbay.client.sources.http_targets import make_connection_fields
+from patchbay.client.sources.http_targets import PLUGIN, make_connection_fields
 from patchbay.client.sources.http_updates import update_endpoints
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.suggestions import describe_unknown_name
@@ -84,6 +86,22 @@ def create(work: ClientSession, /, name: str, pin: bool, examples: bool | None, 
     _save_profile(made, examples, project)
 
 
+def _save_new(work: ClientSession, made: Profile, address: str, minimal: bool, project: bool) -> None:
+    """Write a profile that works as it would be written. Raises ProfileError for another one, and writes nothing."""
+    present, source = open_profiles(made.plugin).preview(made, project), work.sources.get(made.plugin)
+    if not minimal:
+        result = source.validates(present, work.context)
+        if result.status == "error":
+            raise ProfileError(f"@{made.name}", "", f"no profile is written, because it would fail: {result.message}")
+        if result.status == "changed":
+            write_note(
+                f"{address}: the server gave other tools when it was asked again; the profile has the first ones"
+            )
+    elif isinstance(source, HttpSource):
+        source.check_document(present, work.context)
+    _save_profile(made, None, project)
+
+
 def _save_profile(made: Profile, examples: bool | None, project: bool) -> None:
     directory = open_profiles(made.plugin).save(made, examples, project)
     for path in sorted(directory.glob("*.json")):
@@ -113,8 +131,11 @@ def new(
 
     TYPE is mcp for an MCP server, http for an HTTP API (openapi+https://..., openapi+file:...).
     """
+    check_name(name)
     if kind == "http":
-        _save_profile(_make_api_profile(work, name, address, () if minimal else wanted, minimal), None, project)
+        directory = open_profiles(PLUGIN).find_new(name, project) if project else None
+        made = _make_api_profile(work, name, address, () if minimal else wanted, minimal, directory)
+        _save_new(work, made, address, minimal, project)
         return
     if get_scheme(address).startswith(API_SCHEME):
         raise AddressError(
@@ -129,7 +150,7 @@ def new(
     if isinstance(target, Local):
         raise AddressError(f"{address}: expected a program or a URL; a server of this hub needs no profile")
     if not isinstance(target, NamedServer):
-        launch = to_profile_fields(target)
+        launch = to_profile_fields(fix_folder(target, Path.cwd()) if isinstance(target, Stdio) else target)
     elif target.kind == "preset":
         launch = to_profile_fields(find_preset(target.name, *work.context.get_profiles().load_presets()))
     else:
@@ -145,7 +166,7 @@ def new(
         made = record_contract(made, tools, wanted)
         if work.context.blobs is not None:
             store_snapshot(tools, work.context.blobs)
-    _save_profile(made, None, project)
+    _save_new(work, made, address, minimal, project)
 
 
 def _connect(work: ClientSession, what: Profile) -> Connection:
@@ -156,12 +177,16 @@ def _connect(work: ClientSession, what: Profile) -> Connection:
     return work.context.connections.get(target)
 
 
-def _make_api_profile(work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool) -> Profile:
-    """Make a profile of the HTTP API at an address. Raises AddressError."""
+def _make_api_profile(
+    work: ClientSession, name: str, address: str, wanted: Sequence[str], minimal: bool, directory: Path | None
+) -> Profile:
+    """Make a profile of the HTTP API at an address; `directory` is that of a project's profile. Raises AddressError."""
     source = work.sources.find(address, work.context)
     if not isinstance(source, HttpSource) or address.startswith("@"):
         raise AddressError(f"{address}: expected an HTTP API: openapi+https://HOST/PATH or openapi+file:PATH")
-    made = parse_profile(name, {"plugin": "http", "connection": make_connection_fields(address)}, {}, "the address")
+    connection = fix_document(make_connection_fields(address), Path.cwd(), directory)
+    made = parse_profile(name, {"plugin": "http", "connection": connection}, {}, "the address")
+    made = replace(made, directory=directory)
     if minimal:
         return made
     operations = source.list_operations(made, work.context)

@@ -78,7 +78,11 @@ def list_tool_files(directory: Path) -> list[Path]:
 
 
 def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Replace the files of a profile; the previous files are kept as a version. Raises ProfileError."""
+    """Replace the files of a profile; the previous files are kept as a version.
+
+    Raises ProfileError; a new profile then leaves no file.
+    """
+    is_new = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with lock_directory(directory, alone=True):
@@ -90,6 +94,8 @@ def write_profile(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> No
                 if path.name not in files:
                     path.unlink()
     except OSError as problem:
+        if is_new:
+            shutil.rmtree(directory, ignore_errors=True)
         raise ProfileError(
             str(directory), "", f"expected a directory that can be written ({problem.strerror})"
         ) from problem

@@ -157,17 +157,32 @@ class Profiles:
         profile, False leaves them out, None writes those of tools whose files have examples already. Raises
         ProfileError; nothing is changed then.
         """
+        directory = self.find_new(profile.name, project)
+        files, _ = self._format(profile, directory, examples)
+        write_profile(directory, files)
+        return directory
+
+    def preview(self, profile: Profile, project: bool = False) -> Profile:
+        """Return a profile as it would be read after `save`, and write nothing. Raises ProfileError."""
+        return self._format(profile, self.find_new(profile.name, project), None)[1]
+
+    def find_new(self, name: str, project: bool) -> Path:
+        """Return the directory of a new profile. Raises ProfileError for a name that no profile can have."""
         home = self._homes.project if project else self._homes.user
         if home is None:
-            raise ProfileError(profile.name, "", "expected HOME to be set, for the user's directory of profiles")
-        directory = home / "profiles" / profile.plugin / check_name(profile.name)
+            raise ProfileError(name, "", "expected HOME to be set, for the user's directory of profiles")
+        return home / "profiles" / self._plugin / check_name(name)
+
+    def _format(
+        self, profile: Profile, directory: Path, examples: bool | None
+    ) -> tuple[dict[str, dict[str, Any]], Profile]:
+        """Return the files of a profile in this directory, and the profile as it is read from them."""
         had = self._list_tools_with_examples(directory) if examples is None else set(profile.tools if examples else ())
         tools = {name: _remove_examples(tool, name in had) for name, tool in profile.tools.items()}
         files = dict(format_files(replace(profile, tools=tools)))
         contents = {get_tool_name(file[:-5]): value for file, value in files.items() if file != f"{META_STEM}.json"}
-        parse_profile(profile.name, files[f"{META_STEM}.json"], contents, str(directory))
-        write_profile(directory, files)
-        return directory
+        found = parse_profile(profile.name, files[f"{META_STEM}.json"], contents, str(directory))
+        return files, replace(found, directory=directory)
 
     def _list_tools_with_examples(self, directory: Path) -> set[str]:
         if not (directory / f"{META_STEM}.json").is_file():

@@ -8,6 +8,7 @@ are records: the items of a list, an object unchanged, the rows of CSV, and so o
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ from patchbay.client.openapi.pagination import (
 from patchbay.client.openapi.remote_parts import include_remote_parts
 from patchbay.client.openapi.requests import HttpRequest, build_request, choose_base_url
 from patchbay.client.profiles.layouts import Profile
-from patchbay.client.source import Record, SourceContext, make_error_record
+from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
 from patchbay.client.sources.formats import decode_records, get_format_of_media_type, iterate_value
 from patchbay.client.sources.http_profiles import add_endpoint_tools, apply_profile, build_api
 from patchbay.client.sources.http_targets import (
@@ -187,6 +188,12 @@ class HttpSource:
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
+    def check_document(self, profile: Profile, context: SourceContext) -> None:
+        """Check that the document of a profile can be read, if it is a file. Raises DocumentError."""
+        document = str(profile.launch.get("document", ""))
+        if document and get_scheme(document) not in ("http", "https") and "${" not in document:
+            load_api_file(_document_path(profile, document), context.limit)
+
     def list_operations(self, profile: Profile, context: SourceContext) -> Mapping[str, Operation]:
         """List the API's operations as its document describes them.
 
@@ -238,11 +245,17 @@ def _load_api(target: ApiTarget, context: SourceContext, client: ApiClient) -> t
         assert target.profile is not None
         return build_api(target.profile), target.base_url
     if target.is_file:
-        home = target.profile.directory if target.profile and target.profile.directory else Path()
-        return load_api_file(home / target.document, context.limit), Path(home / target.document).absolute().as_uri()
+        path = _document_path(target.profile, target.document)
+        return load_api_file(path, context.limit), path.absolute().as_uri()
     api, url = fetch_api(target.document, client)
     read = fetch_beside(client, url, context.limit)
     return Api(include_remote_parts(api.document, url, read), api.where), url
+
+
+def _document_path(profile: Profile | None, document: str) -> Path:
+    """Return the path of a document; in a profile it is relative to the profile's directory, which need not exist."""
+    home = profile.directory if profile is not None and profile.directory is not None else Path()
+    return Path(os.path.normpath(home / document))
 
 
 def _list_problems(api: Api) -> dict[str, Any]:

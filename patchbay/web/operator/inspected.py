@@ -13,8 +13,10 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
+from patchbay.client.addresses.targets import Stdio
 from patchbay.client.contracts.contract import store_snapshot
 from patchbay.client.profiles.files import check_name
+from patchbay.client.profiles.fixed_paths import fix_folder
 from patchbay.client.profiles.layouts import parse_profile
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.client.profiles.updates import record_contract
@@ -88,7 +90,7 @@ def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: b
         )
     target = parse_address(wanted.address).target
     if not isinstance(target, NamedServer):
-        launch = to_profile_fields(target)
+        launch = to_profile_fields(fix_folder(target, Path.cwd()) if isinstance(target, Stdio) else target)
     elif target.kind == "preset":
         launch = to_profile_fields(find_preset(target.name, *profiles.load_presets()))
     else:
