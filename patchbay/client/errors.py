@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,13 @@ STDERR_LINES = "; its last lines on standard error:\n  "
 """What introduces the last lines of a program in a message; each line begins with two spaces."""
 
 MAX_REASON_CHARACTERS = 300
+MAX_OUTPUT_CHARACTERS = 500
+"""Characters of one line of a program's standard error."""
+
+_NPM_ERROR = re.compile(r"npm (error|ERR!)")
+_NPM_CODE = re.compile(r"npm (error|ERR!) (code |errno |syscall |path )")
+_NODE_END = re.compile(r"Node\.js v\d")
+_NODE_ERROR = re.compile(r"(Uncaught )?[A-Za-z]*Error\b.*:")
 
 
 class McpFailure(PatchbayError):
@@ -89,14 +97,34 @@ class NoMcpServer(Unreachable):
 def describe_briefly(message: str) -> str:
     """Return the message of a failure as one line of at most MAX_REASON_CHARACTERS.
 
-    It ends with the last line of the program's standard error. Calls, pages and commands of a hub all show a failed
-    upstream server with these words.
+    It ends with the line of the program's standard error that says the cause, which is mostly the last one. Calls,
+    pages and commands of a hub all show a failed upstream server with these words.
     """
-    what, _, lines = message.partition(STDERR_LINES)
-    said = [line.strip() for line in lines.splitlines() if line.strip()]
-    last = f"; its last line on standard error: {said[-1]}" if said else ""
-    what = what.partition("\n")[0]
+    said = list_output(message)
+    telling = _find_cause(said) if said else ""
+    where = "its last line on standard error" if said and telling == said[-1] else "on standard error"
+    last = f"; {where}: {telling}" if telling else ""
+    what = message.partition(STDERR_LINES)[0].partition("\n")[0]
     return f"{what[: MAX_REASON_CHARACTERS - min(len(last), MAX_REASON_CHARACTERS // 2)]}{last}"[:MAX_REASON_CHARACTERS]
+
+
+def list_output(message: str) -> list[str]:
+    """Return the last lines of a program's standard error that the message of a failure has, without empty ones."""
+    lines = message.partition(STDERR_LINES)[2].splitlines()
+    return [line.strip()[:MAX_OUTPUT_CHARACTERS] for line in lines if line.strip()]
+
+
+def _find_cause(lines: list[str]) -> str:
+    """Return the line that says why a program failed.
+
+    npm and npx begin with it, below a code, and end with advice; Node.js has it above the stack; others end with it.
+    """
+    of_npm = [line for line in lines if _NPM_ERROR.match(line)]
+    if of_npm:
+        return next((line for line in of_npm if not _NPM_CODE.match(line)), of_npm[0])
+    if _NODE_END.match(lines[-1]):
+        return next((line for line in reversed(lines) if _NODE_ERROR.match(line)), lines[-1])
+    return lines[-1]
 
 
 def get_retry_after(data: Any) -> int | None:

@@ -53,7 +53,8 @@ class Health:
 
     `reason` explains `down`, without secrets; `tries` is the number of failed attempts, `retry` the seconds between the
     last attempt and the next. `revision` is the protocol revision in use, empty without a connection; `speaks` says it
-    as the end of a sentence where it is not MCP. `note` is added to the sentence of a server that answers.
+    as the end of a sentence where it is not MCP. `note` is added to the sentence of a server that answers. `output` are
+    the last lines on standard error of a program that failed, without secrets.
     """
 
     state: State = "connecting"
@@ -64,6 +65,7 @@ class Health:
     since: float = field(default_factory=time.time)
     speaks: str = ""
     note: str = ""
+    output: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -87,6 +89,7 @@ class Health:
             "tries": self.tries,
             "since": self.since,
             "sentence": self.sentence,
+            "output": list(self.output),
         }
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.auth.methods import SuppliedTokens
-from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after
+from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after, list_output
 from patchbay.errors import PatchbayError
 from patchbay.kinds.mount import snapshots
 from patchbay.kinds.mount.call_connections import CallConnection, CallConnections
@@ -32,7 +32,7 @@ from patchbay.kinds.mount.opening import Opener
 from patchbay.kinds.mount.sessions import EndedSessions
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
-from patchbay.kinds.standing import Health, MountContext, PinnedMount
+from patchbay.kinds.standing import Health, MountContext, PinnedMount, State
 from patchbay.pins.observation import observe
 from patchbay.topics import UPDATED
 
@@ -356,7 +356,9 @@ class StandingConnection(PinnedMount[Mount]):
         retry = max(retry, min(MAX_RETRY_AFTER_SECONDS, get_retry_after(problem.data) or 0.0))
         whole, reason = self._mask(problem), self.describe(problem)
         since = self.health.since if self.health.state in ("down", "circle") else time.time()
-        self.health = Health("circle" if circle else "down", reason, tries=tries, retry=retry, since=since)
+        state: State = "circle" if circle else "down"
+        output = tuple(list_output(whole))
+        self.health = Health(state, reason, tries=tries, retry=retry, since=since, output=output)
         log.warning("the upstream %s: %s (try %d; the next one in %.1f s)", self.mount.name, whole, tries, retry)
         return retry
 

@@ -111,7 +111,9 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     if server.standing is None:
         return None
     standing = server.standing
-    return standing.health.data() | {
+    found = standing.health.data()
+    return found | {
+        "output": [_show_hidden(line) for line in found["output"]],
         "connect": f"{PAGE}/{quote(server.name, safe='')}" if standing.accounts is not None else "",
         "sessions": describe_sessions(server.upstream) if server.upstream is not None else "",
     }

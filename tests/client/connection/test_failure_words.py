@@ -181,6 +181,28 @@ def test_a_failure_in_one_line_ends_with_the_last_line_of_standard_error() -> No
     assert len(describe_briefly("x" * 999 + STDERR_LINES + "y" * 999)) == 300
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            "npm error code E404|npm error 404 Not Found - GET https://r.example/x|npm error 404  'x' is not there"
+            "|npm error A complete log of this run can be found in: /root/.npm/_logs/1.log",
+            "on standard error: npm error 404 Not Found - GET https://r.example/x",
+        ),
+        ("npm error code E404", "its last line on standard error: npm error code E404"),
+        (
+            "throw err;|^|Error: Cannot find module '/srv/gone.js'|    at node:internal/modules:1|}||Node.js v20.20.2",
+            "on standard error: Error: Cannot find module '/srv/gone.js'",
+        ),
+        ("Traceback|  File|ModuleNotFoundError: x", "its last line on standard error: ModuleNotFoundError: x"),
+    ],
+)
+def test_the_line_of_standard_error_with_the_cause_is_chosen(lines: str, expected: str) -> None:
+    """33.10: npm and Node.js do not end with the cause."""
+    message = f"connection closed{STDERR_LINES}" + lines.replace("|", "\n  ")
+    assert describe_briefly(message) == f"connection closed; {expected}"
+
+
 def test_a_connection_that_is_closed_without_an_answer_ends_only_its_request(serve: Callable[..., Bad]) -> None:
     """Other calls of the same session have connections of their own, and go on."""
     go, running = threading.Event(), threading.Event()

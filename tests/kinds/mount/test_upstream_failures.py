@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,33 @@ def test_a_crash_says_the_exit_code_and_the_last_line_of_standard_error_wherever
     page = hub.client.get("/servers/far", headers={"Host": "localhost", "Accept": "application/json"})
     assert json.loads(page.text)["server"]["upstream"]["reason"] == words
     assert words in hub.call("far", "work").text
+    assert json.loads(page.text)["server"]["upstream"]["output"][-1] == "no database at /var/lib/odd"
+    shown = hub.client.get("/servers/far", headers={"Host": "localhost", "Accept": "text/html"}).text
+    assert "The last lines that it wrote to standard error" in shown
+
+
+@pytest.mark.process
+def test_the_output_of_a_program_that_cannot_start_is_on_the_page_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """33.10: as `npx` says that a package does not exist: the cause is above the last line. Secrets are masked."""
+    lines = ["npm error code E404", "npm error 404 Not Found - <b>&amp;s3cret-token</b>", "npm error A complete log"]
+    program = tmp_path / "npx"
+    program.write_text("#!/bin/sh\n" + "".join(f"echo {shlex.quote(line)} >&2\n" for line in lines) + "exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("FAR_TOKEN", "s3cret-token")
+    with closing(Hub(tmp_path / "hub")) as hub:
+        fields = {"kind": "upstream", "address": f"mcp+stdio:{program} ${{FAR_TOKEN}}"}
+        (hub.servers / "far.json").write_text(json.dumps(fields), "utf-8")
+        until(lambda: any(server.name == "far" for server in hub.catalogue.all()), "the mount")
+        standing: Any = hub.catalogue.find("far").upstream
+        until(lambda: standing.health.state == "down", "the failure to be recorded")
+        shown = hub.client.get("/servers/far", headers={"Host": "localhost", "Accept": "text/html"}).text
+    assert standing.health.reason.endswith("; on standard error: npm error 404 Not Found - <b>&amp;***</b>")
+    assert (
+        "npm error code E404\nnpm error 404 Not Found - &lt;b&gt;&amp;amp;***&lt;/b&gt;\nnpm error A complete" in shown
+    )
+    assert "s3cret-token" not in shown
 
 
 def test_the_next_attempt_waits_as_long_as_the_server_asks(hub: Hub, serve: Callable[..., Bad]) -> None:
