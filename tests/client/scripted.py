@@ -86,7 +86,17 @@ def log(data: Any) -> dict[str, Any]:
 def listed(params: dict[str, Any]) -> dict[str, Any]:
     page = int(params.get("cursor", "0"))
     if "endless" in BEHAVIOUR:
-        return {"tools": [tool("echo")], "nextCursor": str(page + 1)}
+        return {"tools": [tool(f"echo-{page}")], "nextCursor": str(page + 1)}
+    if "same" in BEHAVIOUR:
+        return {"tools": [tool("echo"), tool("progress")], "nextCursor": str(page + 1)}
+    if "number" in BEHAVIOUR:
+        return {"tools": [tool("echo")], "nextCursor": 7}
+    if "empty-cursor" in BEHAVIOUR:
+        return {"tools": [tool("echo")], "nextCursor": ""}
+    if "gone" in BEHAVIOUR:
+        return {"tools": [tool(f"echo-{page}")], "nextCursor": "1"} if page == 0 else {"nope": []}
+    if "nameless" in BEHAVIOUR:
+        return {"tools": [tool("echo"), {"inputSchema": {"type": "object"}}, "text"]}
     if "circle" in BEHAVIOUR:
         return {"tools": [tool("echo")], "nextCursor": "0"}
     size = 3

@@ -329,12 +329,11 @@ class AsyncConnection:
 
     async def load_tool_headers(self) -> None:
         """List all tools, so that the session knows which arguments go into headers."""
-        cursor = None
-        for _ in range(MAX_LIST_PAGES):
+        cursor, seen = None, set[str | None]()
+        while cursor not in seen and len(seen) < MAX_LIST_PAGES:
+            seen.add(cursor)
             listed = await self.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            cursor = listed.next_cursor
-            if not cursor:
-                return
+            cursor = listed.next_cursor or None
 
     async def _send_once(self, run: RequestRun, method: str, params: Json) -> Json:
         self.router.unregister(run)

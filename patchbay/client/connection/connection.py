@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from patchbay.activation import PAUSE
@@ -22,7 +21,7 @@ from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
 from patchbay.client.connection.link import SessionLink, get_result, make_async_asker, subscribe_to_changes
-from patchbay.client.connection.list_pages import is_declared, iterate_pages, request_page
+from patchbay.client.connection.list_pages import ServerLists
 from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.requests import (
     ABANDONED_CALL_SECONDS,
@@ -70,10 +69,11 @@ def _ignore_notification(method: str, params: Mapping[str, Any]) -> None:
     log.debug("ignored the notification %s", method)
 
 
-class Connection:
+class Connection(ServerLists):
     """An open connection. Make one with `Connection.open`; leave its `with` block, or `close` it."""
 
     def __init__(self, loop: EventLoopThread, link: SessionLink, timeout: float, ask: Asker | None) -> None:
+        super().__init__()
         self._loop = loop
         self._link = link
         self._timeout = timeout
@@ -308,25 +308,6 @@ class Connection:
         except McpFailure as problem:
             return problem
 
-    def list_tools(self, timeout: float | None = None) -> list[Json]:
-        """List all tools, of all pages, as the server describes them; [] when the server has no tools."""
-        return self._list("tools/list", "tools", timeout)
-
-    def list_resources(self, timeout: float | None = None) -> list[Json]:
-        """List all resources."""
-        return self._list("resources/list", "resources", timeout)
-
-    def list_resource_templates(self, timeout: float | None = None) -> list[Json]:
-        """List all resource templates."""
-        return self._list("resources/templates/list", "resourceTemplates", timeout)
-
-    def list_prompts(self, timeout: float | None = None) -> list[Json]:
-        """List all prompts."""
-        return self._list("prompts/list", "prompts", timeout)
-
-    def _list(self, method: str, key: str, timeout: float | None) -> list[Json]:
-        return list(self.iterate_pages(method, key, timeout=timeout)) if self.has_list(method) else []
-
     @contextmanager
     def listen(
         self, kinds: Collection[str] = ("tools", "resources", "prompts"), uris: Collection[str] = ()
@@ -347,26 +328,6 @@ class Connection:
         wanted |= {"resourceSubscriptions": list(uris)} if uris else {}
         with subscribe_to_changes(self._loop, self._async_connection, wanted, self._timeout) as future:
             yield future
-
-    def iterate_pages(
-        self,
-        method: str,
-        key: str,
-        on_page: Callable[[Json], object] | None = None,
-        meta: Json | None = None,
-        timeout: float | None = None,
-    ) -> Iterator[Json]:
-        """Give all items of all pages of a list, `key` in each; `on_page` receives each page, `meta` goes with each
-        request, which may take `timeout` seconds.
-
-        Raises McpFailure for too many.
-        """
-        request = partial(self.get_result, timeout=timeout)
-        return iterate_pages(partial(request_page, request, self.capabilities, key), method, key, on_page, meta)
-
-    def has_list(self, method: str) -> bool:
-        """Whether the server declares a list (`list_pages.py`)."""
-        return is_declared(method, self.capabilities)
 
     def call_tool(
         self,

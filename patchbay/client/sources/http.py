@@ -324,27 +324,34 @@ def _read_pages(
         arguments = {**arguments, key: choose_first_value(paging, arguments.get(key))}
     call = build_request(operation, base, arguments)
     seen: set[str] = set()
+    before: list[Record] = []
     for _ in range(paging.most if paging else 1):
         reply = service.client.send(call)
         _compare_output(operation, reply, context)
         value, records = _decode_reply(reply, paging, where, context)
-        yield from records
         if paging is None:
+            yield from records
             return
         if paging.type == "link":
             link = find_next_link(reply.find_link("next"), value, paging)
-            call = _follow_link(call, link, where) if link else call
         else:
             link = find_next_value(value, len(records), arguments.get(key), paging)
-            if link is not None:
-                key = key or find_page_parameter(paging, known, where)  # needed from the second page on
-                arguments = {**arguments, key: link}
-                call = build_request(operation, base, arguments)
+        if repr(link) in seen:
+            yield from records if records != before else ()
+            sentence = f"{where}: the pages never end: {link!r:.80} came twice; the records up to it are given"
+            context.on_event(Log("warning", sentence, "patchbay.client"))
+            return
+        yield from records
         if link in (None, ""):
             return
-        if repr(link) in seen:
-            raise InvalidParams(f"{where}: the pages never end: {link!r:.80} came twice")
         seen.add(repr(link))
+        before = records
+        if paging.type == "link":
+            call = _follow_link(call, str(link), where)
+        else:
+            key = key or find_page_parameter(paging, known, where)  # needed from the second page on
+            arguments = {**arguments, key: link}
+            call = build_request(operation, base, arguments)
 
 
 def _follow_link(call: HttpRequest, link: str, where: str) -> HttpRequest:

@@ -25,7 +25,15 @@ from patchbay.client.contracts.contract import (
     validate,
 )
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
-from patchbay.client.errors import McpFailure, NoMcpServer, NotServed, ServerTimeout, SignInNeeded, Unreachable
+from patchbay.client.errors import (
+    McpFailure,
+    NoMcpServer,
+    NotServed,
+    ServerTimeout,
+    SignInNeeded,
+    Unreachable,
+    describe_briefly,
+)
 from patchbay.client.profiles.layouts import Profile, get_target
 from patchbay.client.source import Record, SourceContext, get_scheme, make_error_record
 from patchbay.client.sources.records import (
@@ -48,6 +56,11 @@ LIST_METHODS: Mapping[str, Callable[[Connection, float | None], list[dict[str, A
     "skills": lambda connection, timeout: list_skills(connection),
 }
 """What an address can list with `list=`, and the method that lists it."""
+
+_METHODS = {
+    **{kind: f"{kind}/list" for kind in ("tools", "resources", "prompts", "skills")},
+    "templates": "resources/templates/list",
+}
 
 INSPECTED_LIST_SECONDS = 10.0
 """Seconds for one page of a list beside the tools, when everything that a server offers is shown."""
@@ -109,10 +122,12 @@ class McpSource:
             yield from _read_one(resolved, connection, context)
         elif parsed.name == "all":
             for kind in _get_listable(connection):
-                yield from make_list_records(kind, self._list(connection, kind), parsed.target.label)
+                yield from make_list_records(
+                    kind, self._list_if_possible(connection, kind, context), parsed.target.label
+                )
         else:
             kind = parsed.name or "resources"
-            yield from make_list_records(kind, self._list(connection, kind))
+            yield from make_list_records(kind, self._list(connection, kind, context))
 
     def writes(
         self,
@@ -129,7 +144,7 @@ class McpSource:
         connection = self._connect_and_check(resolved, context)
         for record in records:
             try:
-                tool = self._find_tool(parsed.name, connection)
+                tool = self._find_tool(parsed.name, connection, context)
                 fields = coerce_record(get_arguments(record), tool.get("inputSchema") if tool else None)
                 yield from self._call_tool(resolved.with_arguments(fields), connection, context)
             except PatchbayError as problem:
@@ -139,8 +154,8 @@ class McpSource:
     def inspects(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
         """List everything that a server offers and what it says about itself.
 
-        A list beside the tools that gets no answer within INSPECTED_LIST_SECONDS is empty, and has a sentence in the
-        member `problems`.
+        A list beside the tools that cannot be read, or gets no answer within INSPECTED_LIST_SECONDS, is empty. It has a
+        sentence in the member `problems`; so has a list that was not read to its end.
         """
         resolved = _resolve(_parse(address), context)
         connection = self.open_connection(resolved.target, context)
@@ -149,12 +164,17 @@ class McpSource:
         for kind in _get_listable(connection):
             key = "resourceTemplates" if kind == "templates" else kind
             try:
-                lists[key] = self._list(connection, kind, None if kind == "tools" else INSPECTED_LIST_SECONDS)
-            except ServerTimeout:
+                lists[key] = self._list(connection, kind, None, None if kind == "tools" else INSPECTED_LIST_SECONDS)
+            except (ServerTimeout, McpFailure) as problem:
                 if kind == "tools" or connection.closed:
                     raise
                 lists[key] = []
-                problems[key] = f"not read: no answer within {INSPECTED_LIST_SECONDS:g} s"
+                is_late = isinstance(problem, ServerTimeout)
+                why = f"no answer within {INSPECTED_LIST_SECONDS:g} s" if is_late else describe_briefly(problem.message)
+                problems[key] = f"not read: {why}"
+            else:
+                found = connection.list_problems.get(_METHODS[kind], ())
+                problems |= {key: "; ".join(found)} if found else {}
         label = resolved.address.target.label
         return {
             "server": connection.info.get("name") or label,
@@ -187,18 +207,18 @@ class McpSource:
         """Compare the server's tools with the profile. A failure to do so is a result with the status `error`."""
         try:
             connection = self.open_connection(get_target(profile, context.environ), context)
-            return validate(profile, self._list(connection, "tools"), context.blobs)
+            return validate(profile, self._list(connection, "tools", context), context.blobs)
         except PatchbayError as problem:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
     def versions(self, address: str | Address, context: SourceContext) -> str | None:
         """Compute the MD5 hash of all tools that JN profiles hold."""
         target = _resolve(_parse(address), context).target
-        return calculate_schema_hash(self._list(self.open_connection(target, context), "tools"))
+        return calculate_schema_hash(self._list(self.open_connection(target, context), "tools", context))
 
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""
-        return self._get_tools(self.open_connection(_resolve(_parse(address), context).target, context))
+        return self._get_tools(self.open_connection(_resolve(_parse(address), context).target, context), context)
 
     def connect(self, address: str | Address, context: SourceContext) -> Connection:
         """Get the connection to the server that an address names, after the check of the expected contract."""
@@ -218,19 +238,34 @@ class McpSource:
                 f"{problem.message}; an HTTP API describes itself there, whose address is {api}"
             ) from problem
 
-    def _list(self, connection: Connection, kind: str, timeout: float | None = None) -> list[dict[str, Any]]:
+    def _list(
+        self, connection: Connection, kind: str, context: SourceContext | None, timeout: float | None = None
+    ) -> list[dict[str, Any]]:
+        """List what a server has of a kind; a warning of `context` says what was wrong with the list."""
         items = LIST_METHODS[kind](connection, timeout)
-        if not all(isinstance(one, dict) for one in items):
-            raise McpFailure(-32603, f"the server's list of {kind} has an item that is not an object")
+        if context is not None:
+            for sentence in connection.list_problems.get(_METHODS[kind], ()):
+                context.on_event(Log("warning", f"{_METHODS[kind]}: {sentence}", "patchbay.client"))
         if kind == "tools":
             with self._lock:
                 self._tools[connection] = items
         return items
 
-    def _get_tools(self, connection: Connection) -> list[dict[str, Any]]:
+    def _list_if_possible(self, connection: Connection, kind: str, context: SourceContext) -> list[dict[str, Any]]:
+        """List what a server has of a kind; a list beside the tools that fails is empty, with a warning."""
+        try:
+            return self._list(connection, kind, context)
+        except McpFailure as problem:
+            if kind == "tools":
+                raise
+            sentence = f"{_METHODS[kind]}: not read: {describe_briefly(problem.message)}"
+            context.on_event(Log("warning", sentence, "patchbay.client"))
+            return []
+
+    def _get_tools(self, connection: Connection, context: SourceContext) -> list[dict[str, Any]]:
         with self._lock:
             found = self._tools.get(connection)
-        return self._list(connection, "tools") if found is None else found
+        return self._list(connection, "tools", context) if found is None else found
 
     def _connect_and_check(self, resolved: ResolvedAddress, context: SourceContext) -> Connection:
         """Connect to the server of an address and check the contract that is expected of it."""
@@ -256,7 +291,7 @@ class McpSource:
             raise Unreachable(f"{refusal.message}; and no MCP server is there: {problem.message}") from problem
 
     def _check_pin(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> None:
-        result = check_pin(resolved.address.schema, self._get_tools(connection), context.blobs, resolved.tool)
+        result = check_pin(resolved.address.schema, self._get_tools(connection, context), context.blobs, resolved.tool)
         if result.status != "valid":
             changes = "".join(f"\n  - {change.kind}: {change.sentence}" for change in result.changes)
             raise ContractError(f"{result.message}{changes}", result.to_json())
@@ -266,18 +301,18 @@ class McpSource:
         if profile.is_minimal or profile.schema_validation == "ignore" or mark in context.checked_contracts:
             return
         if context.check_contract is not None:
-            result = validate(profile, self._get_tools(connection), context.blobs).sort_for_tool(tool)
+            result = validate(profile, self._get_tools(connection, context), context.blobs).sort_for_tool(tool)
             context.check_contract(profile, result)
             context.checked_contracts.add(mark)
 
-    def _find_tool(self, name: str, connection: Connection) -> dict[str, Any] | None:
-        return next((one for one in self._get_tools(connection) if one.get("name") == name), None)
+    def _find_tool(self, name: str, connection: Connection, context: SourceContext) -> dict[str, Any] | None:
+        return next((one for one in self._get_tools(connection, context) if one.get("name") == name), None)
 
     def _call_tool(self, resolved: ResolvedAddress, connection: Connection, context: SourceContext) -> Iterator[Record]:
         address, name = resolved.address, resolved.tool
-        tool = self._find_tool(name, connection)
+        tool = self._find_tool(name, connection, context)
         arguments = address.make_call_arguments(tool.get("inputSchema") if tool else None)
-        known = [str(one["name"]) for one in self._get_tools(connection)]
+        known = [one["name"] for one in self._get_tools(connection, context)]
         wrong = describe_wrong_arguments(tool, arguments) if tool else describe_unknown_name(name, known)
         timeout = context.get_timeout(resolved.timeout)
         try:

@@ -46,15 +46,19 @@ Json = dict[str, Any]
 
 
 class ListReader:
-    """Reads one list of an upstream up to its limits. `left_out` has a sentence for each reason of omission."""
+    """Reads one list of an upstream up to its limits. `left_out` has a sentence for each reason of omission.
+
+    `taken` are the entries so far, also when the reading fails.
+    """
 
     def __init__(self, key: str) -> None:
         self.left_out: list[str] = []
+        self.taken: list[Json] = []
         self._key = key
 
     def read(self, entries: Iterable[Any]) -> list[Json]:
         """Return the entries that are objects and can be stored. Reading stops at the first exceeded limit."""
-        taken: list[Json] = []
+        taken = self.taken
         unwritable = total = 0
         for entry in entries:
             size = encoded_size(entry) if type(entry) is dict else None

@@ -139,26 +139,30 @@ def read_snapshot(
             lists[method] = []
             continue
         seconds = unread.seconds_for(method, bool(changed))
+        reader = ListReader(key)
         try:
-            reader = ListReader(key)
             pages = connection.iterate_pages(
                 method, key, lambda page: via.extend(mounts_in(page.get("_meta"))), meta, seconds
             )
             lists[method] = reader.read(pages)
-            left_out[method] = reader.left_out
+            left_out[method] = [*reader.left_out, *connection.list_problems.get(method, ())]
         except (McpFailure, ServerTimeout, SessionLost) as problem:
             if connection.closed:
                 raise
             log.warning("%s of %s failed: %s", method, mount, problem.message)
             is_missing = isinstance(problem, McpFailure) and problem.code == MethodNotFound.code
             lists[method] = list(before.lists.get(method, ())) if before is not None and not is_missing else []
+            is_partial = not lists[method] and bool(reader.taken) and not isinstance(problem, Unreachable)
+            if is_partial:
+                lists[method] = reader.taken
             if isinstance(problem, Unreachable):
                 unread.note_silence(method)
                 why = f"no answer within {seconds:g} s" if isinstance(problem, ServerTimeout) else problem.message
                 left_out[method] = [f"not read: {describe_briefly(why)}; the hub asks again later"]
                 continue
             if not is_missing:
-                left_out[method] = [f"not read: {describe_briefly(problem.message)}"]
+                where = f" after {len(reader.taken)} entries" if is_partial else ""
+                left_out[method] = [f"not read{where}: {describe_briefly(problem.message)}"]
         unread.note_answer(method)
     shown, sentences = _bounded_introduction(connection)
     left_out["initialize"] = sentences

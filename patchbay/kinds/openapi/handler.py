@@ -29,7 +29,7 @@ from patchbay.client.openapi.api_connection import ApiConnection, ApiExchange, P
 from patchbay.client.openapi.http_client import Reply, RequestRules, get_origin
 from patchbay.client.openapi.requests import HttpRequest, build_request
 from patchbay.errors import PatchbayError, ToolFailed
-from patchbay.events import Content, Event, Failed, Progress, Text
+from patchbay.events import Content, Event, Failed, Log, Progress, Text
 from patchbay.kinds.caller_credentials import CallersAccounts
 from patchbay.kinds.openapi import credentials
 from patchbay.kinds.openapi.answers import (
@@ -55,6 +55,9 @@ TOKEN_MARGIN_SECONDS = 30.0
 DEFAULT_TOKEN_SECONDS = 300.0
 
 ReplyEvents = Generator[Event, Any, Reply]
+
+_LOGGER = "openapi"
+_SAME_PAGE = "the pages never end: an answer leads to a page that was read before; the result has the pages up to it"
 
 
 def api_handler(standing: StandingApi, tools: ApiTools) -> Handler:
@@ -234,6 +237,8 @@ def _read_pages(
     seen, last = {request.url}, value
     for _ in range(run.standing.mount.pages):
         url = find_next_url(reply, last, request.url, run.tool.operation)
+        if url in seen:
+            yield Log("warning", f"{run.place}: {_SAME_PAGE}", _LOGGER)
         if not url or url in seen:
             return value, ""
         if len(seen) == run.standing.mount.pages:
@@ -244,7 +249,10 @@ def _read_pages(
         exchange, head = yield from run.send(request)
         with _closing(exchange):
             reply = yield from _receive_body(exchange, head, run.call)
-        is_json, last = decode_json(reply)
+        before, (is_json, last) = last, decode_json(reply)
+        if last == before and find_next_url(reply, last, request.url, run.tool.operation) in seen:
+            yield Log("warning", f"{run.place}: {_SAME_PAGE}", _LOGGER)
+            return value, ""
         joined = join_pages(value, last) if is_json and reply.status < 400 else None
         if joined is None:
             return value, ""

@@ -23,6 +23,7 @@ from patchbay.client.errors import McpFailure, NoMcpServer, ServerTimeout, SignI
 from patchbay.client.openapi.http_client import ApiClient
 from patchbay.client.sources.mcp import McpSource
 from patchbay.errors import InvalidParams
+from patchbay.events import Log
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
 from tests.client.peers import open_context
 from tests.client.reaching import held, text
@@ -160,23 +161,57 @@ def test_a_server_with_resources_may_lack_templates(serve: Callable[..., Bad]) -
             connection.get_result("resources/templates/list")
 
 
-def test_a_list_with_an_item_that_is_not_an_object_is_an_error(serve: Callable[..., Bad], tmp_path: Path) -> None:
-    def first(handler: Handler, message: Json) -> bool:
-        results: dict[str, Json] = {
-            "initialize": INFO | {"capabilities": {"resources": {}}},
-            "resources/list": {"resources": ["x"]},
-        }
-        result = results.get(message["method"])
-        if result is not None:
-            handler.send_json({"jsonrpc": "2.0", "id": message["id"], "result": result})
-        return result is not None
+def answering(results: dict[str, Json]) -> Callable[[Handler, Json], bool]:
+    """Answers these methods, and `null` with the error that the method is not known; others as usual."""
 
-    address = f"mcp+{serve(first=first).url}?list=resources"
-    with (
-        open_context(tmp_path) as context,
-        pytest.raises(McpFailure, match="the server's list of resources has an item that is not an object"),
-    ):
-        list(McpSource().reads(address, context))
+    def first(handler: Handler, message: Json) -> bool:
+        if message["method"] not in results:
+            return False
+        result = results[message["method"]]
+        error = {"error": {"code": -32601, "message": "Method not found"}}
+        handler.send_json({"jsonrpc": "2.0", "id": message["id"], **({"result": result} if result else error)})
+        return True
+
+    return first
+
+
+ODD: dict[str, Json] = {
+    "initialize": INFO | {"capabilities": {"tools": {}, "prompts": {}, "resources": {}}},
+    "tools/list": {"tools": [{"inputSchema": {"type": "object"}}, {"name": "x", "inputSchema": {"type": "object"}}]},
+    "resources/list": {"resources": ["x", {"uri": "x:y"}]},
+    "prompts/list": {},
+}
+
+
+def test_a_server_with_odd_lists_is_inspected_and_its_problems_are_named(
+    serve: Callable[..., Bad], tmp_path: Path
+) -> None:
+    """33.10: a tool without a name, an item that is no object, and prompts without a list end no command."""
+    address = f"mcp+{serve(first=answering(ODD)).url}"
+    with open_context(tmp_path) as context:
+        found = McpSource().inspects(address, context)
+    assert ([one["name"] for one in found["tools"]], found["prompts"]) == (["x"], [])
+    assert found["problems"] == {
+        "tools": "1 of its tools left out: expected objects with a name that is a string",
+        "resources": "1 of its resources left out: expected objects with a uri that is a string",
+        "prompts": "not read: Method not found",
+    }
+
+
+def test_a_tool_of_a_server_with_odd_lists_is_called_with_a_warning(serve: Callable[..., Bad], tmp_path: Path) -> None:
+    """33.10: `jn call` ended in a traceback; 33.6: what is wrong with a list is a warning of the command."""
+    heard: list[Any] = []
+    address = f"mcp+{serve(first=answering(ODD)).url}"
+    with open_context(tmp_path, on_event=heard.append) as context:
+        (called,) = McpSource().reads(f"{address}?tool=x", context)
+        assert called["text"] == "hello"
+        assert len(list(McpSource().reads(f"{address}?list=all", context))) == 2
+    warnings = {str(one.data) for one in heard if isinstance(one, Log) and one.level == "warning"}
+    assert warnings == {
+        "tools/list: 1 of its tools left out: expected objects with a name that is a string",
+        "resources/list: 1 of its resources left out: expected objects with a uri that is a string",
+        "prompts/list: not read: Method not found",
+    }
 
 
 def test_an_address_without_a_server_is_an_error() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -108,9 +109,18 @@ def test_every_kind_of_pagination_gives_every_record_once(library: str, context:
     assert len(called(library, context, "byPage", "page.type=page&page.most=2")) == 6
 
 
-def test_pages_that_never_end_are_an_error(library: str, context: SourceContext) -> None:
-    with pytest.raises(InvalidParams, match=r"never end.*'again' came twice"):
-        called(library, context, "endless", "page.type=cursor&page.field=next&page.param=cursor")
+def test_pages_that_never_end_are_given_with_a_warning(library: str, context: SourceContext) -> None:
+    """33.6: the records up to the cursor that came twice are kept."""
+    heard: list[Any] = []
+    told = replace(context, on_event=heard.append)
+    found = called(library, told, "endless", "page.type=cursor&page.field=next&page.param=cursor")
+    assert found == [{"cursor": ""}, {"cursor": "again"}]
+    (warning,) = (one for one in heard if isinstance(one, Log))
+    assert warning.level == "warning"
+    assert "the pages never end: 'again' came twice; the records up to it are given" in str(warning.data)
+
+
+def test_an_unknown_kind_of_paging_is_an_error(library: str, context: SourceContext) -> None:
     with pytest.raises(InvalidParams, match=r"expected type .cursor, page, offset, link"):
         called(library, context, "byPage", "page.type=pages")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 
+from patchbay.client.errors import McpFailure
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import MAX_EVENTS
 from patchbay.kinds.mount.liveness import Patience
@@ -14,6 +16,7 @@ from patchbay.kinds.mount.standing_connection import MAX_URI_CHARACTERS, Standin
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import MountContext
 from patchbay.stores.memory import MemoryStore
+from tests.client.reaching import opened
 from tests.hubs import MODERN
 
 SCHEMA = {"type": "object"}
@@ -48,6 +51,7 @@ def test_each_request_for_a_list_names_the_mount() -> None:
         info: dict[str, Any]
         capabilities: dict[str, Any]
         info, capabilities, instructions, revision = {"name": "far"}, {}, None, MODERN
+        list_problems: ClassVar[dict[str, tuple[str, ...]]] = {}
 
         def has_list(self, method: str) -> bool:
             return True
@@ -59,6 +63,47 @@ def test_each_request_for_a_list_names_the_mount() -> None:
     upstream: Any = Upstream()
     read_snapshot(upstream, "m", UnreadLists(Patience()), via_id="hub/far")
     assert asked == [{VIA: ["hub/far"]}] * len(LISTS)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("behaviour", ["circle", "same", "number", "gone"])
+def test_a_list_without_a_proper_end_is_served_as_far_as_it_was_read(behaviour: str) -> None:
+    """33.6: the mount has the tools that were read, and its page says what is missing."""
+    with opened(behaviour) as connection:
+        snapshot = read_snapshot(connection, "m", UnreadLists(Patience()))
+    found, problems = snapshot.descriptors()
+    assert set(found["tool"]) >= {"echo-0" if behaviour == "gone" else "echo"}
+    (problem,) = problems
+    assert (problem.where, problem.reason[:14]) == ("tools/list", "not read after")
+
+
+@pytest.mark.parametrize("before", [None, ["old", "older"]])
+def test_a_list_that_fails_on_a_later_page_is_the_last_one_or_what_was_read(before: list[str] | None) -> None:
+    """33.6: a mount that is up is not empty."""
+
+    def fail(first: list[Any]) -> Iterator[Any]:
+        yield from first
+        raise McpFailure(-32603, "the cursor is not known")
+
+    class Upstream:
+        info: ClassVar[dict[str, Any]] = {"name": "far"}
+        capabilities: ClassVar[dict[str, Any]] = {}
+        list_problems: ClassVar[dict[str, tuple[str, ...]]] = {}
+        instructions, revision, closed = None, MODERN, False
+
+        def has_list(self, method: str) -> bool:
+            return method == "tools/list"
+
+        def iterate_pages(self, method: str, key: str, on_page: Any, meta: Any, seconds: float) -> Iterator[Any]:
+            return fail([{"name": "first", "inputSchema": SCHEMA}])
+
+    upstream: Any = Upstream()
+    known = [{"name": name, "inputSchema": SCHEMA} for name in before or ()]
+    earlier = Snapshot("m", lists={"tools/list": known}) if known else None
+    snapshot = read_snapshot(upstream, "m", UnreadLists(Patience()), earlier)
+    assert [one["name"] for one in snapshot.lists["tools/list"]] == (before or ["first"])
+    where = "" if before else " after 1 entries"
+    assert snapshot.left_out["tools/list"] == [f"not read{where}: the cursor is not known"]
 
 
 def test_only_notifications_of_known_lists_are_queued() -> None:

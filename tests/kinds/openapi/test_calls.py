@@ -356,6 +356,23 @@ def test_a_server_on_a_private_network_that_only_the_document_names_is_refused(t
         )
 
 
+@pytest.mark.parametrize(("last", "expected"), [(3, [1, 2, 3]), (2, [1, 2])])
+def test_pages_that_lead_to_each_other_are_kept_with_a_warning(last: int, expected: list[int], tmp_path: Path) -> None:
+    """33.6: the third page leads to the second one again; the same page is not given twice."""
+    pages = {"/pages": (1, 2), "/pages?page=2": (2, 3), "/pages?page=3": (last, 2)}
+
+    def answer(seen: Recorded) -> Reply:
+        number, following = pages[seen.target]
+        return Reply([number], 200, {"Link": f'</pages?page={following}>; rel="next"'})
+
+    level = {"io.modelcontextprotocol/logLevel": "warning"}
+    with mounted(tmp_path, PATHS, answer, pages=10) as (hub, _):
+        found = hub.modern("shop", "tools/call", {"name": "pages", "arguments": {}}, meta=level)
+    *logs, result = found.messages
+    assert json.loads(result_text(result["result"])) == expected
+    assert ["the pages never end" in one["params"]["data"] for one in logs if "level" in one["params"]] == [True]
+
+
 def test_pages_are_joined_up_to_the_limit(tmp_path: Path) -> None:
     def answer(seen: Recorded) -> Reply:
         number = int(dict(seen.query).get("page", "1"))
