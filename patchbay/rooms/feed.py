@@ -53,8 +53,12 @@ class Delivery:
 
     @cached_property
     def is_for_all(self) -> bool:
-        """Whether every session of the room reads it: it has no single receiver and is not part of a stream."""
-        return self.to is None and not self.is_stream
+        """Whether every session of the room reads it: it has no single receiver, is no part of a stream and no call."""
+        return self.to is None and not self.is_stream and not self.is_call
+
+    @cached_property
+    def is_call(self) -> bool:
+        return self.seq is not None and bool(self.envelope["type"] == "tool.call")
 
 
 class Feed:

@@ -98,7 +98,7 @@ class Members:
         if id not in self.room.state_now["sessions"]:
             return
         try:
-            self.room.append_own("presence.part", {"session": id, "reason": reason[:200]})
+            self.room.append(lambda fold, now: _parting(self.room, fold.now, now, id, reason))
         except RoomRefused:
             return  # another process was first
         self.calls.end_all("the owner of the server has left the room", owner=id)
@@ -153,6 +153,13 @@ def _presence(room: RoomCore, state: Json, now: int, principal: str, hello: Hell
     if hello.agent is not None and profile in ("persistent", "pseudonymous"):
         payload["agent"] = dict(hello.agent)
     return hub_envelope(room.name, "presence.join", payload | ({"key": hello.key} if hello.key else {}), now)
+
+
+def _parting(room: RoomCore, state: Json, now: int, session: str, reason: str) -> Json:
+    """The envelope that says that a session has left, and which servers are gone with it."""
+    gone = sorted(server for server, record in state["servers"].items() if record["owner"] == session)
+    payload: Json = {"session": session, "reason": reason[:200]}
+    return hub_envelope(room.name, "presence.part", payload | ({"servers": gone} if gone else {}), now)
 
 
 def _name(room: RoomCore, state: Json, principal: str, hello: Hello, chosen: str) -> tuple[str, str]:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 ONLY_HUB = frozenset(
     ("room.create", "presence.join", "privacy.accepted", "tool.advertise", "mcp.mount.failed", "guardrail.violation")
-) | {"cache.hit", "room.refused", "room.withheld"}
+) | {"cache.hit", "room.refused", "room.withheld", "mcp.replaced"}
 """Types that only the hub sends."""
 
 FOR_READERS = frozenset({"presence.part", "presence.heartbeat", "flow.pause", "flow.resume", "flow.nack"})

@@ -18,6 +18,7 @@ from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
 from patchbay.rooms.hello import has_streams
 from patchbay.rooms.history import past_deliveries
+from patchbay.rooms.owners import is_for
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
 from patchbay.rooms.signatures import check_signature
 from patchbay.store import order_token
@@ -291,6 +292,8 @@ class RoomSession:
     def _is_for_me(self, delivery: Delivery) -> bool:
         if delivery.to not in (None, self.id):
             return False
+        if delivery.is_call:
+            return is_for(self.room.state_now, self.id, delivery)
         if not delivery.is_stream:
             return True
         session = self.room.state_now["sessions"].get(self.id)

@@ -49,6 +49,11 @@ class Member:
         self._headers = key | {"Enso-Session": self.joined.headers.get("Enso-Session", "")}
 
     @property
+    def session(self) -> str:
+        """The id of its session."""
+        return str(self._headers["Enso-Session"])
+
+    @property
     def name(self) -> str:
         """Its name in the room."""
         return str(self.joined.json["answers"][0]["payload"]["member"])
@@ -187,6 +192,22 @@ def test_a_member_sends_no_type_of_the_hub_as_a_stream(hub: Hub, keys: dict[str,
         assert "the call of another" in ben.says("tool.stream", forged, kind=kind)
     senders = {one["from"] for one in read_live(hub, room) if one["payload"].get("streamId") == "mine"}
     assert senders <= {"hub"}
+
+
+def test_a_member_takes_no_server_of_another_and_ends_no_announcer(hub: Hub, keys: dict[str, Headers]) -> None:
+    """34.9."""
+    room, ann = make_room(hub, keys)
+    ben = Member(hub, room, keys["ben"])
+    announced = {"serverId": "fs", "tools": [WIPE], "replaces": [ann.session]}
+    assert ben.says("mcp.announce", announced) == "the server fs belongs to another member; choose another serverId"
+    replaced = {"serverId": "fs", "session": ann.session, "by": ben.session}
+    assert ben.says("mcp.replaced", replaced) == "only the hub sends mcp.replaced"
+    assert ben.calls("wipe", "for ann") == ""
+    # The capability `mcp.server:fs` alone makes no owner: ben's session does not get the call, and cannot answer it.
+    assert "of another session" in ben.says("tool.result", {"callId": "for ann", "ok": True, "result": {}})
+    assert ann.says("tool.result", {"callId": "for ann", "ok": True, "result": {}}) == ""
+    types = [one["type"] for one in read_live(hub, room)]
+    assert types.count("mcp.announce") == 1 and "mcp.replaced" not in types
 
 
 @pytest.mark.parametrize("named", ["by its name", "by its principal"])

@@ -217,7 +217,7 @@ def test_the_sessions_of_a_worker_that_died_are_ended_by_another() -> None:
         there._members.sessions.clear()
         assert carol.result_of(call_id)["error"] == "the owner of the server has left the room"
         gone = carol.waits_for("presence.part")["payload"]
-        assert gone == {"session": bob.id, "reason": "the connection was lost"}
+        assert gone == {"session": bob.id, "reason": "the connection was lost", "servers": ["fs"]}
         assert carol.id in here.state()["sessions"], "whose worker lives stays"
 
 

@@ -3,6 +3,9 @@
 No port is opened here: calls come over the WebSocket, through firewalls and address translators.
 When the connection ends, running calls are cancelled, and it is opened again after half a second, then after twice the
 time each, up to half a minute. After each opening every server is announced anew.
+
+The newest announcer of one user serves an id. A server that another session shares by now is given up: calls that run
+here finish, and an announcer without servers ends. One that was away does not take its servers back.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import orjson
 
+from patchbay import exit_codes
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
 from patchbay.client.rooms.hosted_server import TOOL, HostedServer
@@ -38,10 +43,19 @@ PARTIAL_SECONDS = 0.03
 MAX_RESULT_BYTES = 1024 * 1024 - 4096
 """Bytes of a result that a room takes by default."""
 
+MAX_OWN_SESSIONS = 16
+"""Ids of earlier sessions of an announcer that are remembered."""
+
 MAX_REMEMBERED_ANSWERS, MAX_REPEATS, REPEAT_SECONDS = 256, 5, 1.0
 """Answers that can be sent again when the room says that they came too fast, how often, and how much later."""
 
 Json = dict[str, Any]
+
+
+class ServersReplaced(PatchbayError):
+    """Other sessions share all servers of an announcer by now."""
+
+    exit_code = exit_codes.FAILED
 
 
 class Observer(Protocol):
@@ -69,6 +83,11 @@ class Announcer:
     ) -> None:
         self.room = room
         self._servers = {server.id: server for server in servers}
+        self._shared = set(self._servers)
+        """Ids of the servers that no other session has taken over."""
+        self._begun = set[str]()
+        """Ids of the servers that were announced once: later announcements replace those of this announcer only."""
+        self._sessions: deque[str] = deque(maxlen=MAX_OWN_SESSIONS)
         self._observer = observer
         self._agent = agent
         self._headers = headers
@@ -83,17 +102,24 @@ class Announcer:
         self._pool = ThreadPoolExecutor(MAX_CALLS, f"calls of {room.name}")
 
     def run(self) -> None:
-        """Serve until `stop`. Raises RoomRefusal when the room refuses the first hello."""
+        """Serve until `stop`.
+
+        Raises RoomRefusal when the room refuses the first hello, ServersReplaced when other sessions share all servers.
+        """
         tries, has_joined = 0, False
         try:
             while not self._ending.is_set():
                 try:
                     self._live()
                     return
+                except ServersReplaced:
+                    raise
                 except PatchbayError as problem:
                     has_joined = has_joined or self._connection is not None
                     if isinstance(problem, RoomRefusal) and not has_joined:
                         raise
+                    if not self._shared:
+                        raise self._replaced() from problem
                     tries = 1 if self._connection is not None else tries + 1
                     self._wait(problem, tries)
                 finally:
@@ -122,19 +148,46 @@ class Announcer:
         connection = RoomConnection.open(self.room, caps, self._agent, headers=self._headers)
         self._connection = connection
         try:
+            self._look_for_newer(connection)
+            self._sessions.append(connection.session)
             self._announce_all(connection)
             while not self._ending.is_set():
+                if not self._shared and not self._calls:
+                    raise self._replaced()
                 envelope = connection.receive(RECEIVE_SECONDS)
                 if envelope is not None:
                     self._receive(connection, envelope)
         finally:
             connection.close()
 
+    def _look_for_newer(self, connection: RoomConnection) -> None:
+        """Give up the servers that other sessions began to share while this announcer was away."""
+        if not self._sessions:
+            return
+        for server, advert in connection.adverts.items():
+            if advert.get("session") not in (None, *self._sessions):
+                self._give_up(server)
+
+    def _give_up(self, server: str) -> None:
+        if server in self._shared:
+            self._shared.discard(server)
+            if self._shared:
+                self._observer.report(self._explain(server))
+
+    def _explain(self, servers: str) -> str:
+        return f"another session shares {servers} in {self.room.url} now, so this one shares it no more"
+
+    def _replaced(self) -> ServersReplaced:
+        return ServersReplaced(self._explain(", ".join(self._servers)))
+
     def _announce_all(self, connection: RoomConnection) -> None:
-        for server in self._servers.values():
+        for server in [one for id, one in self._servers.items() if id in self._shared]:
             try:
                 found = server.announcement()
+                if server.id in self._begun:
+                    found["replaces"] = list(self._sessions)
                 self._announced[connection.send_new("mcp.announce", found)] = server.id
+                self._begun.add(server.id)
             except PatchbayError as problem:
                 self._observer.report(f"{server.id} is not announced in {self.room.url}: {problem.message}")
                 continue
@@ -152,7 +205,9 @@ class Announcer:
         if kind == "presence.join":
             agent = payload.get("agent") or {}
             self._names[payload["session"]] = str(agent.get("name") or payload.get("member") or payload["session"])
-        elif kind == "tool.call" and payload.get("serverId") in self._servers:
+        elif kind in ("mcp.announce", "mcp.mount") and envelope["from"] not in self._sessions:
+            self._give_up(str(payload.get("serverId")))
+        elif kind == "tool.call" and payload.get("serverId") in self._shared:
             with self._lock:
                 flag = self._calls[call] = threading.Event()
             self._pool.submit(self._run, connection, envelope, flag)

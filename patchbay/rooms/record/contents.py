@@ -20,7 +20,7 @@ from patchbay.topics import ROOM_CONTENTS
 CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("room.create", "room.policy", "room.flags", "room.member", "room.redact"), ()),
     **dict.fromkeys(("presence.join", "presence.part", "caps.update", "mcp.mount", "mcp.unmount"), ()),
-    **dict.fromkeys(("mcp.mount.failed", "guardrail.violation", "cache.hit", "tool.cancel"), ()),
+    **dict.fromkeys(("mcp.mount.failed", "mcp.replaced", "guardrail.violation", "cache.hit", "tool.cancel"), ()),
     **dict.fromkeys(("mcp.announce", "tool.advertise"), ("tools", "resources", "prompts")),
     "tool.call": ("args",),
     "tool.result": ("result", "error", "resources"),

@@ -30,7 +30,9 @@ PAGE = 1000
 MAX_TOGETHER = 64
 """Entries that are appended in one step."""
 
-ALWAYS_ACCEPTED = frozenset({"presence.part", "tool.result", "tool.cancel", "room.redact", "room.policy", "room.flags"})
+ALWAYS_ACCEPTED = frozenset(
+    {"presence.part", "mcp.replaced", "tool.result", "tool.cancel", "room.redact", "room.policy", "room.flags"}
+)
 """Types that a log accepts after it has reached its limit, so that members can leave and clean up a full room."""
 
 Make = Callable[[Fold, int], Json]

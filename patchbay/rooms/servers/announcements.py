@@ -1,8 +1,12 @@
-"""Announced servers: a participant lists the entries of its server, and the hub advertises them to the room."""
+"""Announced servers: a participant lists the entries of its server, and the hub advertises them to the room.
+
+The newest announcement or mount of a member under one id counts. The session whose server is replaced gets
+`mcp.replaced`, and no calls any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +15,7 @@ from patchbay.errors import PatchbayError
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import BadFrame, TooMany
+from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import acl_patterns, matches
 from patchbay.rooms.record.canonical import canonical_bytes
@@ -19,6 +23,9 @@ from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
 
 MAX_ADVERT_PROBLEMS = 20
+
+MAX_REPLACED = 64
+"""Sessions that one announcement may name as replaced."""
 
 Scope = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]
 """Lists of patterns for tools and for resources: a shown entry matches a pattern of every list."""
@@ -32,6 +39,10 @@ LISTS: Mapping[Kind, tuple[str, str]] = {
     "prompt": ("prompts/list", "prompts"),
 }
 """The method of each list that a room shows, and the field of an announcement with that list."""
+
+
+class Outdated(RoomRefused):
+    """An advertisement of a server that was replaced or has gone meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +70,58 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
             raise BadFrame(f"the announcement's {key} are not a list of MCP descriptors")
         lists[method] = ListReader(key).read(entries)
     found, problems = Snapshot("", lists=lists).descriptors()
+    may_replace = _replaceable(payload)
 
-    def make(fold: Fold, now: int) -> Json:
-        check_tool_bound(room, fold, str(payload.get("serverId")), len(found["tool"]))
-        return envelope
+    def check(fold: Fold) -> None:
+        server = str(payload.get("serverId"))
+        check_tool_bound(room, fold, server, len(found["tool"]))
+        owner = fold.now["servers"].get(server, {}).get("owner")
+        if may_replace is not None and owner not in (None, envelope["from"], *may_replace):
+            raise RoomRefused(f"the server {server} is shared by a newer session of this member")
 
-    logged = room.append(make)
+    logged = append_server(room, envelope, check)
     if not logged.is_duplicate:
         sentences = [f"{one.where}: {one.reason}" for one in problems]
+        offered = Offered(str(payload["serverId"]), logged.entry.seq, found, EVERYTHING, sentences)
         try:
-            advertise(room, str(payload["serverId"]), found, EVERYTHING, sentences, {"replyTo": envelope["id"]})
+            advertise(room, offered, {"replyTo": envelope["id"]})
+        except Outdated:
+            return logged
         except PatchbayError:
             room.append_own("mcp.unmount", {"serverId": payload["serverId"]})
             raise
+    return logged
+
+
+def _replaceable(payload: Json) -> list[str] | None:
+    """The sessions whose server an announcement may replace; None for every session of the member."""
+    found = payload.get("replaces")
+    if found is None:
+        return None
+    texts = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    if not texts or len(found) > MAX_REPLACED:
+        raise BadFrame(f"the announcement's replaces is not a list of at most {MAX_REPLACED} ids of sessions")
+    return list(found)
+
+
+def append_server(room: RoomCore, envelope: Json, check: Callable[[Fold], None]) -> Logged:
+    """Log an announcement or a mount that passes `check`, and notify the session whose server it replaces.
+
+    Raises the errors of `check` and of `RoomCore.append`.
+    """
+    former: dict[str, str] = {}
+
+    def make(fold: Fold, now: int) -> Json:
+        check(fold)
+        record = fold.now["servers"].get(str(envelope["payload"].get("serverId")), {})
+        former["owner"] = record.get("owner", envelope["from"])
+        return envelope
+
+    logged = room.append(make)
+    if not logged.is_duplicate and former["owner"] != envelope["from"]:
+        reason = "a newer session of this member shares it now"
+        payload: Json = {"serverId": envelope["payload"]["serverId"], "session": former["owner"]}
+        room.append_own("mcp.replaced", payload | {"by": envelope["from"], "reason": reason})
     return logged
 
 
@@ -84,22 +134,30 @@ def check_tool_bound(room: RoomCore, fold: Fold, server: str, count: int) -> Non
         )
 
 
-def advertise(
-    room: RoomCore,
-    server: str,
-    found: Mapping[Kind, Mapping[str, Descriptor]],
-    scope: Scope,
-    problems: list[str],
-    rel: Json | None = None,
-) -> Logged:
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The entries of a server that was announced or mounted by the entry `seq` of the log.
+
+    `scope` says which of them the room may see; `problems` are sentences about entries that cannot be served.
+    """
+
+    server: str
+    seq: int
+    found: Mapping[Kind, Mapping[str, Descriptor]]
+    scope: Scope
+    problems: list[str]
+
+
+def advertise(room: RoomCore, offered: Offered, rel: Json | None = None) -> Logged:
     """Log `tool.advertise` for a server: the entries that its scope and the room's ACL show, with digests.
 
-    The patterns for tools show its prompts too.
+    The patterns for tools show its prompts too. Raises Outdated when the server was replaced or has gone, TooMany.
     """
+    server, found = offered.server, offered.found
     state = room.state_now
-    for_tools = (*scope[0], acl_patterns(state, server, "tools"))
-    for_resources = (*scope[1], acl_patterns(state, server, "resources"))
-    problems = list(problems)
+    for_tools = (*offered.scope[0], acl_patterns(state, server, "tools"))
+    for_resources = (*offered.scope[1], acl_patterns(state, server, "resources"))
+    problems = list(offered.problems)
 
     def matching(kind: Kind) -> list[Descriptor]:
         if kind == "resource":
@@ -127,7 +185,14 @@ def advertise(
     if size > room.bounds.envelope:
         most = f"a room takes {room.bounds.envelope} (--room-envelope-limit)"
         raise TooMany(f"what the server {server} lists has {size} bytes, and {most}; expose less of it")
-    return room.append_own("tool.advertise", payload, rel)
+
+    def make(fold: Fold, now: int) -> Json:
+        record = fold.now["servers"].get(server)
+        if record is None or record["seq"] != offered.seq:
+            raise Outdated(f"the server {server} was replaced or has gone")
+        return room.make_own("tool.advertise", {**payload, "session": record["owner"]}, now, rel)
+
+    return room.append(make)
 
 
 def _is_canonical(wire: Mapping[str, Any]) -> bool:

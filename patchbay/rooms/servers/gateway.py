@@ -23,7 +23,7 @@ from patchbay.rooms.folding.fold import Fold as RoomFold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
-from patchbay.rooms.servers.announcements import advertise, check_tool_bound
+from patchbay.rooms.servers.announcements import Offered, advertise, append_server, check_tool_bound
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.mounting import GatewayContext, checked_mount, mount_of_record, read_manifest
 from patchbay.topics import ROOM_NEWS
@@ -56,7 +56,7 @@ class Gateway:
         payload = checked_mount(envelope["payload"], room.id, room.store, self._context)
         if payload != envelope["payload"] and "sig" in envelope:
             raise RoomRefused("a signed mount names its manifest by CID")
-        logged = room.append(lambda fold, now: {**envelope, "payload": payload})
+        logged = append_server(room, {**envelope, "payload": payload}, lambda fold: None)
         if not logged.is_duplicate:
             threading.Thread(target=self._open, args=(server, logged), name=f"mount {server}", daemon=True).start()
         return logged
@@ -96,7 +96,7 @@ class Gateway:
         scope = ((tuple(tools), manifest.tools), (tuple(record["exposeResources"]), manifest.resources))
         sentences = [f"{one.where}: {one.reason}" for one in problems]
         check_tool_bound(self._room, self._room.log.fold, server, len(found["tool"]))
-        advertise(self._room, server, found, scope, sentences, rel)
+        advertise(self._room, Offered(server, record["seq"], found, scope, sentences), rel)
 
     def _fail(self, server: str, seq: int, error: str, rel: Json) -> None:
         def make(fold: RoomFold, now: int) -> Json:

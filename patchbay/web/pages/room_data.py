@@ -152,6 +152,11 @@ def _called(payload: Mapping[str, Any]) -> str:
     return f"{payload['serverId']} {payload['name']} {arguments}"
 
 
+def _parted(payload: Mapping[str, Any]) -> str:
+    gone = ", ".join(payload.get("servers", ()))
+    return f"left: {payload.get('reason', '')}" + (f"; the servers that are gone: {gone}" if gone else "")
+
+
 def _describe_answer(payload: Mapping[str, Any]) -> str:
     if payload.get("ok"):
         return "ok"
@@ -167,11 +172,12 @@ def _advertised(payload: Mapping[str, Any]) -> str:
 _SENTENCES: Mapping[str, Any] = {
     "room.create": _created,
     "presence.join": lambda payload: f"joined as {payload['role']}, {payload['profile']}",
-    "presence.part": lambda payload: f"left: {payload.get('reason', '')}",
+    "presence.part": _parted,
     "caps.update": lambda payload: "capabilities: " + ", ".join(map(str, payload.get("caps", []))),
     "mcp.announce": lambda payload: f"shares the server {payload['serverId']}",
     "mcp.mount": lambda payload: f"mounts the server {payload['serverId']} from {payload['transport'].get('url', '')}",
     "mcp.mount.failed": lambda payload: f"{payload['serverId']}: {payload.get('error', '')}",
+    "mcp.replaced": lambda payload: f"{payload['serverId']}: {payload.get('reason', '')}",
     "mcp.unmount": lambda payload: f"removes the server {payload['serverId']}",
     "tool.advertise": _advertised,
     "tool.call": _called,

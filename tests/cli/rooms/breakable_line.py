@@ -18,6 +18,7 @@ class BreakableLine:
         self._hub = urlsplit(hub)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._passes = True
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -27,6 +28,14 @@ class BreakableLine:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self._open.clear()
+
+    def hold(self) -> None:
+        """Break later connections too, until `let_pass`."""
+        self._passes = False
+
+    def let_pass(self) -> None:
+        """Pass connections on again."""
+        self._passes = True
 
     def close(self) -> None:
         self.break_all()
@@ -38,6 +47,9 @@ class BreakableLine:
                 inside, _ = self._listener.accept()
             except OSError:
                 return
+            if not self._passes:
+                inside.close()
+                continue
             outside = socket.create_connection((self._hub.hostname or "", self._hub.port or 0))
             self._open += [inside, outside]
             join(inside, outside)

@@ -112,6 +112,10 @@ class Laptop:
         os.kill(self.pid, signal.SIGTERM)
         return self._ended()
 
+    def end(self) -> int:
+        """Wait until it ends by itself; returns its exit code."""
+        return self._ended()
+
     def listening_ports(self) -> set[int]:
         """The TCP ports that the announcer and the server that it started listen on."""
         inodes = {inode for pid in (self.pid, *_children(self.pid)) for inode in _sockets(pid)}

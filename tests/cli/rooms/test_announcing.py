@@ -231,6 +231,46 @@ def test_several_servers_go_to_several_rooms(hub: Hub, tmp_path: Path) -> None:
         assert made.stop() == 0
 
 
+def test_two_announcers_of_one_server_run_a_call_once(hub: Hub, tmp_path: Path) -> None:
+    """34.9: the older one ends with a sentence, after the calls that run on it; the newer one serves."""
+    with ExitStack() as stack:
+        for name in ("older", "newer"):
+            (tmp_path / name).mkdir()
+        older, newer = (stack.enter_context(laptop(tmp_path / name, hub.url)) for name in ("older", "newer"))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        older.announce("demo", "--as", "bank")
+        running = pool.submit(run_room, "call", room_of(hub), "bank", "wait", "mark=before")
+        until((older.folder / "before.begun").exists, "the begin of the call on the older one")
+        newer.announce("demo", "--as", "bank")
+        assert run_room("call", room_of(hub), "bank", "read_note", "name=once").stdout == "the note once\n"
+        (older.folder / "before.go").touch()
+        assert running.result(60).stdout == "waited for before\n"
+        older.line_with(f"another session shares bank in {room_of(hub)} now, so this one shares it no more")
+        assert older.end() == 1
+        assert [len([line for line in one.lines if "calls bank.read_note" in line]) for one in (older, newer)] == [0, 1]
+        assert newer.stop() == 0
+
+
+def test_an_announcer_that_was_away_leaves_the_server_to_the_newer_one(hub: Hub, tmp_path: Path) -> None:
+    """34.9: it comes back after a lost connection, finds a newer session, and ends."""
+    with ExitStack() as stack:
+        for name in ("away", "newer"):
+            (tmp_path / name).mkdir()
+        line = stack.enter_context(breakable_line(hub.url))
+        away = stack.enter_context(laptop(tmp_path / "away", line.url))
+        newer = stack.enter_context(laptop(tmp_path / "newer", hub.url))
+        away.announce("demo", "--as", "bank")
+        line.hold()
+        line.break_all()
+        away.line_with("trying again in")
+        newer.announce("demo", "--as", "bank")
+        line.let_pass()
+        away.line_with("another session shares bank")
+        assert away.end() == 1
+        assert run_room("call", room_of(hub), "bank", "read_note", "name=kept").stdout == "the note kept\n"
+        assert newer.stop() == 0
+
+
 @contextmanager
 def hub_at(port: int, folder: Path) -> Iterator[str]:
     """A hub at a port that stays the same when it starts again; gives its address."""
