@@ -110,6 +110,22 @@ class Connections(Protocol):
         ...
 
 
+class Audience(Protocol):
+    """Who sees what of a server that shows different entries to different callers."""
+
+    digest: str
+    """A text that changes when somebody may see something else; empty when all see the same."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this server, or another one with an audience, hides something from some caller now."""
+        ...
+
+    def hidden_from(self, principal: str) -> frozenset[str]:
+        """Return the names and URIs of the entries that are hidden from a principal now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:
     """A server that a configuration describes: its name, its fields, its origin, and the services that it may use.
@@ -131,7 +147,8 @@ class ServerParts:
 
     `icons` is the unchecked value of its icons. `fields` extend the configuration. `upstream` is the connection to a
     mounted server, `api` what the hub maintains for a mounted HTTP API; `offers` holds the capabilities that the server
-    declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved.
+    declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved,
+    `audience` who sees what of it (None when all see the same).
     """
 
     handler: Handler
@@ -150,6 +167,7 @@ class ServerParts:
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     pins: Any = None
+    audience: Audience | None = None
 
 
 @dataclass(frozen=True)

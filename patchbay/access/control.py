@@ -16,12 +16,13 @@ from patchbay.boot.grants import Grants
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.visibility.catalogue_view import CatalogueView
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.kind import Audience
 
 MAX_SENDERS = 4096
 """Senders whose rights are remembered."""
 
 MAX_VIEWS = 128
-"""Views of the catalogue that are remembered, one for each set of rights."""
+"""Views of the catalogue that are remembered, one for each set of rights (and principal, where that counts)."""
 
 
 class AccessControl:
@@ -32,8 +33,10 @@ class AccessControl:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._known: dict[Principal, tuple[Grants | None, Rights, VisibleCatalogue]] = {}
-        self._views: OrderedDict[str, CatalogueView] = OrderedDict()
+        self._known: dict[Principal, tuple[Grants | None, bool, Rights, VisibleCatalogue]] = {}
+        self._views: OrderedDict[tuple[str, str], CatalogueView] = OrderedDict()
+        self._served: object = None
+        self._audience: Audience | None = None
         self._lock = threading.Lock()
         self.checks: list[Callable[[Principal], bool]] = []
 
@@ -44,24 +47,33 @@ class AccessControl:
 
     def catalogue_for(self, sender: Principal) -> VisibleCatalogue:
         """Return the catalogue as a sender may see it now."""
-        if self._catalogue.grants is None and sender.scopes is None:
+        if self._catalogue.grants is None and sender.scopes is None and not self._differs_by_caller():
             return self._catalogue
-        return self._look_up(sender)[2]
+        return self._look_up(sender)[3]
 
     def rights(self, sender: Principal) -> Rights:
         """Return what a sender may do now."""
-        return self._look_up(sender)[1]
+        return self._look_up(sender)[2]
 
-    def _look_up(self, sender: Principal) -> tuple[Grants | None, Rights, VisibleCatalogue]:
+    def _differs_by_caller(self) -> bool:
+        """Whether a served server shows different entries to callers with the same rights."""
+        served = self._catalogue.served
+        if served is not self._served:
+            self._audience = next((one.audience for one in served.values() if one.audience is not None), None)
+            self._served = served
+        return self._audience is not None and self._audience.is_needed
+
+    def _look_up(self, sender: Principal) -> tuple[Grants | None, bool, Rights, VisibleCatalogue]:
         """Return the present grants, and the rights and the catalogue that a sender has under them."""
-        grants = self._catalogue.grants
+        grants, differs = self._catalogue.grants, self._differs_by_caller()
         known = self._known.get(sender)
-        if known is None or known[0] is not grants:
+        if known is None or known[0] is not grants or known[1] is not differs:
             if len(self._known) >= MAX_SENDERS:
                 self._known = {}
             rights = rights_of(sender, grants)
-            seen = self._catalogue if rights.is_unlimited else self.view(rights)
-            known = self._known[sender] = grants, rights, seen
+            is_whole = rights.is_unlimited and not differs
+            seen = self._catalogue if is_whole else self.view(rights, sender.id if differs else "")
+            known = self._known[sender] = grants, differs, rights, seen
         return known
 
     def decide(self, sender: Principal, action: str, about: Object) -> Decision:
@@ -86,13 +98,14 @@ class AccessControl:
         now = self.rights(sender).digest
         return lambda: self.is_current(sender) and self.rights(sender).digest == now
 
-    def view(self, rights: Rights) -> VisibleCatalogue:
-        """Return the catalogue as some rights show it."""
+    def view(self, rights: Rights, principal: str = "") -> VisibleCatalogue:
+        """Return the catalogue as some rights show it, to a principal if servers show different entries to callers."""
+        key = (rights.digest, principal)
         with self._lock:
-            view = self._views.get(rights.digest)
+            view = self._views.get(key)
             if view is None:
-                view = self._views[rights.digest] = CatalogueView(self._catalogue, rights)
-            self._views.move_to_end(rights.digest)
+                view = self._views[key] = CatalogueView(self._catalogue, rights, principal)
+            self._views.move_to_end(key)
             while len(self._views) > MAX_VIEWS:
                 self._views.popitem(last=False)
         return view

@@ -200,6 +200,7 @@ def configured_server(
         offers=parts.offers,
         via=parts.via,
         pins=parts.pins,
+        audience=parts.audience,
     )
 
 

@@ -14,7 +14,7 @@ from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.rows import is_room_name
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import UnavailableServer, UnknownServer
-from patchbay.kind import Packages, kind_named
+from patchbay.kind import Audience, Packages, kind_named
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.standing import Standing
 from patchbay.pins.enforcement import PinState
@@ -33,8 +33,8 @@ class Server:
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `api` what the hub maintains for a
     mounted HTTP API; `offers` are the capabilities that it declared, `via` are the mounts between it and this hub.
-    `pins` are the entries that it lists without approval. `icons` is the value that the configuration or the mounted
-    server has; that of a mounted server is unchecked.
+    `pins` are the entries that it lists without approval; `audience` says who sees what of it, None when all see the
+    same. `icons` is the value that the configuration or the mounted server has; that of a mounted server is unchecked.
     `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
     requires.
     """
@@ -68,6 +68,7 @@ class Server:
     offers: Mapping[str, Any] = field(default_factory=dict)
     via: tuple[str, ...] = ()
     pins: PinState | None = None
+    audience: Audience | None = None
     replaces: str | None = None
     packages: Packages | None = None
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)

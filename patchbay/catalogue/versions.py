@@ -176,13 +176,18 @@ def _digests(server: Server) -> bytes:
     # Tools that only a search finds count too: clients cache what they found.
     tools = [server.tools, server.visible_tools] if server.is_search_active else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
-    return orjson.dumps({kind: _digest([] if hidden else found, server.via) for kind, found in groups.items()})
+    audience = "" if server.audience is None else server.audience.digest
+    return orjson.dumps(
+        {kind: _digest([] if hidden else found, server.via, audience) for kind, found in groups.items()}
+    )
 
 
-def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str]) -> str:
+def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str], audience: str = "") -> str:
     wires = [one.wire for group in groups for one in group.values()]
-    # The digest includes the mounts of the list: a hub that mounts this server detects cycles by them.
-    return sha256(orjson.dumps([wires, via] if via else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    # The digest includes the mounts of the list: a hub that mounts this server detects cycles by them. It includes who
+    # sees what: the list of a caller may change when that does.
+    more = [list(via), audience] if audience else [via] if via else []
+    return sha256(orjson.dumps([wires, *more] if more else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 EMPTY_DIGESTS = dict.fromkeys(KINDS, _digest([], ()))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Feed
+from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
+from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import is_banned
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged, Make, RoomLog
 from patchbay.store import Store
+
+log = logging.getLogger(__name__)
 
 
 class RoomCore:
@@ -58,12 +65,31 @@ class RoomCore:
         return is_banned(self.state_now, self.list_names(principal))
 
     def append(self, make: Make) -> Logged:
-        """Append an envelope to the log and deliver it. Raises the errors of `RoomLog.append`."""
+        """Append an envelope to the log and deliver it. Raises the errors of `RoomLog.append`.
+
+        The first entry that this version of the rules adds to a room of earlier rules is `room.rules`.
+        """
+        if rules_of(self.state_now) < RULES:
+            self._renew_rules()
         logged = self.log.append(make)
         if not logged.is_duplicate:
             self.feed.announce(logged.position)
         self.run_later()
         return logged
+
+    def _renew_rules(self) -> None:
+        """Log that the present rules hold from now on, unless the log says so already."""
+
+        def make(fold: Fold, now: int) -> Json:
+            if rules_of(fold.now) >= RULES:
+                raise RoomRefused("the room has the present rules")
+            exact = with_exact_names(fold.now["policy"]["acl"])[1]
+            if exact:
+                log.warning("the room %s: %s were exact names, and still are: `*` is written `[*]`", self.name, exact)
+            return self.make_own("room.rules", {"rules": RULES, "exact": exact}, now)
+
+        with suppress(RoomRefused):
+            self.feed.announce(self.log.append(make).position)
 
     def append_own(self, type: str, payload: Json, rel: Json | None = None) -> Logged:
         """Append an envelope of the hub itself."""

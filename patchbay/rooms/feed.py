@@ -17,6 +17,7 @@ import orjson
 
 from patchbay.rooms.record.envelope import Json, frame_bytes
 from patchbay.rooms.record.log import Logged, RoomLog
+from patchbay.rooms.visibility import LISTS
 from patchbay.store import Store
 from patchbay.topics import ROOM_LIVE, ROOM_NEWS
 
@@ -53,8 +54,14 @@ class Delivery:
 
     @cached_property
     def is_for_all(self) -> bool:
-        """Whether every session of the room reads it: it has no single receiver, is no part of a stream and no call."""
-        return self.to is None and not self.is_stream and not self.is_call
+        """Whether every session of the room reads it as it is: it has no single receiver, is no part of a stream, no
+        call and no list.
+        """
+        return self.to is None and not self.is_stream and not self.is_call and not self.is_list
+
+    @cached_property
+    def is_list(self) -> bool:
+        return self.envelope["type"] in LISTS
 
     @cached_property
     def is_call(self) -> bool:

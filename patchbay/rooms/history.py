@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from patchbay.rooms.core import RoomCore, now_ms
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.feed import Delivery
+from patchbay.rooms.folding.acl import Participant
 from patchbay.rooms.folding.rights import NOTHING, visible_from
+from patchbay.rooms.folding.state import HUMAN
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.contents import is_kept
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
+from patchbay.rooms.visibility import shown_envelope
 
 PAGE = 500
 
@@ -21,6 +24,7 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
     room.log.catch_up()
     last = room.seq
     first = 1 if principal is None else visible_for(room, principal)
+    readers = None if principal is None else readers_of(room, principal)
     if after == 0 and last:
         yield _line(room.log.entry(1))
         after = 1
@@ -31,7 +35,7 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
         after = upto
     while after < last:
         for logged in room.log.read(after, min(PAGE, last - after)):
-            yield _line(logged)
+            yield _line(logged, _shows_whole(room, readers, logged))
         after = min(after + PAGE, last)
 
 
@@ -81,8 +85,21 @@ def _drop(room: RoomCore, seq: int) -> None:
     room.feed.redact(seq, target.entry.envelope)
 
 
-def _line(logged: Logged) -> bytes:
-    return logged.entry.line(logged.contents if is_kept(logged.entry.envelope) else None)
+def readers_of(room: RoomCore, principal: str) -> list[Participant]:
+    """Return the participants that a principal is in a room: its sessions, or without one who it would be."""
+    state, names = room.state_now, room.list_names(principal)
+    sessions = [Participant(one["role"], one["member"]) for one in state["sessions"].values() if one["member"] in names]
+    return sessions or [Participant(state["members"].get(name, {}).get("role") or HUMAN, name) for name in names]
+
+
+def _shows_whole(room: RoomCore, readers: list[Participant] | None, logged: Logged) -> bool:
+    """Whether the access list hides nothing of an entry. Its contents are signed as a whole, or left out as a whole."""
+    envelope = logged.envelope
+    return readers is None or shown_envelope(room.state_now, readers, envelope) is envelope
+
+
+def _line(logged: Logged, is_whole: bool = True) -> bytes:
+    return logged.entry.line(logged.contents if is_whole and is_kept(logged.entry.envelope) else None)
 
 
 def _history(room: RoomCore) -> str:

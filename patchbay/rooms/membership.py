@@ -10,14 +10,16 @@ from uuid import uuid4
 
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.folding.acl import Participant
 from patchbay.rooms.folding.fold import Fold
-from patchbay.rooms.folding.rights import allowed_capabilities, is_banned, may_join
+from patchbay.rooms.folding.rights import allowed_capabilities, is_banned, may_join, participant_of
 from patchbay.rooms.folding.state import AGENT, HUMAN
 from patchbay.rooms.hello import Hello, read_hello
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.session import UNLIMITED, Desk, RoomSession, SessionRights
+from patchbay.rooms.visibility import shown_envelope
 
 
 class Members:
@@ -197,8 +199,9 @@ def _greeting(room: RoomCore, hello: Hello, joined: Logged, newest: Logged) -> t
     accepted |= {name: value for name, value in (("agent", hello.agent), ("cache", hello.cache)) if value is not None}
     policy: Json = {"policy": state["policy"], "flags": state["flags"], "room": room.id, "name": room.name}
     policy |= {"seq": newest.entry.seq, "head": newest.entry.cid, "key": state["key"]}
+    reader = participant_of(state, presence["session"]) or Participant(presence["role"], presence["member"])
     adverts = [
-        room.log.entry(record["advert"]).envelope["payload"]
+        shown_envelope(state, [reader], room.log.entry(record["advert"]).envelope)["payload"]
         for record in state["servers"].values()
         if record["status"] == "ready"
     ]

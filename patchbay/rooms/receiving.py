@@ -14,6 +14,7 @@ from patchbay.errors import PatchbayError
 from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused
+from patchbay.rooms.folding.acl import is_limited
 from patchbay.rooms.folding.calls import NoRationale
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import Action, allowed_capabilities, decide
@@ -22,7 +23,7 @@ from patchbay.rooms.history import redact_entry
 from patchbay.rooms.membership import Members
 from patchbay.rooms.record.envelope import Json, hub_envelope, now_text
 from patchbay.rooms.record.log import Logged
-from patchbay.rooms.servers.announcements import announce
+from patchbay.rooms.servers.announcements import advertise_again, announce
 from patchbay.rooms.servers.calls import Calls
 from patchbay.rooms.servers.gateway import Gateway
 from patchbay.rooms.session import Receipt, RoomSession
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 ONLY_HUB = frozenset(
     ("room.create", "presence.join", "privacy.accepted", "tool.advertise", "mcp.mount.failed", "guardrail.violation")
-) | {"cache.hit", "room.refused", "room.withheld", "mcp.replaced"}
+) | {"cache.hit", "room.refused", "room.withheld", "mcp.replaced", "room.rules"}
 """Types that only the hub sends."""
 
 FOR_READERS = frozenset({"presence.part", "presence.heartbeat", "flow.pause", "flow.resume", "flow.nack"})
@@ -185,6 +186,14 @@ def _update_caps(services: Reception, session: RoomSession, envelope: Json) -> L
     return services.room.append(make)
 
 
+def _set_policy(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    before = services.room.state_now["policy"]["acl"]
+    logged = _append(services, session, envelope)
+    if not logged.is_duplicate and services.room.state_now["policy"]["acl"] != before:
+        advertise_again(services.room)
+    return logged
+
+
 def _redact(services: Reception, session: RoomSession, envelope: Json) -> Logged:
     return redact_entry(services.room, envelope)
 
@@ -195,6 +204,8 @@ def _set_member(services: Reception, session: RoomSession, envelope: Json) -> Lo
     if isinstance(principal, str) and "sig" not in envelope:
         payload["member"] = services.room.pseudonym(principal)
     logged = _append(services, session, {**envelope, "payload": payload})
+    if not logged.is_duplicate and "role" in payload and is_limited(services.room.state_now):
+        advertise_again(services.room)
     if payload.get("membership") in ("left", "banned"):
         services.members.part(str(payload["member"]), f"the membership is {payload['membership']}")
         services.members.end_revoked()
@@ -236,7 +247,7 @@ HANDLES: Mapping[str, Handle] = {
     "mcp.announce": _announce,
     "caps.update": _update_caps,
     "room.redact": _redact,
-    "room.policy": _append,
+    "room.policy": _set_policy,
     "room.flags": _append,
     "room.member": _set_member,
     "act.rationale": _append,

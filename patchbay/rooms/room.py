@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableSet
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,12 +10,13 @@ from patchbay.activation import Events
 from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import RoomCore, now_ms
-from patchbay.rooms.folding.rights import Action, Decision, decide
-from patchbay.rooms.history import exported_lines, forget_redacted
+from patchbay.rooms.folding.acl import Participant
+from patchbay.rooms.folding.rights import Action, Decision, decide, participant_of
+from patchbay.rooms.history import exported_lines, forget_redacted, readers_of
 from patchbay.rooms.membership import Liveness, Members
 from patchbay.rooms.receiving import Reception
 from patchbay.rooms.record.canonical import Signer
-from patchbay.rooms.record.envelope import Json
+from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.announcements import Advertised, advertised
 from patchbay.rooms.servers.calls import Calls
@@ -31,15 +32,26 @@ TOGETHER = 32
 """Sessions that leave at the same time when the hub ends, so that the store writes their entries in one step."""
 
 TOOL_TYPES = frozenset(
-    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "presence.part", "room.policy"}
+    {"tool.advertise", "mcp.unmount", "mcp.mount", "mcp.mount.failed", "presence.part", "room.policy", "room.member"}
 )
 """Types that change the tools of the room. An announcement is not one of them: the advertisement that follows it is."""
 
 
 class Room:
-    """A room. `id` is the CID of its first entry, `name` the name for people. Safe to use from many threads."""
+    """A room. `id` is the CID of its first entry, `name` the name for people. Safe to use from many threads.
 
-    def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds, context: GatewayContext) -> None:
+    `limited` gets its id while it hides something from some MCP client of the hub.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        id: str,
+        signer: Signer,
+        bounds: Bounds,
+        context: GatewayContext,
+        limited: MutableSet[str],
+    ) -> None:
         self.core = RoomCore(store, id, signer, bounds)
         self.id = id
         self.name = self.core.name
@@ -51,7 +63,8 @@ class Room:
         self._members.services = Reception(self.core, self._calls, self._gateway, self._members)
         self.liveness = Liveness(self._members)
         self.core.observers += [self._calls.notice, self._gateway.notice, self._members.notice, self._notice]
-        keep_room_offer(self.core)
+        self._limited = limited
+        self._keep_offer()
 
     # participants
 
@@ -133,9 +146,23 @@ class Room:
         """The CID of the state."""
         return self.core.log.fold.state_cid
 
-    def tools(self) -> list[Advertised]:
-        """Return every tool that can be called, with the digest of its descriptor, by server and name."""
-        return [one for one in advertised(self.core) if one.descriptor.kind == "tool"]
+    def client_now(self, principal: str) -> tuple[Json, Participant | None]:
+        """Return the state as of now in every process, and who an MCP client of the hub is in it.
+
+        None for a client that may call nothing: it is banned or not invited, or the room is closed to such clients.
+        """
+        self.core.log.catch_up()
+        state, member = self.core.state_now, self.core.pseudonym(principal)
+        may_call = not self.core.is_banned(principal) and decide(state, HUB, "call", "", member)
+        return state, participant_of(state, HUB, member) if may_call else None
+
+    def tools(self, principal: str | None = None) -> list[Advertised]:
+        """Return every tool that can be called, with the digest of its descriptor, by server and name.
+
+        For a principal, only those that the access list shows it; None is the operator, who sees all.
+        """
+        readers = None if principal is None else readers_of(self.core, principal)
+        return [one for one in advertised(self.core, readers) if one.descriptor.kind == "tool"]
 
     def decide(self, who: str, action: Action, about: str = "", member: str = "") -> Decision:
         """Decide whether a session (or, for `hub`, an MCP client as `member`) may do something here."""
@@ -207,6 +234,12 @@ class Room:
         if logged.entry.envelope["type"] in TOOL_TYPES:
             self.core.later(self._announce_tools)
 
+    def _keep_offer(self) -> None:
+        if keep_room_offer(self.core):
+            self._limited.add(self.id)
+        else:
+            self._limited.discard(self.id)
+
     def _announce_tools(self) -> None:
-        keep_room_offer(self.core)
+        self._keep_offer()
         self.core.store.bus.publish(ROOM_TOOLS + self.id)

@@ -17,6 +17,7 @@ from patchbay.errors import PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
+from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
 from patchbay.rooms.folding.fold import Fold, fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.folding.state import DEFAULT_POLICY, OWNER, copied
@@ -61,6 +62,8 @@ class Rooms:
         self._open: dict[str, Room] = {}
         self._asked: dict[str, float] = {}
         """Time of the last `open` of each room (monotonic)."""
+        self.limited: set[str] = set()
+        """Ids of the rooms that hide something from some MCP client of the hub, as far as this process knows."""
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -97,7 +100,10 @@ class Rooms:
             if not member.startswith("ghost-")
         }
         members[owner] = {**members.get(owner, {"powers": []}), "membership": "joined", "role": OWNER}
-        payload: Json = {"creator": owner, "salt": then.now["salt"], "policy": then.now["policy"]}
+        policy = then.now["policy"]
+        if rules_of(then.now) < RULES:
+            policy = {**policy, "acl": with_exact_names(policy["acl"])[0]}
+        payload: Json = {"creator": owner, "salt": then.now["salt"], "policy": policy}
         payload |= {"flags": then.now["flags"], "members": members}
         payload["predecessor"] = {"room": room.id, "seq": seq, "head": then.head}
         return self._create(name, payload)
@@ -116,7 +122,7 @@ class Rooms:
         if len(self.store.names.all(ROOMS)) >= self.bounds.rooms:
             raise TooMany(f"the hub has {self.bounds.rooms} rooms (--room-count)")
         now = int(time.time() * 1000)
-        payload = {"name": name, "key": self.signer.public, "predecessor": None, **payload}
+        payload = {"name": name, "key": self.signer.public, "rules": RULES, "predecessor": None, **payload}
         entry = make_entry(self.signer, 1, None, now, hub_envelope(name, "room.create", payload, now))
         trial = Fold()
         try:
@@ -144,7 +150,7 @@ class Rooms:
             raise UnknownRoom(f"there is no room {room!r:.80}")
         with self._lock:
             if id not in self._open:
-                self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway)
+                self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway, self.limited)
                 self._start()
             self._asked[id] = time.monotonic()
             return self._open[id]

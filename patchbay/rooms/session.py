@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from patchbay.activation import CallPlace
@@ -16,11 +16,13 @@ from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import RoomRefused, TooMany
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
+from patchbay.rooms.folding.rights import participant_of
 from patchbay.rooms.hello import has_streams
 from patchbay.rooms.history import past_deliveries
 from patchbay.rooms.owners import is_for
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
 from patchbay.rooms.signatures import check_signature
+from patchbay.rooms.visibility import shown_envelope
 from patchbay.store import order_token
 from patchbay.topics import ROOM_READERS
 
@@ -254,7 +256,9 @@ class RoomSession:
             more = self._next(limit - len(found), left)
             if not more:
                 break
-            mine = [one for one in more if one.is_for_all or self._is_for_me(one)]
+            mine = [
+                one if one.is_for_all else self._shown(one) for one in more if one.is_for_all or self._is_for_me(one)
+            ]
             found += mine
             left -= 0 if size is None else sum([len(one.data) for one in mine])
         return found
@@ -288,6 +292,15 @@ class RoomSession:
         if found:
             self._position = found[-1].position
             self._after = next((one.seq for one in reversed(found) if one.seq is not None), self._after)
+
+    def _shown(self, delivery: Delivery) -> Delivery:
+        """Return a delivery as this session sees it: the access list of the room may hide entries of a list."""
+        state = self.room.state_now
+        reader = participant_of(state, self.id)
+        if not delivery.is_list or reader is None or delivery.envelope["from"] == self.id:
+            return delivery
+        shown = shown_envelope(state, [reader], delivery.envelope)
+        return delivery if shown is delivery.envelope else replace(delivery, envelope=shown)
 
     def _is_for_me(self, delivery: Delivery) -> bool:
         if delivery.to not in (None, self.id):

@@ -210,6 +210,33 @@ def test_a_member_takes_no_server_of_another_and_ends_no_announcer(hub: Hub, key
     assert types.count("mcp.announce") == 1 and "mcp.replaced" not in types
 
 
+def test_a_member_uses_nothing_that_the_access_list_hides(hub: Hub, keys: dict[str, Headers]) -> None:
+    """34.10, 34.11: not by a name from the log, not as an MCP client, and not as a host or a mounter."""
+    room, ann = make_room(hub, keys)
+    wait_for_tools(hub, room)
+    ben = Member(hub, room, keys["ben"])
+    policy = hub.app.extensions["dispatcher"].services.rooms.open(room).state()["policy"]
+    rules = [{"roles": ["own*"]}, {"roles": ["*"], "servers": ["fs"], "tools": [], "resources": ["plan"]}]
+    assert ann.says("room.policy", {"policy": {**policy, "acl": rules}}) == ""
+    for name, method in (("wipe", "tools/call"), ("docs://diary", "resources/read"), ("scold", "prompts/get")):
+        assert "and has no such" in ben.calls(name, method=method)
+    assert ben.calls("docs://plan", "to read", method="resources/read") == ""
+    assert "no power to policy" in ben.says("room.policy", {"policy": policy})
+    assert "no rule that admits the role human" in ben.says("mcp.announce", {"serverId": "git", "tools": [WIPE]})
+    mounted = {"serverId": "git", "transport": {"kind": "http-stream", "url": "http://192.0.2.1/mcp"}}
+    assert "no rule that admits the role human" in ben.says("mcp.mount", mounted)
+    server = f"room.{room}"
+    called = hub.modern(server, "tools/call", {"name": "fs__wipe", "arguments": {}}, headers=keys["ben"])
+    assert called.result["isError"] and "there is no tool" in called.text
+    assert hub.modern(server, "resources/read", {"uri": "docs://diary"}, headers=keys["ben"]).status != 200
+    for kind, names in (("tools", []), ("resources", ["plan"]), ("prompts", [])):
+        listed = hub.modern(server, f"{kind}/list", headers=keys["ben"]).result[kind]
+        assert [one["name"] for one in listed] == names
+    log = hub.client.get(f"/rooms/{room}/log", headers=keys["ben"]).get_data()
+    assert b'"inputSchema"' not in log
+    assert set(hub.app.extensions["dispatcher"].services.rooms.open(room).state()["calls"]) == {"to read"}
+
+
 @pytest.mark.parametrize("named", ["by its name", "by its principal"])
 def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Headers], named: str) -> None:
     room, ann = make_room(hub, keys)
@@ -225,7 +252,8 @@ def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Heade
         assert back.status_code == 403 and b"banned" in back.data
     wait_for_tools(hub, room)
     called = hub.modern(f"room.{room}", "tools/call", {"name": "fs__wipe", "arguments": {}}, headers=keys["ben"])
-    assert called.result["isError"] and "banned" in called.text
+    assert called.result["isError"] and "there is no tool 'fs__wipe'" in called.text
+    assert hub.modern(f"room.{room}", "tools/list", headers=keys["ben"]).result["tools"] == []
     assert hub.client.get(f"/rooms/{room}.json", headers=keys["ben"]).status_code == 403
     lines = hub.client.get(f"/rooms/{room}/log", headers=keys["ben"]).get_data().splitlines()
     assert "withheld" in orjson.loads(lines[1]) and len(lines) == 2

@@ -56,6 +56,17 @@ class State:
     def on_room_create(self, entry: Any, sender: str, said: Any) -> None:
         for name in ("name", "creator", "key", "salt", "predecessor", "policy", "flags", "members"):
             self.all[name] = said[name]
+        if "rules" in said:
+            self.all["rules"] = said["rules"]
+
+    def on_room_rules(self, entry: Any, sender: str, said: Any) -> None:
+        if sender != "hub":
+            return
+        self.all["rules"] = said["rules"]
+        for rule in self.all["policy"]["acl"]:
+            for field in ("roles", "members"):
+                if field in rule:
+                    rule[field] = ["".join(f"[{one}]" if one in "*?[" else one for one in text) for text in rule[field]]
 
     def on_presence_join(self, entry: Any, sender: str, said: Any) -> None:
         record = self.all["members"].setdefault(said["member"], {"role": None, "powers": []})
@@ -136,7 +147,10 @@ class State:
         more = {"tools": said["digests"], "resources": said["uris"], "status": "ready", "advert": entry["seq"]}
         if said.get("promptNames"):
             more["prompts"] = said["promptNames"]
-        self.all["servers"][said["serverId"]].pop("prompts", None)
+        if "uriNames" in said:
+            more["names"] = said["uriNames"]
+        for name in ("prompts", "names"):
+            self.all["servers"][said["serverId"]].pop(name, None)
         self.all["servers"][said["serverId"]] |= more
 
     def on_tool_call(self, entry: Any, sender: str, said: Any) -> None:

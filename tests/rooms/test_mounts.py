@@ -16,7 +16,6 @@ from patchbay.kinds.room.offers import RESOURCE
 from patchbay.rooms.errors import BadFrame
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
-from patchbay.rooms.servers.announcements import matches_resource
 from patchbay.rooms.servers.mounting import CREDENTIALS, GatewayContext
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
@@ -149,14 +148,6 @@ def test_resources_match_by_name_and_by_uri_without_scheme(upstream: Hub, room: 
     [hidden] = room.call("notes", "git://other/c", {}, "zoe", 60, RESOURCE)
     assert isinstance(hidden, Failed)
     assert hidden.message.startswith("unknown resource: git://other/c")
-
-
-def test_a_pattern_is_matched_against_the_name_and_the_uri() -> None:
-    """ENS-C4: `repo/*` is not a URI: it is matched against the name, and the URI without its scheme."""
-    assert matches_resource({"uri": "git://repo/a", "name": "x"}, ("repo/*",))
-    assert matches_resource({"uri": "git:repo/a"}, ("repo/*",))
-    assert matches_resource({"uri": "git://x", "name": "repo/a"}, ("repo/*",))
-    assert not matches_resource({"uri": "git://other/a", "name": "a"}, ("repo/*",))
 
 
 def test_who_may_mount_is_capability_power_and_acl(mounting: tuple[Rooms, Store]) -> None:

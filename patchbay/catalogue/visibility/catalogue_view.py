@@ -12,7 +12,7 @@ from patchbay.boot.grants import READ, SEE
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.links import cids_in
-from patchbay.catalogue.contents.reading import Contents
+from patchbay.catalogue.contents.reading import Contents, ReadableContents
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server, unavailable_server, unknown_server
 from patchbay.catalogue.versions import unknown_version
@@ -29,19 +29,33 @@ MAX_REACHED_CONTENTS = 20_000
 """Contents that one view searches for the contents that its servers are made of."""
 
 
+_Part = tuple[Server, Server | None, frozenset[str]]
+"""A server, the part of it that is visible, and the names that it hides from the caller."""
+
+
 class CatalogueView:
-    """A catalogue behind rights that hide something. Safe to use from many threads."""
+    """A catalogue behind rights that hide something, or with servers that hide something from a principal.
 
-    shows_everything = False
+    `principal` is the caller to whom the servers with an audience are shown; without one, nobody asks for such a
+    server. Safe to use from many threads.
+    """
 
-    def __init__(self, catalogue: Catalogue, rights: Visibility) -> None:
+    def __init__(self, catalogue: Catalogue, rights: Visibility, principal: str = "") -> None:
         self._catalogue = catalogue
         self._rights = rights
-        self._parts: dict[str, tuple[Server, Server | None]] = {}
-        self._pinned: dict[str, tuple[Server, Server | None]] = {}
-        self._whole: tuple[object, object, Aggregate] | None = None
+        self._principal = principal
+        self._parts: dict[str, _Part] = {}
+        self._pinned: dict[str, _Part] = {}
+        self._whole: tuple[object, object, object, Aggregate] | None = None
         self.store = catalogue.store
-        self.contents = VisibleContents(catalogue.contents, self)
+        self.contents: ReadableContents = (
+            catalogue.contents if rights.is_unlimited else VisibleContents(catalogue.contents, self)
+        )
+
+    @property
+    def shows_everything(self) -> bool:
+        """Whether the rights show the whole configuration."""
+        return self._rights.is_unlimited
 
     @property
     def readonly(self) -> bool:
@@ -51,7 +65,8 @@ class CatalogueView:
     def find(self, name: str) -> Server:
         """Return a visible server by name. Raises UnknownServer, and UnavailableServer for a disabled one."""
         server, known_part = self._catalogue.served.get(name), self._parts.get(name)
-        if known_part is not None and known_part[0] is server and known_part[1] is not None:
+        is_known = known_part is not None and known_part[0] is server
+        if known_part is not None and is_known and known_part[1] is not None and known_part[0].audience is None:
             return known_part[1]
         part = self._part(server) if server is not None else None
         if part is not None:
@@ -67,11 +82,11 @@ class CatalogueView:
         if now is None or not self._is_visible(now):
             raise unknown_version(name, cid)
         server = self._catalogue.pinned(name, cid, operator)
-        known = self._pinned.get(server.version)
-        if known is None or known[0] is not server:
+        known, hidden = self._pinned.get(server.version), self._hidden(server)
+        if known is None or known[0] is not server or known[2] != hidden:
             if len(self._pinned) >= MAX_PINNED_PARTS:
                 self._pinned = {}
-            known = self._pinned[server.version] = server, visible_part(server, self._rights)
+            known = self._pinned[server.version] = server, visible_part(server, self._rights, hidden), hidden
         if known[1] is None:
             raise unknown_version(name, cid)
         return known[1]
@@ -85,10 +100,11 @@ class CatalogueView:
     def aggregate(self) -> Aggregate:
         """Return all visible served servers as one."""
         served, listing = self._catalogue.served, self._catalogue.listing
+        hidden = [self._hidden(server) for server in served.values() if server.audience is not None]
         known = self._whole
-        if known is None or known[0] is not served or known[1] is not listing:
-            known = self._whole = served, listing, build_aggregate(self._served().values(), *listing)
-        return known[2]
+        if known is None or known[0] is not served or known[1] is not listing or known[2] != hidden:
+            known = self._whole = served, listing, hidden, build_aggregate(self._served().values(), *listing)
+        return known[3]
 
     def all(self) -> list[Server]:
         """Return every visible server; a disabled or broken one is visible to readers of its source."""
@@ -136,10 +152,13 @@ class CatalogueView:
         return self._rights.allows(SEE, server.name)
 
     def _part(self, server: Server) -> Server | None:
-        known = self._parts.get(server.name)
-        if known is None or known[0] is not server:
-            known = self._parts[server.name] = server, visible_part(server, self._rights)
+        known, hidden = self._parts.get(server.name), self._hidden(server)
+        if known is None or known[0] is not server or known[2] != hidden:
+            known = self._parts[server.name] = server, visible_part(server, self._rights, hidden), hidden
         return known[1]
+
+    def _hidden(self, server: Server) -> frozenset[str]:
+        return frozenset() if server.audience is None else server.audience.hidden_from(self._principal)
 
 
 class VisibleContents:

@@ -17,14 +17,15 @@ from patchbay.catalogue.visibility.visible_catalogue import Visibility
 Entry = TypeVar("Entry")
 
 
-def visible_part(server: Server, rights: Visibility) -> Server | None:
+def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = frozenset()) -> Server | None:
     """Return the part of a server that these rights make visible: the server itself if they hide nothing of it, None
-    if they hide all of it.
+    if they hide all of it. `hidden` are names and URIs that the server itself hides from the caller.
     """
     own = rights.only_about(server.name)
-    tools = _allowed(server.name, server.tools, own, CALL)
+    tools = _allowed(server.name, server.tools, own, CALL, hidden)
     resources, templates, prompts = (
-        _allowed(server.name, group, own, READ) for group in (server.resources, server.templates, server.prompts)
+        _allowed(server.name, group, own, READ, hidden)
+        for group in (server.resources, server.templates, server.prompts)
     )
     skills = {name: one for name, one in server.skills.items() if own.allows(READ, server.name, one.uri)}
     visible = (tools, resources, templates, prompts, skills)
@@ -46,5 +47,7 @@ def visible_part(server: Server, rights: Visibility) -> Server | None:
     )
 
 
-def _allowed(server: str, entries: Mapping[str, Entry], rights: Visibility, action: str) -> dict[str, Entry]:
-    return {name: one for name, one in entries.items() if rights.allows(action, server, name)}
+def _allowed(
+    server: str, entries: Mapping[str, Entry], rights: Visibility, action: str, hidden: frozenset[str]
+) -> dict[str, Entry]:
+    return {name: one for name, one in entries.items() if name not in hidden and rights.allows(action, server, name)}

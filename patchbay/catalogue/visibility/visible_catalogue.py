@@ -12,9 +12,10 @@ from patchbay.store import Store
 
 
 class Visibility(Protocol):
-    """The rights of a caller. Callers with equal digests may do the same."""
+    """The rights of a caller. Callers with equal digests may do the same; `is_unlimited` says that it is everything."""
 
     digest: str
+    is_unlimited: bool
 
     def allows(self, action: str, server: str, entry: str = "") -> bool:
         """Whether an action on an entry of a server (or, without one, on the server as a whole) is allowed."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from patchbay.activation import Call, Events, Handler
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
-from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
+from patchbay.kind import Audience, Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.kinds.room.offers import TOOL, Offer
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState
@@ -34,6 +34,10 @@ class RoomCaller(Protocol):
 
     def offer(self, server: str) -> Offer | None:
         """Return what the room behind a server offers, or None."""
+        ...
+
+    def audience(self, offer: Offer) -> Audience:
+        """Return who sees what of an offer."""
         ...
 
     def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
@@ -81,10 +85,11 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     offer = server.rooms.offer(server.name)
     found: Mapping[str, Mapping[str, Descriptor]] = {}
     problems: tuple[Problem, ...] = ()
-    pins = None
+    pins = audience = None
     if offer is not None and offer.room == room:
         listed, problems = offer.descriptors()
         pins = server.rooms.check_pins(server.name, offer.pinned_entries())
+        audience = server.rooms.audience(offer)
         found = {
             kind: {name: one for name, one in entries.items() if (kind, name) not in pins.held}
             for kind, entries in listed.items()
@@ -96,6 +101,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         prompts=found.get("prompt", {}),
         problems=problems,
         pins=pins,
+        audience=audience,
         description="The tools, resources and prompts that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )

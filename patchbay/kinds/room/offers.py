@@ -6,7 +6,7 @@ builds the room's server from it, without reading the room's log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,13 +48,17 @@ class OfferedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a room offers as of entry `seq` of its log. `room` is the id of the room."""
+    """What a room offers as of entry `seq` of its log. `room` is the id of the room.
+
+    `limits` is a digest of everything that hides some of it from some callers; empty when each caller sees all.
+    """
 
     room: str
     seq: int
     tools: tuple[OfferedEntry, ...] = ()
     resources: tuple[OfferedEntry, ...] = ()
     prompts: tuple[OfferedEntry, ...] = ()
+    limits: str = ""
 
     @property
     def entries(self) -> dict[Kind, tuple[OfferedEntry, ...]]:
@@ -67,7 +71,8 @@ class Offer:
             f"{kind}s": [{"digest": one.digest, "server": one.server_id, "wire": one.wire} for one in entries]
             for kind, entries in self.entries.items()
         }
-        return orjson.dumps({"room": self.room, "seq": self.seq, **lists})
+        limits = {"limits": self.limits} if self.limits else {}
+        return orjson.dumps({"room": self.room, "seq": self.seq, **limits, **lists})
 
     def pinned_entries(self) -> dict[ItemKey, Wire]:
         """Return the tools and prompts as announced, by the names under which they are served."""
@@ -108,6 +113,16 @@ def _descriptor(kind: Kind, one: OfferedEntry) -> Descriptor:
     return Descriptor(kind, name, {**one.wire, "name": name}, target, "upstream")
 
 
+def served_names(offer: Offer, shows: Callable[[str, Kind, Mapping[str, Any]], bool]) -> frozenset[str]:
+    """Return the served names and URIs of the entries for which `shows` (by server, kind and descriptor) is true."""
+    return frozenset(
+        str(one.wire["uri"]) if kind == "resource" else _served_name(one)
+        for kind, entries in offer.entries.items()
+        for one in entries
+        if shows(one.server_id, kind, one.wire)
+    )
+
+
 def _served_name(one: OfferedEntry) -> str:
     return f"{one.server_id}{SEPARATOR}{one.wire['name']}"
 
@@ -121,7 +136,8 @@ def keep_offer(store: Store, server: str, offer: Offer, changes: Changes = "tell
     while True:
         before = store.names.get(ROOM_OFFERS + server)
         known = _read(store, before)
-        is_old = known is not None and (known.entries == offer.entries or known.seq >= offer.seq)
+        is_same = known is not None and (known.entries, known.limits) == (offer.entries, offer.limits)
+        is_old = known is not None and (is_same or known.seq >= offer.seq)
         if is_old and has_pins(store, server):
             return False
         observe(store, server, offer.pinned_entries(), changes, WHO, lambda key: key[1].partition(SEPARATOR)[0])
@@ -157,4 +173,4 @@ def _read(store: Store, cid: str | None) -> Offer | None:
         name: tuple(OfferedEntry(one["server"], one["wire"], one["digest"]) for one in fields.get(name, ()))
         for name in ("tools", "resources", "prompts")
     }
-    return Offer(fields["room"], fields["seq"], **lists)
+    return Offer(fields["room"], fields["seq"], **lists, limits=fields.get("limits", ""))

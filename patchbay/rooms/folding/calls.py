@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
+from patchbay.rooms.folding.acl import resource_names, rules_of, shows
 from patchbay.rooms.folding.checks import MAX_TEXT_CHARACTERS, Impossible, check_right, from_hub, text_of
+from patchbay.rooms.folding.rights import participant_of
 from patchbay.rooms.hello import DEFAULT_PROFILE
 from patchbay.rooms.record.entry import Entry
 from patchbay.rooms.record.envelope import HUB, Json
@@ -60,7 +62,7 @@ def _call(state: Json, entry: Entry) -> None:
     if record is None:
         raise UnknownTool(f"unknown server: {server}; it was not mounted or announced, or its owner has left")
     word, listed = LISTS[method]
-    if name not in record.get(listed, ()):
+    if name not in record.get(listed, ()) or _is_hidden(state, entry, record, method):
         raise UnknownTool(f"unknown {word}: {name}; the server {server} is {record['status']} and has no such {word}")
     key = f"{sender}/{call}"
     if state["flags"].get("eval") is True:
@@ -72,6 +74,18 @@ def _call(state: Json, entry: Entry) -> None:
     target |= {"tool": record["tools"][name]} if method == TOOL else {"method": method}
     who = {"caller": sender, "member": session["member"], "profile": session["profile"], "owner": record["owner"]}
     state["calls"][call] = who | target | {"seq": entry.seq, "expires": entry.at + ttl}
+
+
+def _is_hidden(state: Json, entry: Entry, record: Json, method: str) -> bool:
+    """Whether the access list hides from the caller what it calls."""
+    if rules_of(state) < 2:
+        return False
+    payload = entry.envelope["payload"]
+    who = participant_of(state, entry.envelope["from"], str(payload.get("caller", "")))
+    name, server = payload["name"], payload["serverId"]
+    if method == RESOURCE:
+        return not shows(state, server, "resources", resource_names(name, record.get("names", {}).get(name, "")), who)
+    return not shows(state, server, "tools", [name], who)
 
 
 def _result(state: Json, entry: Entry) -> None:

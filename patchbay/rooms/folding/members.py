@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from patchbay.rooms.folding.acl import RULES, with_exact_names
 from patchbay.rooms.folding.checks import Impossible, check_right, from_hub, object_of, session_of, text_of
 from patchbay.rooms.folding.policy import check_policy, check_role
 from patchbay.rooms.folding.rights import may_join
@@ -26,6 +27,23 @@ def _create(state: Json, entry: Entry) -> None:
     state["predecessor"] = copied(payload.get("predecessor"))
     state["policy"], state["flags"] = copied(policy), copied(object_of(payload, "flags"))
     state["members"] = copied(object_of(payload, "members"))
+    if "rules" in payload:
+        state["rules"] = _known_rules(payload)
+
+
+def _renew_rules(state: Json, entry: Entry) -> None:
+    """From here on, later rules hold. What the policy says keeps its meaning: no name becomes a pattern."""
+    if entry.envelope["from"] != HUB:
+        return  # a word of a member, in a log from the time before this type
+    state["rules"] = _known_rules(entry.envelope["payload"])
+    state["policy"] = {**state["policy"], "acl": with_exact_names(state["policy"]["acl"])[0]}
+
+
+def _known_rules(payload: Json) -> int:
+    found = payload.get("rules")
+    if type(found) is not int or not 1 < found <= RULES:
+        raise Impossible(f"the room has the rules {found!r:.40}; this version of Patchbay knows those up to {RULES}")
+    return found
 
 
 def _join(state: Json, entry: Entry) -> None:
@@ -137,6 +155,7 @@ MEMBER_TYPES: Mapping[str, Callable[[Json, Entry], None]] = {
     "presence.join": _join,
     "presence.part": _part,
     "caps.update": _update_caps,
+    "room.rules": _renew_rules,
     "room.policy": _set_policy,
     "room.flags": _set_flags,
     "room.member": _set_member,

@@ -2,18 +2,18 @@
 
 Rules: powers come from the role and from the member's own additional powers; some actions also need a capability of
 the session, because its hello (or a `caps.update`) lists the requests that it accepts; the rules of the policy's `acl`,
-if there are any, limit servers further.
+if there are any, limit servers and their entries further (`patchbay.rooms.folding.acl`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from patchbay.rooms.folding.acl import Participant, admits
 from patchbay.rooms.hello import CALL, CLIENT, HOST, SERVER
-from patchbay.rooms.record.envelope import HUB, Json
+from patchbay.rooms.record.envelope import HUB
 
 Action = Literal["mount", "announce", "call", "speak", "redact", "policy", "flags", "members", "fork", "read"]
 
@@ -50,7 +50,6 @@ def decide(state: Mapping[str, Any], who: str, action: Action, about: str = "", 
     session = state["sessions"].get(who)
     if session is None:
         return Decision(False, f"the session {who} is not in the room; expected a hello first")
-    record = state["members"].get(session["member"], {})
     if action == "redact" and about and about == session["member"]:
         return ALLOWED
     if action == "read":
@@ -62,8 +61,17 @@ def decide(state: Mapping[str, Any], who: str, action: Action, about: str = "", 
     if missing:
         return Decision(False, f"the session lacks the capability {missing[0]}; add it to caps in its hello")
     if action in ("mount", "announce", "call") and about:
-        return _admitted(state, about, session["role"], session["member"], record)
+        return _admitted(state, about, Participant(session["role"], session["member"]))
     return ALLOWED
+
+
+def participant_of(state: Mapping[str, Any], who: str, member: str = "") -> Participant | None:
+    """Return who a session is, or for `hub` the MCP client with the name `member`; None for an unknown session."""
+    if who == HUB:
+        record = state["members"].get(member, {})
+        return Participant(record.get("role") or "human", member)
+    session = state["sessions"].get(who)
+    return None if session is None else Participant(session["role"], session["member"])
 
 
 def powers_of(state: Mapping[str, Any], member: str, role: str) -> frozenset[str]:
@@ -82,33 +90,13 @@ def _decide_for_client(state: Mapping[str, Any], member: str, action: Action, ab
         return Decision(False, "the room has banned this caller")
     if state["policy"].get("join") == "invite" and record.get("membership") not in ("joined", "invited"):
         return Decision(False, "the room is for invited members, and this caller is not invited")
-    return _admitted(state, about, record.get("role") or "human", member, record)
+    return _admitted(state, about, Participant(record.get("role") or "human", member)) if about else ALLOWED
 
 
-def _admitted(state: Mapping[str, Any], server: str, role: str, member: str, record: Json) -> Decision:
-    if not state["policy"].get("acl"):
+def _admitted(state: Mapping[str, Any], server: str, who: Participant) -> Decision:
+    if admits(state, server, who):
         return ALLOWED
-    for rule in _acl_rules(state, server):
-        roles, members = rule.get("roles"), rule.get("members")
-        if (roles is None and members is None) or role in (roles or ()) or member in (members or ()):
-            return ALLOWED
-    return Decision(False, f"the room's ACL has no rule that admits the role {role} to the server {server}")
-
-
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches one of some patterns (`*`, `?`, `[...]`)."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _acl_rules(state: Mapping[str, Any], server: str) -> list[Json]:
-    """Return the rules of the policy's ACL that apply to a server."""
-    return [rule for rule in state["policy"].get("acl", []) if matches(server, rule.get("servers", ["*"]))]
-
-
-def acl_patterns(state: Mapping[str, Any], server: str, kind: Literal["tools", "resources"]) -> tuple[str, ...]:
-    """Return the patterns of the entries of a server that the ACL shows; `*` without a rule for it."""
-    rules = _acl_rules(state, server)
-    return tuple(pattern for rule in rules for pattern in rule.get(kind, ["*"])) if rules else ("*",)
+    return Decision(False, f"the room's ACL has no rule that admits the role {who.role} to the server {server}")
 
 
 def may_join(state: Mapping[str, Any], member: str, profile: str) -> Decision:

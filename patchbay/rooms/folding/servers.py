@@ -56,7 +56,8 @@ def _advertise(state: Json, entry: Entry) -> None:
             raise Impossible(f"{name} are not a list of strings")
     more = {"tools": copied(digests), "resources": copied(lists["uris"]), "status": "ready", "advert": entry.seq}
     more |= {"prompts": copied(lists["promptNames"])} if lists["promptNames"] else {}
-    before = {name: value for name, value in record.items() if name != "prompts"}
+    more |= {"names": copied(object_of(payload, "uriNames"))} if "uriNames" in payload else {}
+    before = {name: value for name, value in record.items() if name not in ("prompts", "names")}
     state["servers"][payload["serverId"]] = {**before, **more}
 
 

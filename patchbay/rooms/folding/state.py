@@ -7,9 +7,10 @@
 | `flags`     | switches of the room, such as `eval`                                                       |
 | `members`   | by name: `membership`, `role`, `powers` beyond those of the role, `joined` and `invited` (seq) |
 | `sessions`  | by id: `member`, `role`, `profile`, `caps`, `revision`, `joined`, `agent`, `key`            |
-| `servers`   | by id: `kind`, `owner` (session), `member`, `status`, `tools` (name to digest), `resources`, ... |
+| `servers`   | by id: `kind`, `owner` (session), `member`, `status`, `tools` (digests), `resources`, `names`, ... |
 | `calls`     | open calls by `callId`: `caller`, `member`, `serverId`, `name`, `tool` (digest) or `method`, `expires` |
 | `rationales`| `<session>/<callId>` to the seq of an unused rationale                                      |
+| `rules`     | the version of the rules of the fold (`acl.RULES`); absent in a room of the first version     |
 | `redacted`  | seq of an entry whose contents are gone, to the seq of the redaction                        |
 """
 

@@ -18,7 +18,7 @@ from patchbay.store import Journal
 from patchbay.topics import ROOM_CONTENTS
 
 CONTENT_FIELDS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("room.create", "room.policy", "room.flags", "room.member", "room.redact"), ()),
+    **dict.fromkeys(("room.create", "room.rules", "room.policy", "room.flags", "room.member", "room.redact"), ()),
     **dict.fromkeys(("presence.join", "presence.part", "caps.update", "mcp.mount", "mcp.unmount"), ()),
     **dict.fromkeys(("mcp.mount.failed", "mcp.replaced", "guardrail.violation", "cache.hit", "tool.cancel"), ()),
     **dict.fromkeys(("mcp.announce", "tool.advertise"), ("tools", "resources", "prompts")),

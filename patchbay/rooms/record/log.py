@@ -31,7 +31,16 @@ MAX_TOGETHER = 64
 """Entries that are appended in one step."""
 
 ALWAYS_ACCEPTED = frozenset(
-    {"presence.part", "mcp.replaced", "tool.result", "tool.cancel", "room.redact", "room.policy", "room.flags"}
+    {
+        "presence.part",
+        "mcp.replaced",
+        "room.rules",
+        "tool.result",
+        "tool.cancel",
+        "room.redact",
+        "room.policy",
+        "room.flags",
+    }
 )
 """Types that a log accepts after it has reached its limit, so that members can leave and clean up a full room."""
 

@@ -22,7 +22,7 @@ from patchbay.topics import ROOM_SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Version of the form, and of the rules of the fold: a change of either needs a new number."""
 
 LEAST_ENTRIES = 2000

@@ -6,21 +6,26 @@ The newest announcement or mount of a member under one id counts. The session wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.descriptors import Descriptor, Kind
+from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import PatchbayError
 from patchbay.kinds.mount.list_bounds import ListReader
 from patchbay.kinds.mount.snapshots import Snapshot
+from patchbay.kinds.room.offers import METHODS
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
+from patchbay.rooms.folding.acl import Participant, is_limited, matches, resource_names
 from patchbay.rooms.folding.fold import Fold
-from patchbay.rooms.folding.rights import acl_patterns, matches
 from patchbay.rooms.record.canonical import canonical_bytes
 from patchbay.rooms.record.envelope import Json
 from patchbay.rooms.record.log import Logged
+from patchbay.rooms.visibility import shows_wire
+
+log = logging.getLogger(__name__)
 
 MAX_ADVERT_PROBLEMS = 20
 
@@ -63,13 +68,7 @@ class Advertised:
 def announce(room: RoomCore, envelope: Json) -> Logged:
     """Log an announcement and advertise its entries. Raises BadFrame, TooMany, RoomRefused."""
     payload = envelope["payload"]
-    lists = {}
-    for method, key in LISTS.values():
-        entries = payload.get(key, [])
-        if not isinstance(entries, list):
-            raise BadFrame(f"the announcement's {key} are not a list of MCP descriptors")
-        lists[method] = ListReader(key).read(entries)
-    found, problems = Snapshot("", lists=lists).descriptors()
+    found, problems = read_lists(payload)
     may_replace = _replaceable(payload)
 
     def check(fold: Fold) -> None:
@@ -91,6 +90,17 @@ def announce(room: RoomCore, envelope: Json) -> Logged:
             room.append_own("mcp.unmount", {"serverId": payload["serverId"]})
             raise
     return logged
+
+
+def read_lists(payload: Json) -> tuple[dict[Kind, dict[str, Descriptor]], Sequence[Problem]]:
+    """Return the entries that an announcement lists, and those that cannot be served. Raises BadFrame."""
+    lists = {}
+    for method, key in LISTS.values():
+        entries = payload.get(key, [])
+        if not isinstance(entries, list):
+            raise BadFrame(f"the announcement's {key} are not a list of MCP descriptors")
+        lists[method] = ListReader(key).read(entries)
+    return Snapshot("", lists=lists).descriptors()
 
 
 def _replaceable(payload: Json) -> list[str] | None:
@@ -155,15 +165,11 @@ def advertise(room: RoomCore, offered: Offered, rel: Json | None = None) -> Logg
     """
     server, found = offered.server, offered.found
     state = room.state_now
-    for_tools = (*offered.scope[0], acl_patterns(state, server, "tools"))
-    for_resources = (*offered.scope[1], acl_patterns(state, server, "resources"))
     problems = list(offered.problems)
 
     def matching(kind: Kind) -> list[Descriptor]:
-        if kind == "resource":
-            lists = [one for one in found[kind].values() if all(matches_resource(one.wire, by) for by in for_resources)]
-        else:
-            lists = [one for one in found[kind].values() if all(matches(one.name, by) for by in for_tools)]
+        lists = [one for one in found[kind].values() if _is_in_scope(kind, one, offered.scope)]
+        lists = [one for one in lists if shows_wire(state, server, METHODS[kind], one.wire)]
         inexact = [one.name for one in lists if not _is_canonical(one.wire)]
         problems.extend(f"{name}: not served: it has a number that is not exact" for name in inexact)
         return [one for one in lists if one.name not in inexact]
@@ -181,6 +187,9 @@ def advertise(room: RoomCore, offered: Offered, rel: Json | None = None) -> Logg
         payload |= {"prompts": [dict(one.wire) for one in prompts], "promptNames": [one.name for one in prompts]}
     if problems:
         payload["problems"] = problems[:MAX_ADVERT_PROBLEMS]
+    names = {one.name: one.wire["name"] for one in resources if isinstance(one.wire.get("name"), str)}
+    if names and is_limited(state):
+        payload["uriNames"] = names
     size = len(canonical_bytes(payload))
     if size > room.bounds.envelope:
         most = f"a room takes {room.bounds.envelope} (--room-envelope-limit)"
@@ -202,23 +211,45 @@ def _is_canonical(wire: Mapping[str, Any]) -> bool:
         return False
 
 
-def matches_resource(wire: Mapping[str, Any], patterns: tuple[str, ...]) -> bool:
-    """Whether patterns show a resource: by its name, by its URI, or by its URI without the scheme."""
-    uri = str(wire.get("uri", ""))
-    path = uri.partition(":")[2].removeprefix("//")
-    names = [uri, path, str(wire.get("name", ""))]
-    return any(matches(name, patterns) for name in names if name)
+def _is_in_scope(kind: Kind, one: Descriptor, scope: Scope) -> bool:
+    """Whether the patterns of a mount and of its manifest show an entry."""
+    if kind == "resource":
+        names = resource_names(one.name, str(one.wire.get("name", "")))
+        return all(any(matches(name, patterns) for name in names) for patterns in scope[1])
+    return all(matches(one.name, patterns) for patterns in scope[0])
 
 
-def advertised(room: RoomCore) -> list[Advertised]:
-    """Return everything that can be used in a room, by server, then by kind in the order of its advertisement."""
+def advertise_again(room: RoomCore) -> None:
+    """Log `tool.advertise` of each announced server, because the access list of the room has changed.
+
+    The entries are those of the announcement; or, where its contents were deleted, of the last advertisement.
+    """
+    for server, record in room.state_now["servers"].items():
+        if record["kind"] != "announce" or record["status"] != "ready":
+            continue
+        announced = room.log.entry(record["seq"]).contents or room.log.entry(record["advert"]).contents or {}
+        try:
+            found, problems = read_lists(announced)
+            sentences = [f"{one.where}: {one.reason}" for one in problems]
+            advertise(room, Offered(server, record["seq"], found, EVERYTHING, sentences))
+        except PatchbayError as problem:
+            log.warning("the server %s of the room %s was not advertised again: %s", server, room.name, problem.message)
+
+
+def advertised(room: RoomCore, readers: Sequence[Participant] | None = None) -> list[Advertised]:
+    """Return what one of some readers can use in a room, or without readers what somebody could; by server, then by
+    kind in the order of its advertisement.
+    """
     made: list[Advertised] = []
-    for server, record in sorted(room.state_now["servers"].items()):
+    state, seen_by = room.state_now, [None] if readers is None else readers
+    for server, record in sorted(state["servers"].items()):
         if record["status"] != "ready":
             continue
         advert = room.log.entry(record["advert"]).contents or {}
         for kind, (_, key) in LISTS.items():
             for wire in advert.get(key, []):
+                if not any(shows_wire(state, server, METHODS[kind], wire, who) for who in seen_by):
+                    continue
                 plain = {name: value for name, value in wire.items() if kind != "tool" or name != "schema"}
                 name = str(plain["uri"] if kind == "resource" else plain["name"])
                 descriptor = Descriptor(kind, name, plain, {"serverId": server, "name": name}, "upstream")

@@ -43,6 +43,7 @@ class Gateway:
         self._context = context
         self._lock = threading.Lock()
         self._mounts: dict[str, tuple[int, Mount]] = {}
+        self._acl = self._room.state_now["policy"]["acl"]
         ground = MountContext(self._room.store, context.environ, context.hub, context.version, self._mirror_changes)
         self._connections = StandingConnections(ground)
 
@@ -124,7 +125,10 @@ class Gateway:
                 log.warning("the tools of %s in the room %s: %s", server, self._room.name, problem.message)
 
     def notice(self, logged: Logged) -> None:
-        """Close the connections of mounts that the room no longer has."""
+        """Close the connections of mounts that the room no longer has; advertise under a changed access list."""
+        if logged.entry.envelope["type"] == "room.policy" and self._acl != self._room.state_now["policy"]["acl"]:
+            self._acl = self._room.state_now["policy"]["acl"]
+            self._room.later(self._mirror_changes)
         if logged.entry.envelope["type"] in ENDS_MOUNTS and self._mounts:
             self._room.later(self._prune)
 

@@ -7,11 +7,53 @@ from typing import Any
 
 from patchbay.activation import Events
 from patchbay.errors import PatchbayError, ToolFailed
-from patchbay.kinds.room.offers import Offer, load_offer
+from patchbay.kinds.room.offers import METHODS, Offer, load_offer, served_names
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_pins
+from patchbay.rooms.folding.acl import rules_of
 from patchbay.rooms.rooms import Rooms
+from patchbay.rooms.visibility import shows_wire
+
+MAX_CALLERS = 4096
+"""Callers of one room whose view is remembered."""
+
+
+class RoomAudience:
+    """Who sees what of an offer: the present state of the room decides (`patchbay.kind.Audience`)."""
+
+    def __init__(self, rooms: Rooms, offer: Offer) -> None:
+        self._rooms = rooms
+        self._offer = offer
+        self._known: dict[str, tuple[object, frozenset[str]]] = {}
+        self.digest = offer.limits
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a room of the hub hides something from some MCP client."""
+        return bool(self._rooms.limited)
+
+    def hidden_from(self, principal: str) -> frozenset[str]:
+        """Return the names and URIs of the entries that the room hides from an MCP client."""
+        if self._offer.room not in self._rooms.limited:
+            return frozenset()
+        try:
+            room = self._rooms.open(self._offer.room)
+        except PatchbayError:
+            return served_names(self._offer, lambda server, kind, wire: True)
+        state, who = room.client_now(principal)
+        # A call changes the state of a room, and nothing of what is compared here.
+        seen = (who, rules_of(state), state["policy"]["acl"])
+        known = self._known.get(principal)
+        if known is None or known[0] != seen:
+            if len(self._known) >= MAX_CALLERS:
+                self._known = {}
+            hidden = served_names(
+                self._offer,
+                lambda server, kind, wire: who is None or not shows_wire(state, server, METHODS[kind], wire, who),
+            )
+            known = self._known[principal] = seen, hidden
+        return known[1]
 
 
 class RoomServers:
@@ -23,6 +65,12 @@ class RoomServers:
     def offer(self, server: str) -> Offer | None:
         """Return the offer of the room behind a server, or None."""
         return load_offer(self._rooms.store, server)
+
+    def audience(self, offer: Offer) -> RoomAudience:
+        """Return who sees what of an offer."""
+        if offer.limits:
+            self._rooms.limited.add(offer.room)  # this process may not have opened the room yet
+        return RoomAudience(self._rooms, offer)
 
     def check_pins(self, server: str, listed: Mapping[ItemKey, Wire]) -> PinState:
         """Return which of these entries the pins of a room's server hold or report."""

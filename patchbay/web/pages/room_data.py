@@ -80,11 +80,14 @@ def list_servers(state: Mapping[str, Any]) -> list[Json]:
     ]
 
 
-def list_tools(room: Room) -> list[Json]:
-    """Return the tools of a room as its MCP server lists them, at most MAX_SHOWN_ITEMS, each with its `owner`."""
+def list_tools(room: Room, reader: str | None = None) -> list[Json]:
+    """Return the tools of a room as its MCP server lists them, at most MAX_SHOWN_ITEMS, each with its `owner`.
+
+    `reader` is the principal that sees them; None is the operator, who sees all.
+    """
     server, state = f"{SERVER_PREFIX}{room.name}", room.state_now
     found = []
-    for place, one in enumerate(room.tools()[:MAX_SHOWN_ITEMS], 1):
+    for place, one in enumerate(room.tools(reader)[:MAX_SHOWN_ITEMS], 1):
         name = f"{one.server_id}{SEPARATOR}{one.name}"
         wire = {**one.descriptor.wire, "name": name}
         record = state["servers"].get(one.server_id, {})

@@ -118,7 +118,7 @@ class _Views:
             "flags": state["flags"],
             "sessions": list_sessions(state),
             "servers": list_servers(state),
-            "tools": list_tools(found),
+            "tools": list_tools(found, reader),
             **self._history(found, reader),
             "verdict": self._verify(found, reader) if request.args.get("verify") else None,
         }
