@@ -104,13 +104,17 @@ class RoomCore:
         self.feed.publish(hub_envelope(self.name, type, payload, now_ms(), rel, kind), to or None)
 
     def refusal(self, envelope: Json, problem: PatchbayError) -> Json:
-        """Return the envelope that tells a participant that its envelope was refused."""
-        payload, kind = envelope["payload"], envelope["type"]
+        """Return the envelope that tells a participant that its envelope, which has an id and a type, was refused.
+
+        A `callId` or `serverId` that is not a text is None in the answer.
+        """
+        payload, kind = envelope.get("payload"), envelope["type"]
+        call, server = (text_or_none(payload, name) for name in ("callId", "serverId"))
         if kind == "tool.call":
-            outcome: Json = {"callId": payload.get("callId"), "ok": False, "error": problem.message}
+            outcome: Json = {"callId": call, "ok": False, "error": problem.message}
             type = "tool.result"
         elif kind == "mcp.mount":
-            outcome, type = {"serverId": payload.get("serverId"), "error": problem.message}, "mcp.mount.failed"
+            outcome, type = {"serverId": server, "error": problem.message}, "mcp.mount.failed"
         else:
             outcome, type = {"id": envelope["id"], "type": kind, "error": problem.message}, "room.refused"
         return hub_envelope(self.name, type, outcome, now_ms(), {"replyTo": envelope["id"]})
@@ -130,6 +134,12 @@ class RoomCore:
     def _notice(self, logged: Logged) -> None:
         for observer in self.observers:
             observer(logged)
+
+
+def text_or_none(payload: Any, name: str) -> str | None:
+    """Return a text of a payload that may have any form; None without one."""
+    found = payload.get(name) if isinstance(payload, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def now_ms() -> int:

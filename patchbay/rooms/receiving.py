@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 
 from patchbay.errors import PatchbayError
 from patchbay.kinds.room.offers import TOOL
@@ -49,20 +50,24 @@ class Reception:
     members: Members
 
     def receive(self, session: RoomSession, envelope: Json) -> Receipt:
-        """Take an envelope that was read. Raises BadFrame for a payload that cannot be read."""
+        """Take an envelope that was read; a payload that cannot be read is refused."""
         handle = HANDLES.get(envelope["type"], _speak if envelope["kind"] == "event" else _stream)
         try:
             _check_rights(session, envelope)
             logged = handle(self, session, session.addressed(envelope))
-        except BadFrame:
-            raise
         except PatchbayError as problem:
-            return self._refuse(session, envelope, problem)
+            return self.refuse(session, envelope, problem)
+        except Exception:
+            # One envelope must not end the session, and the servers that it shares with it.
+            number = token_hex(6)
+            log.exception("incident %s at %s in the room %s", number, envelope["type"], self.room.name)
+            return self.refuse(session, envelope, PatchbayError(f"internal error (incident {number})"))
         if logged is None:
             return Receipt(envelope["id"])
         return Receipt(envelope["id"], logged.entry.seq, logged.is_duplicate)
 
-    def _refuse(self, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
+    def refuse(self, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
+        """Answer an envelope that has an id and a type with a refusal."""
         room = self.room
         log.info("the room %s refused %s of %s: %s", room.name, envelope["type"], session.id, problem.message)
         if isinstance(problem.__cause__, NoRationale):
@@ -74,7 +79,7 @@ class Reception:
             session.push(answer)
         else:
             room.feed.publish(answer, to=session.id)
-        return Receipt(envelope["id"], None, False, problem.message, (answer,))
+        return Receipt(envelope["id"], None, False, problem.message, (answer,), not isinstance(problem, BadFrame))
 
     def append(self, envelope: Json) -> Logged:
         """Log an envelope as it is."""
@@ -111,7 +116,7 @@ def _speak(services: Reception, session: RoomSession, envelope: Json) -> Logged:
 def _stream(services: Reception, session: RoomSession, envelope: Json) -> None:
     _need(services.room, session, "speak")
     payload = envelope["payload"]
-    if not isinstance(payload.get("streamId"), str) or not isinstance(payload.get("seq"), int):
+    if not isinstance(payload.get("streamId"), str) or type(payload.get("seq")) is not int:
         raise BadFrame("a stream envelope has no streamId or no seq in its payload")
     if services.room.state_now["calls"].get(payload["streamId"], {}).get("owner", session.id) != session.id:
         raise RoomRefused(f"the stream {payload['streamId']!r:.80} is the call of another session")

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from patchbay.activation import CallPlace
+from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Rate
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.feed import Delivery
 from patchbay.rooms.flow import Flow
 from patchbay.rooms.folding.rights import participant_of
 from patchbay.rooms.hello import has_streams
 from patchbay.rooms.history import past_deliveries
 from patchbay.rooms.owners import is_for
-from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, read_envelope
+from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, check_named, read_envelope
 from patchbay.rooms.signatures import check_signature
 from patchbay.rooms.visibility import shown_envelope
 from patchbay.store import order_token
@@ -34,7 +35,7 @@ class Receipt:
     """The outcome of one envelope. `seq` is its place in the log, None if it was not logged or was refused.
 
     `refusal` is the reason of a refusal, "" without one; `is_duplicate` says that the log had the envelope already.
-    `answers` are the envelopes that the hub answered with at once.
+    `answers` are the envelopes that the hub answered with at once. `is_readable` is False for a badly formed envelope.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Receipt:
     is_duplicate: bool = False
     refusal: str = ""
     answers: tuple[Json, ...] = field(default=())
+    is_readable: bool = True
 
 
 class Desk(Protocol):
@@ -49,6 +51,10 @@ class Desk(Protocol):
 
     def receive(self, session: RoomSession, envelope: Json) -> Receipt:
         """Handle an envelope, or refuse it."""
+        ...
+
+    def refuse(self, session: RoomSession, envelope: Json, problem: PatchbayError) -> Receipt:
+        """Answer an envelope, which has an id and a type, with a refusal."""
         ...
 
     def leave(self, session_id: str, reason: str) -> None:
@@ -142,18 +148,24 @@ class RoomSession:
     def receive(self, found: Any) -> Receipt:
         """Take one envelope of the participant.
 
-        Raises BadFrame for a value that is not an envelope: a WebSocket is then closed with 1011, HTTP answers 400. A
-        refusal by the room is answered by an event to this session, and by the `refusal` of the receipt.
+        Raises BadFrame for a value without the id and the type of an envelope: a WebSocket is then closed with 1011,
+        HTTP answers 400. A refusal by the room, also of a badly formed envelope or payload, is answered by an event to
+        this session, and by the `refusal` of the receipt.
         """
         self.used = time.monotonic()
         if self.is_closed:
             raise RoomRefused("the session has ended; say hello again")
-        envelope = read_envelope(found if isinstance(found, dict) else {}, self.room.bounds.envelope)
+        sent = found if isinstance(found, dict) else {}
+        check_named(sent)
         if not self.rate.take_token():
             sentence = f"more than {self.room.bounds.rate:g} envelopes a second; send fewer (--room-rate)"
-            answer = self.room.refusal(envelope, TooMany(sentence))
+            answer = self.room.refusal(sent, TooMany(sentence))
             self.push(answer)
-            return Receipt(envelope["id"], None, False, sentence, (answer,))
+            return Receipt(sent["id"], None, False, sentence, (answer,))
+        try:
+            envelope = read_envelope(sent, self.room.bounds.envelope)
+        except BadFrame as problem:
+            return self._desk.refuse(self, sent, problem)
         return self._desk.receive(self, envelope)
 
     def addressed(self, envelope: Json) -> Json:
@@ -163,8 +175,8 @@ class RoomSession:
             raise RoomRefused(f"the envelope is from {sender!r:.80}; this session may only send as {self.id}")
         if room is not None and room not in UNNAMED_ROOMS | {self.room.id, self.room.name}:
             raise RoomRefused(f"the envelope is for the room {room!r:.80}; this session is in {self.room.name}")
-        check_signature(self.room.state_now, self.id, envelope)
-        whole = {**envelope, "room": room or self.room.name, "from": self.id}
+        check_signature(self.room.state_now, self.id, (self.room.id, self.room.name), envelope)
+        whole = {**envelope, "room": self.room.name, "from": self.id}
         return envelope if "sig" in envelope else whole
 
     # connections

@@ -237,6 +237,29 @@ def test_a_member_uses_nothing_that_the_access_list_hides(hub: Hub, keys: dict[s
     assert set(hub.app.extensions["dispatcher"].services.rooms.open(room).state()["calls"]) == {"to read"}
 
 
+def test_a_member_ends_no_session_by_an_envelope_that_the_hub_cannot_read(hub: Hub, keys: dict[str, Headers]) -> None:
+    """34.13: neither its own, with what it shares, nor that of another, and nothing of it is logged."""
+    room, ann = make_room(hub, keys)
+    ben = Member(hub, room, keys["ben"])
+    state = hub.app.extensions["dispatcher"].services.rooms.open(room).state
+    before = set(state()["sessions"])
+    assert ann.calls("wipe", "open") == ""
+    seq = hub.app.extensions["dispatcher"].services.rooms.open(room).seq
+    for type, payload in (
+        ("tool.result", {"callId": {}, "ok": True}),
+        ("tool.partial", {"callId": []}),
+        ("tool.cancel", {"callId": ["open"]}),
+        ("mcp.unmount", {"serverId": ["fs"]}),
+        ("mcp.announce", {"serverId": {}, "tools": [WIPE]}),
+        ("mcp.mount", {"serverId": [], "transport": {"kind": []}}),
+        ("caps.update", {"revoke": {"tool.call": 1}}),
+    ):
+        refusal = ben.says(type, payload)
+        assert refusal and "internal error" not in refusal, type
+    assert set(state()["sessions"]) == before and "open" in state()["calls"] and "fs" in state()["servers"]
+    assert hub.app.extensions["dispatcher"].services.rooms.open(room).seq == seq
+
+
 @pytest.mark.parametrize("named", ["by its name", "by its principal"])
 def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Headers], named: str) -> None:
     room, ann = make_room(hub, keys)

@@ -217,13 +217,26 @@ def test_a_bad_frame_is_refused_with_its_sentence(frame: bytes, sentence: str) -
 def test_an_invalid_envelope_is_refused_and_not_logged(
     room: Room, make: Callable[[Person], Json], sentence: str
 ) -> None:
-    """ENS-18, ENS-C2: the whole envelope is demanded, within bounds (E-F1)."""
+    """ENS-18, ENS-C2, 34.13: the whole envelope is demanded, within bounds (E-F1). The session stays.
+
+    An envelope without an id or a type cannot be answered: it is a frame that cannot be read.
+    """
     mallory = Person(room, "mallory")
-    before = room.seq
-    with pytest.raises(BadFrame) as refusal:
-        mallory.session.receive(make(mallory))
-    assert refusal.value.message.startswith(sentence)
+    mallory.announces("fs")
+    before, sent = room.seq, make(mallory)
+    try:
+        receipt = mallory.session.receive(sent)
+    except BadFrame as problem:
+        assert problem.message.startswith(sentence)
+        assert sent["id"] in (None, "../../x") or sent["type"] in ("", "../etc")
+    else:
+        assert receipt.refusal.startswith(sentence)
+        assert not receipt.is_readable
+        (answer,) = receipt.answers
+        assert answer["rel"] == {"replyTo": sent["id"]}
+        assert answer["type"] == ("mcp.mount.failed" if sent["type"] == "mcp.mount" else "room.refused")
     assert room.seq == before
+    assert (mallory.session.is_closed, list(room.state()["servers"])) == (False, ["fs"])
 
 
 @pytest.mark.parametrize(("make", "sentence"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])

@@ -124,7 +124,7 @@ def _set_member(state: Json, entry: Entry) -> None:
         raise Impossible(f"the membership is {membership!r:.40}; expected one of {', '.join(MEMBERSHIPS)}")
     if role is not None:
         check_role(state["policy"], role)
-    if not isinstance(powers, list) or not set(powers) <= set(POWERS):
+    if not isinstance(powers, list) or not all(one in POWERS for one in powers):
         raise Impossible(f"powers are not a list of {', '.join(POWERS)}")
     record = {"membership": "left", "role": None, "powers": [], **state["members"].get(member, {})}
     if membership is not None:

@@ -41,7 +41,7 @@ def check_policy(policy: Mapping[str, Any]) -> None:
 
 def check_role(policy: Mapping[str, Any], role: Any) -> None:
     """Raise Impossible for a role that the room does not have."""
-    if role not in policy["roles"]:
+    if not isinstance(role, str) or role not in policy["roles"]:
         raise Impossible(f"the role is {role!r:.40}; expected one of {', '.join(policy['roles'])}")
 
 

@@ -137,6 +137,12 @@ def _check_binary(value: Mapping[str, Any]) -> None:
         raise BadFrame(f"bytes in {BINARY} are not base64: {problem}") from problem
 
 
+def check_named(found: Mapping[str, Any]) -> None:
+    """Raise BadFrame for a value without the id and the type of an envelope, by which a refusal could name it."""
+    _check_id(found.get("id"))
+    _check_type(found.get("type"))
+
+
 def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
     """Check an envelope that a participant sent and return it without absent optional fields. Raises BadFrame.
 
@@ -154,9 +160,7 @@ def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
             raise BadFrame(f"the envelope's {key} is not a string")
     if envelope.get("kind") not in ("event", "stream"):
         raise BadFrame(f"the envelope's kind is {envelope.get('kind')!r:.40}; expected event or stream")
-    kind = envelope.get("type")
-    if not isinstance(kind, str) or len(kind) > MAX_TYPE_CHARACTERS or not TYPE.fullmatch(kind):
-        raise BadFrame(f"the envelope's type is {kind!r:.80}; expected a name such as tool.call")
+    _check_type(envelope.get("type"))
     if not isinstance(envelope.get("payload"), dict):
         raise BadFrame("the envelope has no payload; expected an object")
     if "seq" in envelope and not _is_count(envelope["seq"]):
@@ -177,6 +181,11 @@ def _check_id(value: Any) -> None:
         is_uuid = False
     if not is_uuid:
         raise BadFrame(f"the envelope's id is {value!r:.80}; expected a UUID")
+
+
+def _check_type(value: Any) -> None:
+    if not isinstance(value, str) or len(value) > MAX_TYPE_CHARACTERS or not TYPE.fullmatch(value):
+        raise BadFrame(f"the envelope's type is {value!r:.80}; expected a name such as tool.call")
 
 
 def _check_time(value: Any) -> None:

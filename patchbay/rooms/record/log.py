@@ -218,7 +218,9 @@ class RoomLog:
         """Return the stricter of two privacy profiles: of the sender, and of the caller whose call this answers."""
         state = self.fold.now
         session = state["sessions"].get(envelope["from"], {})
-        call = state["calls"].get(envelope["payload"].get("callId"), {}) if envelope["type"] == "tool.result" else {}
+        # The fold, which checks the form of a payload, comes later.
+        answered = str(envelope["payload"].get("callId")) if envelope["type"] == "tool.result" else ""
+        call = state["calls"].get(answered, {})
         profiles = {session.get("profile"), call.get("profile")}
         return next((one for one in ("ghost", "ephemeral") if one in profiles), "pseudonymous")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchbay.activation import CallPlace, CancelFlag
-from patchbay.rooms.core import RoomCore, now_ms
+from patchbay.rooms.core import RoomCore, now_ms, text_or_none
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import canonical_bytes
@@ -127,7 +127,7 @@ class Calls:
     def partial(self, sender: str, envelope: Json) -> None:
         """Relay a partial of a call's owner. Raises RoomRefused for one of a call that is not the sender's."""
         payload = envelope["payload"]
-        record = self.room.state_now["calls"].get(payload.get("callId"))
+        record = self.room.state_now["calls"].get(text_or_none(payload, "callId"))
         if record is None or record["owner"] != sender:
             raise RoomRefused(f"no call {payload.get('callId')!r:.80} of this session's servers is open")
         self.room.feed.publish(envelope)
@@ -182,7 +182,7 @@ class Calls:
 
     def answer(self, envelope: Json) -> Logged:
         """Log the result that the owner of an announced server gives."""
-        self._finish(envelope["payload"].get("callId"))
+        self._finish(text_or_none(envelope["payload"], "callId"))
         return self.room.append(lambda fold, now: envelope)
 
     def end(self, call: str, ok: bool, result: Any = None, error: str = "") -> bool:

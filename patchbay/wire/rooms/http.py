@@ -148,11 +148,14 @@ class RoomsOverHttp:
         return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
 
     def _object(self, environ: Environ) -> Json:
+        """Return the JSON object of a body; an empty one for a request without a body, of any type."""
         body = read_body(environ, min(self._settings.body_limit, self._rooms.bounds.envelope))
         kind = media_type(environ.get("CONTENT_TYPE") or "")
+        if not body:
+            return {}
         if kind != JSON:
             raise Unsupported(f"Content-Type has to be {JSON}; it is {kind or 'missing'}")
-        return parse_json(body, self._rooms.bounds.envelope) if body else {}
+        return parse_json(body, self._rooms.bounds.envelope)
 
     # envelopes
 
@@ -167,7 +170,7 @@ class RoomsOverHttp:
         conversation = _Conversation(room, sender.id, environ.get("HTTP_ENSO_SESSION", ""), rights)
         if kind == JSON:
             answer = conversation.handle(parse_json(body, self._rooms.bounds.envelope))
-            reply = Reply(403 if answer.get("refusal") else 200, orjson.dumps(answer), JSON)
+            reply = Reply(conversation.status, orjson.dumps(answer), JSON)
         else:
             lines = [line for line in body.split(b"\n") if line.strip()]
             if len(lines) > MAX_ENVELOPES:
@@ -253,13 +256,17 @@ class _Conversation:
         self._room = room
         self._principal = principal
         self.session_id = session_id
+        self.status = 200
+        """The HTTP status of the last envelope."""
         self._session: RoomSession | None = None
 
     def handle(self, envelope: Json) -> Json:
         """Take one envelope. Raises BadFrame, RoomRefused, TooMany."""
         if envelope.get("type") == "hello":
             return self._join(envelope.get("payload"))
-        return _receipt(self._find_session(envelope).receive(envelope))
+        receipt = self._find_session(envelope).receive(envelope)
+        self.status = 200 if not receipt.refusal else 403 if receipt.is_readable else 400
+        return _receipt(receipt)
 
     def _join(self, hello: Any) -> Json:
         if not isinstance(hello, dict):

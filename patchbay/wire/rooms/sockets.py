@@ -2,7 +2,8 @@
 
 Each message is one frame as text: `{"type": "hello" | "envelope" | "ping" | "pong", ...}`. The first one but pings is a
 hello; its answers and everything of the room come as frames of the type `envelope`, whose `seq` is the place in the
-log. `?after=<seq>` reads the log from there on first. A message that is not a frame closes the WebSocket with 1011.
+log. `?after=<seq>` reads the log from there on first. A message that is not a frame closes the WebSocket with 1011, a
+refused hello with 1008; an envelope that is refused does not close it.
 
 With `?resume=new` the session stays when the connection is lost without a close, until it is idle for too long: its
 calls go on, and `?resume=<session>&after=<seq>` goes on with it. A session that has servers ends at once: their calls
@@ -18,7 +19,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from patchbay.errors import PatchbayError
-from patchbay.rooms.errors import BadFrame, TooMany
+from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
 from patchbay.rooms.record.envelope import Json, frame_bytes, parse_frame, pong_bytes
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import RoomSession
@@ -90,15 +91,18 @@ class RoomSocket:
         if frame.type == "ping":
             self._send(pong_bytes(frame.ts).decode())
         elif frame.type == "hello":
-            self._join(frame.payload)
+            if self._session is not None:
+                raise BadFrame("this WebSocket already has a session; open another one for another session")
+            try:
+                self._join(frame.payload)
+            except BadFrame as problem:
+                raise RoomRefused(problem.message) from problem
         elif frame.type == "envelope":
             if self._session is None:
                 raise BadFrame("an envelope came before the hello; expected a frame of the type hello first")
             self._session.receive(frame.payload)
 
     def _join(self, hello: Json) -> None:
-        if self._session is not None:
-            raise BadFrame("this WebSocket already has a session; open another one for another session")
         after = _read_seq(self._after)
         room = self._admission.open_to_join(self._name, self._sender)
         principal, rights = self._sender.id, self._admission.rights(room, self._sender)

@@ -232,6 +232,29 @@ def test_other_methods_and_options_are_refused(hub: Hub) -> None:
     assert "expected policy, flags" in put(hub, "/rooms/other", {"colour": "red"}).text
 
 
+@pytest.mark.parametrize("kind", [None, "application/json", "application/x-www-form-urlencoded"])
+def test_a_room_is_made_without_a_body(hub: Hub, kind: str | None) -> None:
+    """34.13: `curl -X PUT` sends none, and names no type or any."""
+    name = f"bodyless-{'none' if kind is None else kind.partition('/')[2]}"
+    answer = hub.client.put(f"/rooms/{name}", content_type=kind)
+    assert (answer.status_code, read(answer)["name"]) == (201, name)
+    assert hub.client.put(f"/rooms/{name}-too", data=b"{}", content_type="text/plain").status_code == 415
+
+
+def test_a_posted_envelope_that_cannot_be_read_is_answered_with_400(hub: Hub) -> None:
+    """34.13: with the answer that a WebSocket would get; what follows in the same request is taken."""
+    session, bad = joined(hub), envelope("caps.update", {"caps": "all"})
+    answer = posted(hub, bad, session)
+    assert (answer.status_code, read(answer)["answers"][0]["type"]) == (400, "room.refused")
+    assert read(answer)["answers"][0]["rel"] == {"replyTo": bad["id"]}
+    several = read_lines(posted(hub, [bad, envelope("chat.msg", {"text": "next"})], session))
+    assert [bool(one.get("refusal")) for one in several] == [True, False]
+
+
+def read_lines(answer: TestResponse) -> list[Json]:
+    return [orjson.loads(line) for line in answer.data.splitlines()]
+
+
 def test_on_an_open_hub_strangers_create_and_fork_no_room(tmp_path: Path) -> None:
     """A stranger joins a room of an open hub; the operator alone makes one."""
     open_hub = Hub(tmp_path, access="open")

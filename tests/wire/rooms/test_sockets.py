@@ -201,8 +201,6 @@ def test_bytes_inside_an_envelope_arrive_as_they_were_sent(hub: Hub, clients: En
         ("{", "not JSON"),
         ('{"type": "greeting"}', "expected hello, envelope, ping or pong"),
         ('{"type": "envelope", "payload": {}}', "before the hello"),
-        ('{"type": "hello", "payload": {"proto": "ENSO-2", "caps": ["x"]}}', "ENSO-1"),
-        ('{"type": "hello", "payload": {"proto": "ENSO-1", "caps": []}}', "caps"),
         ('{"type": "hello"}', "no payload"),
     ],
 )
@@ -213,6 +211,59 @@ def test_a_frame_that_cannot_be_read_closes_with_1011(hub: Hub, clients: EnsoPro
     code, told = client.waits_for_close()
     assert code == 1011
     assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason", "query"),
+    [
+        ({"proto": "ENSO-2", "caps": ["x"]}, "ENSO-1", ""),
+        ({"proto": "ENSO-1", "caps": []}, "caps", ""),
+        ({"proto": "ENSO-1", "caps": ["x"], "privacy": {"profile": "loud"}}, "no known profile", ""),
+        ({"proto": "ENSO-1", "caps": ["x"]}, "expected the seq of an entry", "?after=then"),
+    ],
+)
+def test_a_refused_hello_closes_with_1008(hub: Hub, clients: EnsoProcess, hello: Json, reason: str, query: str) -> None:
+    """34.13: whatever is wrong with it, if the frame can be read."""
+    client = clients.client(room_url(hub, f"/rooms/demo/ws{query}"))
+    client.asks(hello=hello)
+    code, told = client.waits_for_close()
+    assert (code, reason in told) == (1008, True)
+
+
+def test_a_badly_formed_envelope_ends_neither_the_session_nor_its_servers(hub: Hub, clients: EnsoProcess) -> None:
+    """34.13: each is answered, over a WebSocket that stays open, and what is shared goes on."""
+    owner = clients.client(room_url(hub), caps=OWNER)
+    caller = clients.client(room_url(hub), caps=["tool.call"])
+    owner.says("mcp.announce", {"serverId": "fs", "tools": [TOOL]})
+    caller.waits_for("tool.advertise", lambda payload: "read" in payload["digests"])
+    owner.says("mcp.mount", {"serverId": "bad"})
+    assert "the mount has no transport" in owner.waits_for("mcp.mount.failed")["payload"]["error"]
+    wrong: list[tuple[str, Json, str]] = [
+        ("caps.update", {"caps": "all"}, "caps is not a list"),
+        ("mcp.announce", {"serverId": "fs", "tools": 3}, "are not a list of MCP descriptors"),
+        ("tool.result", {"callId": [], "ok": True}, "callId is []; expected a string"),
+        ("room.member", {"member": "x", "role": []}, "expected one of"),
+    ]
+    for type, payload, sentence in wrong:
+        owner.says(type, payload)
+        told = owner.waits_for("room.refused", lambda payload, type=type: payload["type"] == type)  # type: ignore[misc]
+        assert sentence in told["payload"]["error"] or "no power" in told["payload"]["error"]
+    call = called(caller, "fs", "read")
+    owner.waits_for("tool.call", lambda payload: payload["callId"] == call)
+    owner.says("tool.result", {"callId": call, "ok": True, "result": "shared all the same"})
+    assert caller.waits_for("tool.result", lambda payload: payload["callId"] == call)["payload"]["ok"]
+    for client in (owner, caller):
+        client.asks(close=True)
+
+
+def test_a_relayed_envelope_names_its_room(hub: Hub, clients: EnsoProcess) -> None:
+    """34.13: the reference client writes `local`; readers get the name of the room."""
+    speaker, reader = (clients.client(room_url(hub), caps=["can.speak"]) for _ in range(2))
+    speaker.says("chat.msg", {"text": "where am I?"})
+    told = reader.waits_for("chat.msg", lambda payload: payload["text"] == "where am I?")
+    assert told["room"] == "demo"
+    for client in (speaker, reader):
+        client.asks(close=True)
 
 
 def test_binary_messages_and_a_second_hello_close_with_1011(hub: Hub, clients: EnsoProcess) -> None:
