@@ -136,11 +136,13 @@ def test_a_removed_mount_leaves_no_process_and_descriptor(hub: Hub) -> None:
 def test_a_call_that_outlives_its_mount_leaves_no_connection_behind(hub: Hub) -> None:
     """The call ends on the connection on which it began, and that connection ends with it."""
     mount(hub, "piped", PIPED)
-    alone, old = len(_children_of_mounts()), hub.catalogue.find("piped").upstream
+    before, old = _children_of_mounts(), hub.catalogue.find("piped").upstream
     headers = {"Mcp-Session-Id": hub.open("piped", capabilities={"elicitation": {}})}
     params = {"name": "ask", "arguments": {}}
     frames = hub.stream("piped", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)
     question = next(each for frame in frames for each in sse_messages(frame) if "method" in each)
+    of_the_call = _children_of_mounts() - before
+    assert of_the_call
     mount(hub, "piped", PIPED, environment={"ANOTHER": "mount"})
     until(lambda: hub.catalogue.find("piped").upstream is not old, "the other mount")
     old.join(BOUND)
@@ -148,7 +150,8 @@ def test_a_call_that_outlives_its_mount_leaves_no_connection_behind(hub: Hub) ->
     assert hub.send("piped", answer, headers).status == 202
     last = [each for frame in frames for each in sse_messages(frame)][-1]
     assert "decline" in last["result"]["content"][0]["text"]
-    until(lambda: state(hub, "piped") == "up" and len(_children_of_mounts()) == alone, "the old connection to end")
+    until(lambda: state(hub, "piped") == "up", "the new mount")
+    until(lambda: not of_the_call & _children_of_mounts(), "the old connection to end")
 
 
 @pytest.mark.process
