@@ -260,6 +260,20 @@ def test_a_member_ends_no_session_by_an_envelope_that_the_hub_cannot_read(hub: H
     assert hub.app.extensions["dispatcher"].services.rooms.open(room).seq == seq
 
 
+def test_a_member_ends_no_stream_of_a_call_that_is_not_its_own(hub: Hub, keys: dict[str, Headers]) -> None:
+    """34.12: a result of another is refused before the stream of the text ends."""
+    room, ann = make_room(hub, keys)
+    ben = Member(hub, room, keys["ben"])
+    assert ben.calls("wipe", "told") == ""
+    partial = {"callId": "told", "partial": {"type": "text", "text": "one "}}
+    assert ann.says("tool.partial", partial) == ""
+    assert "of another session" in ben.says("tool.result", {"callId": "told", "ok": True, "result": "forged"})
+    assert ann.says("tool.partial", partial | {"partial": "two"}) == ""
+    assert ann.says("tool.result", {"callId": "told", "ok": True, "result": "one two"}) == ""
+    frames = [one["payload"] for one in read_live(hub, room) if one["payload"].get("streamId") == "told"]
+    assert [(one["data"], one.get("eof", False)) for one in frames] == [("one ", False), ("two", False), ("", True)]
+
+
 @pytest.mark.parametrize("named", ["by its name", "by its principal"])
 def test_a_banned_member_is_out_under_every_name(hub: Hub, keys: dict[str, Headers], named: str) -> None:
     room, ann = make_room(hub, keys)

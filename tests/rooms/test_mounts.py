@@ -24,6 +24,19 @@ from tests.waiting import until
 
 Json = dict[str, Any]
 DEFINITION = Path(__file__).parents[1] / "kinds" / "mount" / "upstream_definition.py"
+TALK = '''"""Text in pieces."""
+
+import time
+from pathlib import Path
+
+
+def talk(path: str):
+    """Say a word, wait for a file, and say another word."""
+    yield "first "
+    while not Path(path).exists():
+        time.sleep(0.02)
+    yield "second"
+'''
 CONTEXT = GatewayContext({"ACME_TOKEN": "s3cret-of-acme"}, "this-hub", "1", ("127.0.0.1",))
 
 
@@ -32,12 +45,16 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """An MCP server in a process of its own, with the tools of `work` and a few resources."""
     folder = tmp_path_factory.mktemp("upstream")
     (folder / "work.py").write_text(DEFINITION.read_text("utf-8"), "utf-8")
+    (folder / "talk.py").write_text(TALK, "utf-8")
+    (folder / "talk.mcp.json").write_text('{"isolation": "inline"}', "utf-8")
     names = ("repo/a", "repo/b", "other/c")
     resources = {name.replace("/", "-"): {"uri": f"git://{name}", "text": name} for name in names}
     # Inside the hub, so that a cancelled function may write where the test looks.
     settings = {"isolation": "inline", "resources": resources}
     (folder / "work.mcp.json").write_text(orjson.dumps(settings).decode(), "utf-8")
-    with running_hub(folder / "hub", [folder / "work.py", folder / "work.mcp.json"]) as hub:
+    with running_hub(
+        folder / "hub", [folder / name for name in ("work.py", "work.mcp.json", "talk.py", "talk.mcp.json")]
+    ) as hub:
         yield hub
 
 
@@ -84,6 +101,20 @@ def test_a_mount_is_listed_mirrored_called_and_unmounted(upstream: Hub, room: Ro
     alice.says("mcp.unmount", {"serverId": "work"})
     late = carol.calls("work", "greet", {})
     assert carol.result_of(late)["error"].startswith("unknown server: work")
+
+
+@pytest.mark.process
+def test_text_of_a_mounted_tool_arrives_while_the_tool_runs(upstream: Hub, room: Room, tmp_path: Path) -> None:
+    """34.12: the tool goes on when its first word has arrived as a stream envelope."""
+    alice, carol = Person(room, "alice", caps=["mcp.client"]), Person(room, "carol", caps=["tool.call", "stream"])
+    alice.says("mcp.mount", mount(upstream.endpoint("talk"), "talk"))
+    carol.waits_for("tool.advertise")
+    call = carol.calls("talk", "talk", {"path": str(tmp_path / "go")})
+    frame = carol.waits_for("tool.stream")
+    assert (frame["kind"], frame["payload"]["data"]) == ("stream", "first ")
+    (tmp_path / "go").touch()
+    assert carol.result_of(call)["result"]["content"][0]["text"] == "first second"
+    assert [one.envelope["payload"]["data"] for one in carol.heard if one.is_stream] == ["first ", "second", ""]
 
 
 @pytest.mark.process

@@ -25,6 +25,7 @@ from patchbay.client.rooms.address import RoomAddress
 from patchbay.client.rooms.connection import RoomConnection, RoomRefusal
 from patchbay.client.rooms.hosted_server import TOOL, HostedServer
 from patchbay.client.rooms.listing import wait_until_listed
+from patchbay.client.rooms.partials import Partials
 from patchbay.errors import PatchbayError
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, JITTER = 0.5, 30.0, 0.2
@@ -34,11 +35,8 @@ MAX_CALLS = 32
 RECEIVE_SECONDS = 0.5
 """How soon the end of the announcer is noticed."""
 
-MAX_PARTIAL_CHARACTERS = 200_000
-"""Partials with a longer text are left out; the result has everything."""
-
 PARTIAL_SECONDS = 0.03
-"""Partials that come sooner after each other are left out: a room takes so many envelopes a second of one session."""
+"""The shortest time between two partials: a room takes so many envelopes a second of one session."""
 
 MAX_RESULT_BYTES = 1024 * 1024 - 4096
 """Bytes of a result that a room takes by default."""
@@ -242,27 +240,21 @@ class Announcer:
     def _relay(
         self, connection: RoomConnection, call: str, server: HostedServer, what: tuple[str, Json, threading.Event, str]
     ) -> None:
-        seq = 0
+        def send(payload: Json) -> None:
+            connection.send_new("tool.partial", {"callId": call, **payload})
 
-        def send(partial: Json) -> None:
-            connection.send_new("tool.partial", {"callId": call, "partial": partial, "seq": seq, "done": False})
-
-        # The newest partial that came too early after the one before it: it is sent before the result.
-        waiting: Json | None = None
+        partials = Partials(send)
         for part in server.run(*what):
-            if "result" in part and len(part) == 1:
-                if waiting is not None:
-                    send(waiting)
+            if part is not None and "result" in part and len(part) == 1:
+                partials.send_all()
                 self._answer(connection, call, part["result"])
                 outcome = "worked" if part["result"]["ok"] else f"failed: {part['result']['error']}"
                 self._observer.report(f"{server.id}.{what[0]} {outcome}")
                 return
-            if len(str(part.get("message") or part.get("data") or "")) > MAX_PARTIAL_CHARACTERS:
-                continue
-            waiting = None if self._is_due() else part
-            if waiting is None:
-                send(part)
-                seq += 1
+            if part is not None:
+                partials.add(part)
+            if partials.is_waiting and self._is_due():
+                partials.send_next()
         self._observer.report(f"{server.id}.{what[0]} was cancelled")
 
     def _is_due(self) -> bool:

@@ -49,11 +49,11 @@ class HostedServer:
             "prompts": connection.list_prompts() if "prompts" in offered else [],
         }
 
-    def run(self, name: str, arguments: Json, cancelled: Event, method: str = TOOL) -> Iterator[Json]:
+    def run(self, name: str, arguments: Json, cancelled: Event, method: str = TOOL) -> Iterator[Json | None]:
         """Call a tool: yield what `tool.partial` says, then `{"result": <payload of tool.result without callId>}`.
 
-        With another `method`, read the resource whose URI is `name`, or get the prompt of this name. Ends without a
-        result when `cancelled` is set; the server is told so.
+        Yields None when nothing came for a moment. With another `method`, read the resource whose URI is `name`, or get
+        the prompt of this name. Ends without a result when `cancelled` is set; the server is told so.
         """
         if method not in METHODS:
             yield {
@@ -77,8 +77,7 @@ class HostedServer:
                 except StopIteration as end:
                     yield {"result": _payload(end.value)}
                     return
-                if item is not PAUSE and (partial := _partial(item)) is not None:
-                    yield partial
+                yield None if item is PAUSE else _partial(item)
             running.close()
         except McpFailure as problem:
             yield {"result": {"ok": False, "error": problem.message}}
@@ -89,6 +88,8 @@ class HostedServer:
 def _partial(item: Any) -> Json | None:
     if isinstance(item, Progress):
         more = {"total": item.total, "message": item.message}
+        if item.message and item.total is None:
+            more |= {"type": "text", "text": item.message}  # this is how MCP carries text that a tool yields
         return {"progress": item.progress} | {name: value for name, value in more.items() if value is not None}
     return {"level": item.level, "data": item.data} if isinstance(item, Log) else None
 

@@ -33,13 +33,17 @@ RunMounted = Callable[[str, Json, Any, CancelFlag], None]
 
 @dataclass(slots=True)
 class TextStream:
-    """The text of one call, framed as a stream: `seq` is the next frame's number, `began` Unix time in ms."""
+    """The text of one call, framed as a stream: `seq` is the next frame's number, `began` Unix time in ms.
+
+    `yielded` is the text that was sent while the call ran, as far as its result has not repeated it.
+    """
 
     call: str
     parent: str
     began: int
     seq: int = 0
     partials: int = 0
+    yielded: str = ""
     is_over: bool = False
     flag: CancelFlag = field(default_factory=CancelFlag)
 
@@ -131,9 +135,7 @@ class Calls:
         if record is None or record["owner"] != sender:
             raise RoomRefused(f"no call {payload.get('callId')!r:.80} of this session's servers is open")
         self.room.feed.publish(envelope)
-        part = payload.get("partial")
-        text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else part
-        if isinstance(text, str) and text:
+        if text := _text_of(payload.get("partial")):
             self.send_text(str(payload["callId"]), text)
 
     def send_partial(self, call: str, partial: Any) -> None:
@@ -141,18 +143,31 @@ class Calls:
         stream = self.stream_of(call)
         if stream.is_over:
             return
-        payload = {"callId": call, "partial": partial, "seq": stream.partials, "done": False}
-        stream.partials += 1
-        self._publish("tool.partial", payload, stream)
+        self._publish_partial(stream, partial)
         text = partial.get("text") if isinstance(partial, dict) else None
         if isinstance(text, str) and text:
             self.send_text(call, text)
 
+    def _publish_partial(self, stream: TextStream, partial: Any) -> None:
+        payload = {"callId": stream.call, "partial": partial, "seq": stream.partials, "done": False}
+        stream.partials += 1
+        self._publish("tool.partial", payload, stream)
+
     def send_text(self, call: str, text: str) -> None:
-        """Send text as a frame of the call's stream."""
+        """Send text that a call yields while it runs, as a frame of the call's stream."""
         stream = self.stream_of(call)
         if not stream.is_over:
+            if len(stream.yielded) < self.room.bounds.envelope:  # a longer result is not sent at all
+                stream.yielded += text
             self._send_frame(stream, text)
+
+    def send_result_text(self, call: str, text: str) -> None:
+        """Send the text of a result of the gateway: as much of it as was not sent while it was yielded."""
+        stream = self.stream_of(call)
+        rest = _take_rest(stream, text)
+        if rest and not stream.is_over:
+            self._publish_partial(stream, {"type": "text", "text": rest})
+            self._send_frame(stream, rest)
 
     def _send_frame(self, stream: TextStream, text: str, is_last: bool = False) -> None:
         elapsed = now_ms() - stream.began
@@ -181,8 +196,20 @@ class Calls:
             return self._streams[call]
 
     def answer(self, envelope: Json) -> Logged:
-        """Log the result that the owner of an announced server gives."""
-        self._finish(text_or_none(envelope["payload"], "callId"))
+        """Log the result that the owner of an announced server gives.
+
+        A stream of the call ends before it, with the text of the result that was not yielded before.
+        """
+        call = text_or_none(envelope["payload"], "callId")
+        record = self.room.state_now["calls"].get(call)
+        if call is not None and record is not None and record["owner"] == envelope["from"]:
+            with self._lock:
+                stream = self._streams.get(call)
+            if stream is not None and stream.seq and not stream.is_over:
+                for text in _texts_of(envelope["payload"].get("result")):
+                    if rest := _take_rest(stream, text):
+                        self._send_frame(stream, rest)
+            self._finish(call)
         return self.room.append(lambda fold, now: envelope)
 
     def end(self, call: str, ok: bool, result: Any = None, error: str = "") -> bool:
@@ -266,6 +293,36 @@ class Calls:
         """Return the next deadline (Unix time in milliseconds), None without one."""
         with self._lock:
             return min(self._deadlines.values(), default=None)
+
+
+def _take_rest(stream: TextStream, text: str) -> str:
+    """Return what a stream lacks of a text of the result; its text that was yielded stands at the begin of results."""
+    if stream.yielded.startswith(text):
+        stream.yielded = stream.yielded[len(text) :]
+        return ""
+    rest, stream.yielded = text.removeprefix(stream.yielded), ""
+    return rest
+
+
+def _text_of(partial: Any) -> str:
+    """Return the text that a partial of an owner carries; empty without one.
+
+    It is the partial itself, its `text`, or the message of progress without a total.
+    """
+    text = partial
+    if isinstance(partial, dict):
+        is_text = "text" in partial and partial.get("type", "text") == "text"
+        text = partial["text"] if is_text else None
+        if not is_text and "progress" in partial and partial.get("total") is None:
+            text = partial.get("message")
+    return text if isinstance(text, str) else ""
+
+
+def _texts_of(result: Any) -> list[str]:
+    """Return the texts of an MCP result of a tool; none for a result of another form."""
+    blocks = result.get("content") if isinstance(result, dict) else None
+    found = [one for one in blocks if isinstance(one, dict)] if isinstance(blocks, list) else []
+    return [one["text"] for one in found if one.get("type") == "text" and isinstance(one.get("text"), str)]
 
 
 def _release(place: CallPlace | None) -> None:

@@ -195,11 +195,13 @@ class Gateway:
         if isinstance(event, Progress):
             partial: Json = {"progress": event.progress}
             partial |= {name: value for name, value in (("total", event.total), ("message", event.message)) if value}
+            if event.message and event.total is None:
+                partial |= {"type": "text", "text": event.message}  # this is how MCP carries text that a tool yields
             self._calls.send_partial(call, partial)
-        elif isinstance(event, Text) and event.text:
-            self._calls.send_partial(call, {"type": "text", "text": event.text})
+        elif isinstance(event, Text):
+            self._calls.send_result_text(call, event.text)
         elif isinstance(event, Content) and event.block.get("type") == "text":
-            self._calls.send_partial(call, {"type": "text", "text": event.block["text"]})
+            self._calls.send_result_text(call, str(event.block["text"]))
         elif isinstance(event, Log):
             self._calls.send_partial(call, {"level": event.level, "data": event.data})
 

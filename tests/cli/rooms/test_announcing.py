@@ -15,12 +15,27 @@ import pytest
 from click.testing import CliRunner
 
 from patchbay.cli.commands.rooms.group import room as room_command
+from patchbay.client.rooms.address import parse_room_address
+from patchbay.client.rooms.connection import RoomConnection
 from tests.cli.rooms.breakable_line import breakable_line
 from tests.cli.rooms.laptops import Laptop, laptop
 from tests.interaction.peers import MODERN, PEERS, Peer, texts
 from tests.interaction.programs import Hub, free_port, running, running_hub
 from tests.waiting import until, until_async
 
+TALKER = '''"""Text in pieces."""
+
+import time
+from pathlib import Path
+
+
+def talk(path: str):
+    """Say a word, wait for a file, and say many words quickly."""
+    yield "first "
+    while not Path(path).exists():
+        time.sleep(0.02)
+    yield from (f"{number} " for number in range(300))
+'''
 TOOLS = ["laptop__count", "laptop__fail", "laptop__learn", "laptop__read_note", "laptop__wait"]
 PEER_NAMES = ("python-sdk-handshake", "python-sdk-2026-07-28", "fastmcp", "typescript-sdk-handshake")
 
@@ -229,6 +244,33 @@ def test_several_servers_go_to_several_rooms(hub: Hub, tmp_path: Path) -> None:
             done = run_room("call", f"{hub.url}/rooms/{room}", "tools", "double", "number=21")
             assert done.stdout == "42\n", done.output
         assert made.stop() == 0
+
+
+def test_text_of_a_laptop_arrives_while_its_tool_runs(hub: Hub, tmp_path: Path) -> None:
+    """34.12: the tool goes on when its first word has arrived as a stream envelope; many quick words are not lost."""
+    (tmp_path / "talker.py").write_text(TALKER)
+    (tmp_path / "talker.mcp.json").write_text('{"isolation": "inline"}')
+    address = parse_room_address(room_of(hub))
+    with laptop(tmp_path, hub.url) as made:
+        made.announce("demo", "--as", "talker", address=str(tmp_path / "talker.py"))
+        member = RoomConnection.open(address, ["tool.call", "can.text.stream"], {"name": "a member"})
+        call = {"callId": "talk", "serverId": "talker", "name": "talk", "args": {"path": str(tmp_path / "go")}}
+        member.send_new("tool.call", call)
+        heard: list[Any] = []
+        while not heard or heard[-1]["type"] != "tool.result":
+            found = member.receive(60)
+            assert found is not None
+            if found["type"] == "tool.stream":
+                heard.append(found)
+                (tmp_path / "go").touch()
+            elif found["type"] == "tool.result" and found["payload"]["callId"] == "talk":
+                heard.append(found)
+        member.close()
+        assert made.stop() == 0
+    *frames, last = (one["payload"] for one in heard)
+    assert frames[0]["data"] == "first "
+    assert last["ok"] and "".join(one["data"] for one in frames) == last["result"]["content"][0]["text"]
+    assert frames[-1]["eof"]
 
 
 def test_two_announcers_of_one_server_run_a_call_once(hub: Hub, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class _WaitingCall:
 
 
 def _words(partial: Any) -> str:
-    if isinstance(partial, dict) and "progress" in partial:
+    if isinstance(partial, dict) and "progress" in partial and partial.get("type") != "text":
         total = f" of {partial['total']:g}" if "total" in partial else ""
         return f"{partial['progress']:g}{total} {partial.get('message') or ''}".rstrip()
     text = partial.get("text") if isinstance(partial, dict) else None
