@@ -90,7 +90,7 @@ LANGUAGE: list[tuple[str, list[Json], Participant, str, Listed, list[str], bool,
 def test_the_language_of_the_access_list(
     acl: list[Json], who: Participant, server: str, listed: Listed, names: list[str], is_admitted: bool, is_shown: bool
 ) -> None:
-    """34.11: patterns in every field, and rules that are bound to whom they admit."""
+    """34.11, ENS-C4: patterns in every field, and rules that are bound to whom they admit."""
     state = {"policy": {"acl": acl}, "rules": RULES}
     assert admits(state, server, who) is is_admitted
     assert shows(state, server, listed, names, who) is is_shown

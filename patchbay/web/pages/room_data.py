@@ -185,6 +185,7 @@ _SENTENCES: Mapping[str, Any] = {
     "tool.advertise": _advertised,
     "tool.call": _called,
     "tool.result": _describe_answer,
+    "room.rules": lambda payload: f"the rules {payload['rules']} of rooms hold from here on",
     "room.redact": lambda payload: f"takes the contents of entry {payload['seq']} away",
     "room.member": lambda payload: f"{payload['member']}: {payload.get('membership') or payload.get('role') or ''}",
     "guardrail.violation": lambda payload: str(payload.get("reason", "")),

@@ -116,3 +116,20 @@ def staying(line: str, ready: str, folder: Path) -> Iterator[None]:
             code = process.wait(BOUND)
             rest.join(BOUND)
         assert code == 0, line
+
+
+def test_an_older_mount_of_one_id_ends_with_a_sentence(hub: Hub, tmp_path: Path) -> None:
+    """34.9: the newer mount serves; the older command is told, and ends with exit code 1."""
+    room = f"{hub.url}/rooms/twice"
+    run(f"patchbay room create {room}", tmp_path)
+    command = f"patchbay room mount {room} greeter {hub.url}/mcp/hello"
+    words = [sys.executable, "-m", *command.split()]
+    env = environment(tmp_path)
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=env
+    ) as older:
+        assert older.stdout is not None
+        assert STAYING["mount"] in older.stdout.readline()
+        with staying(command, STAYING["mount"], tmp_path):
+            assert f"another session shares greeter in {room} now" in older.stdout.read()
+            assert older.wait(BOUND) == 1
