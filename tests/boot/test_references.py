@@ -42,7 +42,7 @@ def test_the_configuration_of_a_server_row_is_followed_too() -> None:
     ],
 )
 def test_what_cannot_be_read_of_a_variable_mcps_needs_nothing(mcps: str) -> None:
-    """T1.4, T1.8, 34.15: the hub starts, and the catalogue reports the problem."""
+    """T1.4, T1.8, VWR-13, 34.15: the hub starts, and the catalogue reports the problem."""
     image = boot.parse_image(encoded(variables=[{"name": "mcps", "definition": mcps, "enabled": True}]), "a")
     assert boot.missing_cids(image, filled().blobs) == []
 
