@@ -1,7 +1,7 @@
 """Make one self-contained file of `patchbay/client/plugin.py` and everything it needs: `mcp_.py`.
 
-    scripts/single_file.py          write dist/mcp_.py
-    scripts/single_file.py FILE     write FILE
+    .venv/bin/python scripts/single_file.py          write dist/mcp_.py
+    .venv/bin/python scripts/single_file.py FILE     write FILE
 
 The needed modules follow one another in the order of their imports. Names that the plugin does not reach and imports of
 the project are left out; a name in two modules gets the module's name added. `uv run --script` runs the result; its
@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -351,7 +352,9 @@ def made() -> str:
 
 
 def formatted(text: str) -> str:
-    """The file as people read it."""
+    """The file as people read it, where ruff is installed; scripts/run installs what the hub needs only."""
+    if find_spec("ruff") is None:
+        return text
     ruff = [sys.executable, "-m", "ruff", "format", "--isolated", *LOOKS, "-"]
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from scripts import single_file
 from scripts.single_file import ROOT, write
 from tests.client.peers import UV, fetched, uv_cache
 
@@ -135,3 +136,13 @@ def test_the_mode_is_required_and_help_lists_the_modes() -> None:
     assert bare.returncode == 2 and "--mode" in bare.stderr
     shown = subprocess.run([sys.executable, str(built()), "--help"], capture_output=True, text=True, cwd=ROOT)
     assert shown.returncode == 0 and "read,write,inspect" in shown.stdout
+
+
+def test_it_is_made_without_the_formatter_of_the_tests_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """34.19: scripts/run installs no ruff."""
+    monkeypatch.setattr(single_file, "find_spec", lambda name: None)
+    write(tmp_path / "mcp_.py")
+    shown = subprocess.run(
+        [sys.executable, str(tmp_path / "mcp_.py"), "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--mode" in shown.stdout
