@@ -89,7 +89,6 @@ class Health:
             "tries": self.tries,
             "since": self.since,
             "sentence": self.sentence,
-            "output": list(self.output),
         }
 
 

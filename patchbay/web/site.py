@@ -117,11 +117,13 @@ class Site:
         `protections` is the isolation of its code from the hub; `held` is the number of entries that wait for the
         approval of the operator, 0 for other readers. `has_documents` says whether the server has pages of documents.
 
-        A reader who may not see the source gets no configuration, because it may name hidden tools.
+        A reader who may not see the source gets no configuration, because it may name hidden tools, and no output of a
+        program, because it may name files.
         """
         values = describe_server(server, self.settings)
         if not self.visible.shows_source(server.name):
             values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
+            values |= {"upstream": values["upstream"] | {"output": []}} if values["upstream"] is not None else {}
         runs = describe_isolation(server, self.settings)
         found = self._hosts.protections() if runs.isolation == "process" else {}
         rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))

@@ -169,7 +169,7 @@ class ServerLists(ABC):
         return keep_named(self.iterate_pages(method, key, timeout=timeout), key, partial(self._note_problem, method))
 
     def _note_problem(self, method: str, sentence: str) -> None:
-        log.warning("%s: %s", method, sentence)
+        log.debug("%s: %s", method, sentence)
         self.list_problems[method] = (*self.list_problems.get(method, ()), sentence)
 
     def iterate_pages(

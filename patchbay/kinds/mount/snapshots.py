@@ -146,6 +146,8 @@ def read_snapshot(
             )
             lists[method] = reader.read(pages)
             left_out[method] = [*reader.left_out, *connection.list_problems.get(method, ())]
+            for sentence in connection.list_problems.get(method, ()):
+                log.warning("%s of %s: %s", method, mount, sentence)
         except (McpFailure, ServerTimeout, SessionLost) as problem:
             if connection.closed:
                 raise

@@ -111,9 +111,7 @@ def _describe_upstream(server: Server) -> dict[str, Any] | None:
     if server.standing is None:
         return None
     standing = server.standing
-    found = standing.health.data()
-    return found | {
-        "output": [_show_hidden(line) for line in found["output"]],
+    return standing.health.data() | {
         "connect": f"{PAGE}/{quote(server.name, safe='')}" if standing.accounts is not None else "",
         "sessions": describe_sessions(server.upstream) if server.upstream is not None else "",
     }
@@ -129,7 +127,11 @@ def describe_isolation(server: Server, settings: Settings) -> Confinement:
 
 def describe_server(server: Server, settings: Settings) -> dict[str, Any]:
     """All values of a server for its meta page."""
-    return summarize_server(server, settings) | {
+    row = summarize_server(server, settings)
+    if server.standing is not None:
+        output = [_show_hidden(line) for line in server.standing.health.output]
+        row |= {"upstream": row["upstream"] | {"output": output}}
+    return row | {
         "instructions": _show_hidden(server.instructions),
         "definition": server.definition,
         "config_cid": server.config_cid,

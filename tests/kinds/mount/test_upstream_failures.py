@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.kinds.mount.liveness import Patience
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from tests.client.bad import INFO, Bad, Handler, Json, echo, serving
@@ -145,7 +146,11 @@ def test_the_output_of_a_program_that_cannot_start_is_on_the_page_of_the_server(
         until(lambda: any(server.name == "far" for server in hub.catalogue.all()), "the mount")
         standing: Any = hub.catalogue.find("far").upstream
         until(lambda: standing.health.state == "down", "the failure to be recorded")
-        shown = hub.client.get("/servers/far", headers={"Host": "localhost", "Accept": "text/html"}).text
+        browser = {"Host": "localhost", "Accept": "text/html"}
+        shown = hub.client.get("/servers/far", headers=browser).text
+        monkeypatch.setattr(VisibleToAll, "shows_source", lambda self, name: False)
+        hidden = hub.client.get("/servers/far", headers=browser).text
+    assert "npm error 404" in hidden and "npm error code E404" not in hidden, "a reader without its configuration"
     assert standing.health.reason.endswith("; on standard error: npm error 404 Not Found - <b>&amp;***</b>")
     assert (
         "npm error code E404\nnpm error 404 Not Found - &lt;b&gt;&amp;amp;***&lt;/b&gt;\nnpm error A complete" in shown
