@@ -74,20 +74,21 @@ class CallConnection:
     is_ending: bool = False
     is_new: bool = True
     opening: Future[Connection] = field(default_factory=Future)
+    connection: Connection | None = None
     idle_since: float = 0.0
 
     @property
     def is_gone(self) -> bool:
         """Whether it could not be opened, or either side has ended it."""
-        if not self.opening.done():
-            return False
-        return self.opening.exception() is not None or self.opening.result().closed
+        if self.connection is not None:
+            return self.connection.closed
+        return self.opening.done() and self.opening.exception() is not None
 
     def describe_end(self) -> str:
         """Return why the other side has ended it, empty when that is not so."""
-        if self.opening.exception() is not None or not self.opening.result().closed:
+        if self.connection is None or not self.connection.closed:
             return ""
-        return f"because {describe_briefly(self.opening.result().end_reason.message)}"
+        return f"because {describe_briefly(self.connection.end_reason.message)}"
 
 
 class CallConnections:
@@ -120,7 +121,7 @@ class CallConnections:
         """Return those that are open."""
         with self._lock:
             every = [*self._iterate()]
-        return [one.opening.result() for one in every if one.opening.done() and not one.is_gone]
+        return [one.connection for one in every if one.connection is not None and not one.connection.closed]
 
     def acquire(self, key: Key, questions: frozenset[str], client: str = "", roots: str = "") -> CallConnection:
         """Return a connection for one call, which may still be opening. Raises ToolFailed at the maximum.
@@ -158,7 +159,10 @@ class CallConnections:
 
     def give_back(self, reserved: CallConnection, clean: bool) -> None:
         """Return a connection after its call; `clean` means that the server works on nothing of it any more."""
-        reserved.opening.add_done_callback(lambda opening: self._return(reserved, clean))
+        if reserved.connection is not None:
+            self._return(reserved, clean)
+        else:
+            reserved.opening.add_done_callback(lambda _: self._return(reserved, clean))
 
     def end_session(self, session: str) -> bool:
         """Close the connections of an ended session, each when its calls are over; return whether there were any."""
@@ -223,7 +227,8 @@ class CallConnections:
 
     def _open_in_thread(self, reserved: CallConnection) -> None:
         try:
-            reserved.opening.set_result(self._open(reserved))
+            reserved.connection = self._open(reserved)
+            reserved.opening.set_result(reserved.connection)
         except PatchbayError as problem:
             reserved.opening.set_exception(problem)
         except BaseException as problem:
@@ -258,7 +263,7 @@ class CallConnections:
 
     def _close(self, reserved: CallConnection) -> None:
         try:
-            if reserved.opening.exception() is None:
+            if reserved.opening.exception() is None:  # one that still opens is awaited
                 reserved.opening.result().close()
         finally:
             with self._lock:

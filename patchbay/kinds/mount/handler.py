@@ -171,7 +171,8 @@ def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) ->
     """Wait for the connection of a place, and set it. Tells a session when the server has lost its state."""
     reserved = place.reserved
     assert reserved is not None
-    for wait in pauses(call):
+    place.connection = reserved.connection
+    for wait in pauses(call) if place.connection is None else ():
         try:
             place.connection = reserved.opening.result(wait)
             break
