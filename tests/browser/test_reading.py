@@ -28,8 +28,9 @@ def test_home_names_the_servers(tab: Tab) -> None:
     expect(card).to_contain_text("1 tool")
     expect(page.locator(".card.broken")).to_contain_text("Broken:")
     lines = page.locator(".lines > li")
-    clients = ["Claude Code", "Claude Desktop", "Gemini CLI", "Codex", "LM Studio", "Goose", "Cursor", "VS Code"]
-    clients += ["VS Code Insiders", "Windsurf", "Zed", "MCP Inspector", "Python", "TypeScript", "curl"]
+    clients = ["Claude Code", "Claude Desktop", "Gemini CLI", "Codex", "LM Studio", "Goose", "Copilot CLI", "opencode"]
+    clients += ["Cursor", "VS Code", "VS Code Insiders", "Windsurf", "Zed", "Cline", "Kiro", "Continue"]
+    clients += ["MCP Inspector", "Python", "TypeScript", "curl"]
     assert lines.locator("h3").all_text_contents() == clients
     for line in lines.all():
         texts = line.locator("pre").all_text_contents()
