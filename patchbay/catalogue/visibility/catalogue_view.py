@@ -36,8 +36,8 @@ _Part = tuple[Server, Server | None, frozenset[str]]
 class CatalogueView:
     """A catalogue behind rights that hide something, or with servers that hide something from a principal.
 
-    `principal` is the caller to whom the servers with an audience are shown; without one, nobody asks for such a
-    server. Safe to use from many threads.
+    `principal` is the caller: a server with an audience hides from it what its audience hides. It may be empty where no
+    server has an audience. Safe to use from many threads.
     """
 
     def __init__(self, catalogue: Catalogue, rights: Visibility, principal: str = "") -> None:

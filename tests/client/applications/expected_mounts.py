@@ -1,4 +1,4 @@
-"""What the servers of each sample are in the hub: the fields of a mount, or the reason why it is none. 17.3, 33.8."""
+"""The servers of each sample in the hub: the fields of a mount, or the reason of a refused import. 17.3, 33.8."""
 
 from __future__ import annotations
 
