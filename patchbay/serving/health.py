@@ -1,5 +1,5 @@
-"""`/healthz`: the process responds. `/readyz`: the process can take work, because the store responds and the hub is not
-stopping. Both answer without the pages, which a start does not load.
+"""`/healthz`: every worker of the hub responds. `/readyz`: the process can take work, because the store responds and
+the hub is not stopping. Both answer without the pages, which a start does not load.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ class Health:
     def __init__(self, check: Callable[[], str | None], drain: Drain) -> None:
         self._check = check
         self._drain = drain
+        self._find_silent: Callable[[], str | None] = lambda: None
+
+    def watch(self, find_silent: Callable[[], str | None]) -> None:
+        """Have `/healthz` ask for the problem of all workers: a sentence, or None."""
+        self._find_silent = find_silent
 
     def is_alive(self) -> tuple[int, str]:
         """Return the answer of `/healthz`."""
-        return 200, "alive"
+        problem = self._find_silent()
+        return (503, problem) if problem else (200, "alive")
 
     def is_ready(self) -> tuple[int, str]:
         """Return the answer of `/readyz`."""

@@ -2,19 +2,23 @@
 
 The web server stops completely when a worker ends soon after its start, so a tool or a system that kills workers would
 stop the hub. Here the supervisor continues: the first replacement starts at once, each further one within
-`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. After `MAX_SHORT_LIVES` workers in a row that ended
-at once, a further one would too: the hub stops with exit code 1. A hub that cannot start logs the reason and exits.
+`QUIET_SECONDS` waits twice as long, up to `LONGEST_PAUSE_SECONDS`. A worker that hangs is ended (`heartbeats.py`).
+After `MAX_SHORT_LIVES` workers in a row that ended at once, a further one would too: the hub stops with exit code 1. A
+hub that cannot start logs the reason and exits.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from functools import partial
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from granian.server.mp import MPServer
 
+from patchbay.serving.heartbeats import Heartbeats, end_hung_workers
 from patchbay.serving.signal_event import SignalEvent
 
 log = logging.getLogger(__name__)
@@ -71,13 +75,17 @@ class Backoff:
 class Supervisor(MPServer):
     """The web server with a growing pause between replacements; each worker has `python_threads` threads.
 
-    Each worker releases `started` once it serves. On SIGHUP an old worker ends only after that.
+    Each worker releases `started` once it serves. On SIGHUP an old worker ends only after that. The loader of each
+    worker gets the argument `place`, where it writes its `heartbeats`.
     """
 
-    def __init__(self, *arguments: Any, python_threads: int, started: Semaphore, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, python_threads: int, started: Semaphore, heartbeats: Heartbeats, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self.main_loop_interrupt: Any = SignalEvent()  # the web server's handlers of signals set it
         self._started = started
+        self._heartbeats = heartbeats
         self._backoff = Backoff()
         self._short_lives = ShortLives()
         self._python_threads = python_threads
@@ -85,10 +93,25 @@ class Supervisor(MPServer):
     def _serve(self, spawn_target: Any, target_loader: Any) -> None:
         # The web server refuses more than one thread here, because its own workers of this interface need no more.
         self.blocking_threads = self._python_threads
+        watch = (self._heartbeats, lambda: self.interrupt_signal, self._list_processes)
+        threading.Thread(target=end_hung_workers, args=watch, name="hung workers", daemon=True).start()
         super()._serve(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+
+    def _spawn_worker(self, idx: int, target: Any, callback_loader: Any) -> Any:  # type: ignore[override]
+        place = self._heartbeats.take_place()
+        worker: Any = super()._spawn_worker(idx, target, partial(callback_loader, place=place))
+        worker.place = place
+        return worker
+
+    def _list_processes(self) -> set[int]:
+        """Return the workers that run."""
+        workers: list[Any] = list(self.wrks)
+        return {worker._id() for worker in workers if worker.is_alive()}
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         """Replace workers, after a pause if others ended recently. If the hub is to stop, replace none."""
+        if not delay:
+            self._forget(workers)
         if not delay and self._is_hopeless(workers):
             return
         until = time.monotonic() + self._backoff.pause(time.monotonic())
@@ -102,6 +125,12 @@ class Supervisor(MPServer):
         else:
             super()._respawn_workers(workers, spawn_target, target_loader)
         self.respawned_wrks.clear()  # the web server finds a crash loop by these entries, and would stop the hub
+
+    def _forget(self, ended: list[int]) -> None:
+        """Expect no heartbeats of workers that have ended."""
+        workers: list[Any] = self.wrks
+        for number in ended:
+            self._heartbeats.clear(workers[number].place)
 
     def _is_hopeless(self, ended: list[int]) -> bool:
         """Whether too many workers in a row ended at once. Then the hub stops with exit code 1."""
@@ -137,3 +166,4 @@ class Supervisor(MPServer):
         if old.is_alive():
             old.kill()
             old.join()
+        self._heartbeats.clear(old.place)

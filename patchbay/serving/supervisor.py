@@ -33,6 +33,7 @@ from patchbay.serving import logs
 from patchbay.serving.descriptors import ensure_descriptors
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts, without_collections
+from patchbay.serving.heartbeats import Heartbeats
 from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
@@ -90,12 +91,12 @@ def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals, after_in_child=stand_alone)
     announced, refused = OnceAcrossProcesses(), OnceAcrossProcesses()
-    started = multiprocessing.Semaphore(0)
+    started, heartbeats = multiprocessing.Semaphore(0), Heartbeats(settings.workers)
     code: Any = exit_codes.OK
     try:
-        supervisor(settings, started).serve(
+        supervisor(settings, started, heartbeats).serve(
             spawn_target=serve_natively,
-            target_loader=partial(application, settings, create_app, announced, refused, started),
+            target_loader=partial(application, settings, create_app, announced, refused, started, heartbeats),
             wrap_loader=False,
         )
     except SystemExit as end:
@@ -105,10 +106,10 @@ def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
     return code if refused.is_first() else exit_codes.USAGE
 
 
-def supervisor(settings: Settings, started: Semaphore) -> MPServer:
+def supervisor(settings: Settings, started: Semaphore, heartbeats: Heartbeats) -> MPServer:
     """The web server, not started: plain HTTP/1.1, replaced workers, a bounded end, no line per request.
 
-    Each worker releases `started` once it serves.
+    Each worker releases `started` once it serves, and is replaced without `heartbeats`.
     """
     return Supervisor(
         "patchbay",
@@ -121,6 +122,7 @@ def supervisor(settings: Settings, started: Semaphore) -> MPServer:
         runtime_mode=RuntimeModes.mt,
         python_threads=request_threads(settings).web_threads,
         started=started,
+        heartbeats=heartbeats,
         # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
@@ -140,17 +142,22 @@ def application(
     announced: OnceAcrossProcesses,
     refused: OnceAcrossProcesses,
     started: Semaphore,
+    heartbeats: Heartbeats,
+    place: int,
 ) -> Front:
     """The front of one worker, with its drain attached to the signals of this process. Runs in the worker.
 
+    The worker writes its heartbeats to this `place`.
     Where the settings or the boot image are refused, says why once, and ends the worker and the supervisor.
     """
     stand_alone()
     protect_hub(settings.protections)
     logs.begin(settings)
+    heartbeats.begin(place)
     forget_request_variables()
     with without_collections():
         app = _make_app(settings, create_app, refused)
+    app.extensions["health"].watch(heartbeats.describe_problem)
     app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     app.wsgi_app = WorkLimits(at_work, settings.threads)

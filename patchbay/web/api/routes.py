@@ -181,7 +181,7 @@ DATA = (
         status=(200, 304),
         query=(Query("tool", "The name of a tool of the server."),),
     ),
-    Route("GET", "/healthz", "Whether the process responds.", other=PLAIN),
+    Route("GET", "/healthz", "Whether every worker responds.", other=PLAIN),
     Route("GET", "/readyz", "Whether the process can take work.", other=PLAIN, status=(200, 503)),
     Route("GET", "/metrics", "Numbers for Prometheus.", other="*/*"),
     Route("GET", "/<name>", "Run the tool with the name of its server, if it only reads.", ANY, other="*/*"),
