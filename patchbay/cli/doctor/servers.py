@@ -1,15 +1,20 @@
-"""Checks of the servers: the servers folder, each server that is not served, and the programs of mounted servers."""
+"""Checks of the servers: the servers folder, each server that is not served, the programs of mounted servers, and the
+folders that tools were not allowed to change.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchbay.activity.denied_folders import find_denied_folder
+from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cli.commands.servers.listing import describe_state
+from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
@@ -19,6 +24,7 @@ from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.environment import make_launch_environment
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
+from patchbay.store import store_exists
 
 _LINE = re.compile(r"at line ([0-9]+): (.*)", re.DOTALL)
 
@@ -41,6 +47,7 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     counts = {state: sum(row["status"] == state for row in rows) for state in ("on", "off", "broken")}
     for row in rows:
         yield from check_server(settings, hub, row, environ)
+    yield from check_denied_folders(settings, hub, [row for row in rows if row["status"] == "on"])
     if not counts["broken"]:
         yield ok("servers", f"{counts['on']} on, {counts['off']} off, none broken")
 
@@ -76,6 +83,26 @@ def check_server(
         yield problem(f"server {name}", f"{row['origin']}: there is no program {missing!r}", mend)
     elif state[0] in ("down", "circle"):
         yield problem(f"server {name}", state[1], f"patchbay restart {name}")
+
+
+def check_denied_folders(
+    settings: Settings, hub: RunningHub | None, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Verdict]:
+    """Yield a warning for each server whose tool was not allowed to change a folder lately, by its records."""
+    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+        return
+    with opened_store(settings) as store:
+        for row in rows:
+            name = row["name"]
+            found = find_denied_folder(store.journal, name, ())
+            if found is None or found.folder in read_server(settings, hub, name)["config"].get("writes", ()):
+                continue
+            yield warning(
+                f"server {name}",
+                f"its tool {found.tool} was not allowed to change {found.folder} (record {found.record})",
+                f'allow it on the page /servers/{name}/settings, or write "writes": ["{found.folder}"] into'
+                f" {settings.servers}/{name}{CONFIG_ENDING}",
+            )
 
 
 def locate(name: str, origin: str, reason: str) -> str:

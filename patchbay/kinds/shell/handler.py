@@ -36,7 +36,9 @@ from patchbay.config import resolved
 from patchbay.errors import ToolFailed
 from patchbay.events import Event, Log, Text
 from patchbay.outputs import events_of, may_become_media, media_type_of
+from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
+from patchbay.processes.confinement.protections import LANDLOCK
 from patchbay.processes.confinement.threads import Confiner
 from patchbay.processes.limits import Limits, limit_command
 from patchbay.processes.program import Channel, Command, run
@@ -70,6 +72,8 @@ def shell_handler(
     """
     places = AllowedPaths(hidden=tuple(hidden), writes=existing_folders(limits.writes), kept=tuple(kept))
     workspace = _Workspace(places, () if limits.sandbox else protections)
+    is_restricted = limits.sandbox or LANDLOCK in protections
+    rules = Rules(name, places, limits.sandbox) if is_restricted else None
     first = source.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     one_liner = first.partition(" ")[0] == ONE_LINER
 
@@ -85,7 +89,10 @@ def shell_handler(
             if limits.sandbox:
                 around += sandbox_command(hidden, Path(folder))
             yield from _events(
-                Command([*start, *arguments], variables_of_call, home, stdin, around, workspace.confine()), name, call
+                Command([*start, *arguments], variables_of_call, home, stdin, around, workspace.confine()),
+                name,
+                call,
+                rules,
             )
 
     return handle
@@ -237,8 +244,11 @@ class _OutputEvents:
         return [Log("warning", line, "stderr") for line in lines]
 
 
-def _events(command: Command, name: str, call: Call) -> Events:
-    """Run a command to its end. Raises ToolFailed when it cannot be started, writes too much, or fails."""
+def _events(command: Command, name: str, call: Call, rules: Rules | None) -> Events:
+    """Run a command to its end; `rules` explain what was refused to it.
+
+    Raises ToolFailed when it cannot be started, writes too much, or fails.
+    """
     output = _OutputEvents()
     silence = pauses(call)
     due = time.monotonic() + next(silence)
@@ -257,7 +267,8 @@ def _events(command: Command, name: str, call: Call) -> Events:
                 due = time.monotonic() + next(silence)
     yield from output.rest()
     if code != 0:
-        raise ToolFailed(_failure(name, code, output.tail.strip()), {"exitCode": code})
+        hint = rules.explain_output(output.tail) if rules is not None else ""
+        raise ToolFailed(_failure(name, code, f"{output.tail.strip()} {hint}".strip()), {"exitCode": code})
 
 
 def _failure(name: str, code: int, tail: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchbay.processes.confinement import landlock, namespaces, privacy
+from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.kernel import LINUX, drop_capabilities
 from patchbay.processes.confinement.paths import AllowedPaths
 
@@ -32,12 +33,22 @@ class Protections:
     hidden: tuple[Path, ...] = ()
     kept: tuple[Path, ...] = ()
 
+    def describe(self, server: str, places: AllowedPaths, sandbox: bool) -> Rules | None:
+        """Return what the code of a server may do, to explain refusals; None where the hub refuses nothing."""
+        if LANDLOCK not in self.names and not sandbox:
+            return None
+        return Rules(server, self._all(places), sandbox, NAMESPACES in self.names)
+
+    def _all(self, places: AllowedPaths) -> AllowedPaths:
+        """Add the folders hidden from all."""
+        return replace(places, hidden=(*places.hidden, *self.hidden), kept=(*places.kept, *self.kept))
+
     def apply(self, places: AllowedPaths, memory_mib: int) -> None:
         """Apply the protections to this worker process, before it runs any definition. Permanent. Raises OSError.
 
         `places` are the paths of its server; the folders hidden from all are added.
         """
-        known = replace(places, hidden=(*places.hidden, *self.hidden), kept=(*places.kept, *self.kept))
+        known = self._all(places)
         covered = NAMESPACES in self.names
         if covered:
             namespaces.cover(known, min(memory_mib, MAX_SHARED_MIB))

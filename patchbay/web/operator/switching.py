@@ -1,7 +1,8 @@
 """Buttons of the operator that switch a server on or off, restart it, remove it, and bring a removed one back.
 
 The changes are those of `patchbay enable`, `disable`, `restart`, `remove` and `restore`. Each has a way back:
-the button that undoes it is on the page to which the browser is redirected.
+the button that undoes it is on the page to which the browser is redirected. A further button allows the tools of a
+server to change a folder; the page of its past undoes that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
+from patchbay.catalogue.operating.allowed_folders import allow_folder
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
@@ -19,7 +21,7 @@ from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.site import Site
 
-ON, OFF, RESTART, REMOVE, RESTORE = "on", "off", "restart", "remove", "restore"
+ON, OFF, RESTART, REMOVE, RESTORE, WRITES = "on", "off", "restart", "remove", "restore", "writes"
 
 
 class _Views:
@@ -29,21 +31,25 @@ class _Views:
         self._folder = site.settings.servers
 
     def change(self, name: str) -> Response:
-        """POST /servers/<name>/settings with `do`: on, off, restart or remove.
+        """POST /servers/<name>/settings with `do`: on, off, restart, remove, or writes with a `folder`.
 
         Raises Refused, ReadOnly, UnknownServer, InvalidParams.
         """
-        do = read_change_form(self._site).get("do", "")
+        fields = read_change_form(self._site)
+        do, who = fields.get("do", ""), find_author(self._site)
         server, _ = find_shown_server(self._site, name)
-        if do not in (ON, OFF, RESTART, REMOVE):
-            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART} or {REMOVE}; it is {do!r:.60}")
+        if do not in (ON, OFF, RESTART, REMOVE, WRITES):
+            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART}, {REMOVE} or {WRITES}; it is {do!r:.60}")
         try:
             if do == RESTART:
                 request_restart(self._store, server.name)
             elif do == REMOVE:
-                remove_server(self._store, self._folder, server.name, find_author(self._site))
+                remove_server(self._store, self._folder, server.name, who)
+            elif do == WRITES:
+                folder = fields.get("folder", "").strip()
+                allow_folder(self._store, self._folder, server.name, server.origin, server.config, folder, who)
             else:
-                switch_server(self._store, server.name, server.origin, server.config, do == ON, find_author(self._site))
+                switch_server(self._store, server.name, server.origin, server.config, do == ON, who)
         except ConfigError as problem:
             raise InvalidParams(problem.message) from problem
         self._follow()

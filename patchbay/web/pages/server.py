@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
+from patchbay.activity.denied_folders import DeniedFolder, find_denied_folder
 from patchbay.catalogue.previews import find_line
 from patchbay.catalogue.servers import Server
 from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_kind
@@ -34,6 +35,9 @@ MAX_MOVES = 50
 """Changes of a name on one page, at most."""
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
+
+DONE = ("on", "off", "restart", "writes")
+"""Changes that the tab of settings confirms."""
 
 
 class _Views:
@@ -85,8 +89,15 @@ class _Views:
             refusal=explain_refusal(self._site),
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
             csrf=self._site.operators.csrf(),
-            done=request.args.get("done") if request.args.get("done") in ("on", "off", "restart") else None,
+            done=request.args.get("done") if request.args.get("done") in DONE else None,
+            denied=self._find_denied(found) if shown and tab == "settings" else None,
         )
+
+    def _find_denied(self, server: Server) -> DeniedFolder | None:
+        """Return a folder that a tool was not allowed to change lately, for a server whose code runs apart."""
+        if not self._site.detail(server)["protections"]:
+            return None
+        return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()))
 
     def compare(self, name: str) -> Response:
         """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.

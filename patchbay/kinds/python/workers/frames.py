@@ -212,17 +212,18 @@ KNOWN: Mapping[str, type[PatchbayError]] = {
 """The exceptions that keep their type on the way; any other keeps its name and message."""
 
 
-def failure(problem: BaseException, trace: str = "") -> bytes:
-    """Return the frame of an exception; `trace` is for the log."""
-    return pack_frame(RAISED, failure_value(problem, trace))
+def failure(problem: BaseException, trace: str = "", hint: str = "") -> bytes:
+    """Return the frame of an exception; `trace` is for the log, and `hint` is added to a message of a tool."""
+    return pack_frame(RAISED, failure_value(problem, trace, hint))
 
 
-def failure_value(problem: BaseException, trace: str = "") -> list[Any]:
+def failure_value(problem: BaseException, trace: str = "", hint: str = "") -> list[Any]:
     """Return an exception as a JSON value: its type (None: not the hub's own), its fields, its trace."""
     own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
     if own is None:
         text = activation.message_of(problem).encode("utf-8", "replace").decode()
-        return [None, {"name": type(problem).__name__, "message": text}, trace]
+        message = f"{text}. {hint}" if hint else text
+        return [None, {"name": type(problem).__name__, "message": message}, trace]
     try:
         return [own, orjson.loads(orjson.dumps(vars(problem), default=_to_json_type)), ""]
     except TypeError:  # its data has no JSON form, but its message has

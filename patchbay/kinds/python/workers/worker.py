@@ -36,6 +36,7 @@ from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.hub_proxy import RemoteHub
 from patchbay.kinds.python.workers.leftovers import WorkingFolder, has_children, open_descriptors
 from patchbay.kinds.python.workers.output import CapturedOutput
+from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.paths import AllowedPaths, existing_folders
 from patchbay.processes.confinement.protections import Protections
 from patchbay.processes.limits import (
@@ -204,6 +205,7 @@ class Worker:
         self._cpu = CpuTime()
         self._job: WorkerCall | None = None
         self._definition: Definition | None = None
+        self._rules: Rules | None = None
         self._memory = 0
         self._name = ""
         self._loaded = False
@@ -231,7 +233,7 @@ class Worker:
 
     def _load(self, body: bytes) -> None:
         head, _, source = body.partition(b"\n")
-        self._name, cid, self._memory, variables, own, writes, packages = orjson.loads(head)
+        self._name, cid, self._memory, variables, own, writes, packages, sandbox = orjson.loads(head)
         folder = str(self._folder)
         adopt({"TMPDIR": folder} | variables)
         tempfile.tempdir = None
@@ -242,6 +244,7 @@ class Worker:
             shown=existing_folders(packages[:1]),
         )
         self._protections.apply(places, self._memory)
+        self._rules = self._protections.describe(self._name, places, sandbox)
         if packages:
             activate_environment(*map(Path, packages))
         self._definition = Definition(source, cid, self._name)
@@ -300,7 +303,7 @@ class Worker:
             self._base = -1  # a worker that ran out of memory is not used again
             problem = ToolFailed(f"{self._name} ran out of memory (limit {self._memory} MiB)")
         trace = "".join(traceback.format_exception(problem))[-MAX_TRACE_CHARACTERS:]
-        return frames.failure(problem, trace)
+        return frames.failure(problem, trace, self._rules.explain(problem) if self._rules is not None else "")
 
     def _make_ready(self) -> bytes:
         """Load the definition once; return the frame that reports slow loading. Raises ToolFailed."""

@@ -47,5 +47,7 @@ class WorkerOrder:
                 self.own.mkdir(parents=True, exist_ok=True)
             own.append(str(self.own.absolute()))
         packages = [str(self.packages.folder), str(self.packages.site)] if self.packages is not None else []
-        head = orjson.dumps([self.name, self.cid, self.limits.memory, variables, own, self.limits.writes, packages])
+        limits = self.limits
+        places = (own, limits.writes, packages)
+        head = orjson.dumps([self.name, self.cid, limits.memory, variables, *places, limits.sandbox])
         return frames.frame(frames.LOAD, head + b"\n" + self.source)

@@ -1,0 +1,59 @@
+"""Allow the tools of a server to change a folder: the field `writes` of its configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
+from patchbay.catalogue.rows import parse_row
+from patchbay.catalogue.saving import ServerEditor
+from patchbay.catalogue.servers import unknown_server
+from patchbay.errors import ConfigError, InvalidParams
+from patchbay.store import Store
+from patchbay.topics import MCPS, SERVERS
+
+
+def allow_folder(
+    store: Store, servers: Path, name: str, origin: str, config: Mapping[str, Any], folder: str, who: str
+) -> None:
+    """Add a folder (`/...` or `~/...`) to `writes` of a server, in its file where it has one.
+
+    `servers` is the watched folder; `origin` and `config` are those of the server as it is built. Raises ReadOnly,
+    UnknownServer, StaleUpdate, Refused, InvalidParams for a folder that does not exist, and ConfigError for a server
+    whose configuration is elsewhere.
+    """
+    check_changeable(store)
+    _check_folder(folder)
+    cid = store.names.get(SERVERS + name)
+    if origin == MCPS:
+        raise ConfigError(MCPS, f"{name}.writes", f"only this variable has the server: add {json.dumps(folder)} there")
+    if cid is None:
+        raise unknown_server(name, ())
+    row = parse_row(name, store.blobs.get(cid), origin)
+    check_not_of_room(row)
+    if row.is_configuration:
+        raise ConfigError(origin, "writes", f"expected a server with code of its own; {name} has none")
+    writes = list(config.get("writes", ()))
+    if folder in writes:
+        return
+    wanted = json.dumps({**config, "writes": [*writes, folder]}, indent=2, ensure_ascii=False) + "\n"
+    changed = replace(row, config_cid=store.blobs.put(wanted.encode()))
+    why = f"tools of {name} may change {folder}"
+    ServerEditor(store, servers).names(
+        {SERVERS + name: store.blobs.put(changed.to_json())}, who, why, {SERVERS + name: cid}
+    )
+
+
+def _check_folder(folder: str) -> None:
+    if not folder.startswith(("/", "~/")):
+        raise InvalidParams(f"folder must be the path of a folder, /... or ~/...; it is {folder!r:.200}")
+    try:
+        exists = Path(folder).expanduser().is_dir()
+    except (OSError, ValueError):
+        exists = False
+    if not exists:
+        raise InvalidParams(f"there is no folder {folder!r:.200} on the machine of the hub: make it first")
