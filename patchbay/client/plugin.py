@@ -22,6 +22,7 @@ from patchbay.client.addresses.resolution import list_server_tools, load_hierarc
 from patchbay.client.addresses.variables import ProfileError, substitute_env_vars, substitute_env_vars_recursive
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS
 from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.contracts.contract import calculate_schema_hash
 from patchbay.client.profiles.lookup import find_homes, find_profile_paths
 from patchbay.client.source import Record, SourceContext, make_error_record
 from patchbay.client.sources.mcp import McpSource
@@ -37,6 +38,7 @@ RESOLVER_EXPORTS = (
     load_hierarchical_profile,
     list_server_tools,
     resolve_profile_reference,
+    calculate_schema_hash,
 )
 """Functions that other programs may import from the single file."""
 

@@ -166,13 +166,22 @@ def test_a_profile_says_what_is_done_about_a_change(workspace: Workspace, mode: 
 
 
 def test_a_profile_of_the_document_keeps_working(workspace: Workspace) -> None:
-    """JN-41, JN-51: its MD5 holds for the server it was made of, and no longer for the next one."""
+    """JN-41, JN-51, 34.19: its MD5 holds for the server it was made of, and no longer for the next one.
+
+    Every command prints the SHA-256, which is what a new profile holds.
+    """
     address = workspace.serve(OLD, COUNT)
-    md5 = workspace.quick(f"jn mcp hash '{address}'").out.strip()
+    md5 = workspace.quick(f"jn mcp hash '{address}' --kind md5").out.strip()
     assert len(md5) == 32
     workspace.profile("biomcp", {"connection": launch(address), "schema_hash": md5, "plugin": "mcp"})
     assert workspace.quick("jn profile validate @biomcp").out.startswith("@biomcp: valid")
-    assert workspace.quick("jn profile version @biomcp").out.strip() == md5
+    printed = {
+        workspace.quick(f"jn {command}").out.strip() for command in (f"mcp hash '{address}'", "profile version @biomcp")
+    }
+    explored = json.loads(workspace.quick(f"jn profile explore '{address}'").out)["version_hash"]
+    workspace.quick(f"jn profile new mcp fresh '{address}'")
+    version = workspace.quick("jn profile version @fresh").out.strip()
+    assert printed == {explored} == {version} and len(explored) == 64
     workspace.serve(search(required=("gene", "disease")), COUNT)
     assert workspace.quick("jn profile validate @biomcp").code == exit_codes.CHANGED
 

@@ -107,9 +107,9 @@ def test_a_tool_is_shown_as_one_line_with_types_choices_and_defaults(workspace: 
 def test_the_contract_that_is_printed_can_be_expected_without_a_profile(workspace: Workspace) -> None:
     address = workspace.serve(COUNT, text="five")
     cid = workspace.quick(f"jn mcp hash '{address}' --kind cid").out.strip()
-    md5 = workspace.quick(f"jn mcp hash '{address}' --kind md5").out.strip()
+    sha256 = workspace.quick(f"jn mcp hash '{address}' --kind sha256").out.strip()
     both = workspace.quick(f"jn mcp hash '{address}'")
-    assert (both.out, both.err) == (f"{md5}\n", f"Contract: {cid}\n")
+    assert (both.out, both.err) == (f"{sha256}\n", f"Contract: {cid}\n")
     assert f"\nContract: {cid}\n" in workspace.quick(f"jn inspect '{address}'").out
     call = f"jn call '{address}?schema={cid}' count n=5"
     assert workspace.quick(call).records[0]["text"] == "five"

@@ -78,8 +78,8 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
 @ADDRESS
 @click.option(
     "--kind",
-    type=click.Choice(["md5", "sha256", "cid"]),
-    help="Print only one: the hash in profiles (md5), the same hash with SHA-256, or the CID of the contract.",
+    type=click.Choice(["sha256", "md5", "cid"]),
+    help="Print only one: the hash in profiles (sha256), the one in profiles of JN (md5), or the CID of the contract.",
 )
 @with_session
 @with_headers
@@ -89,9 +89,9 @@ def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     The CID goes to standard error, so that scripts read only the hash. A call whose address contains schema=CID is
     refused when the server has another contract.
     """
-    kinds = {"md5": calculate_schema_hash, "sha256": compute_schema_hash, "cid": compute_contract_cid}
+    kinds = {"sha256": compute_schema_hash, "md5": calculate_schema_hash, "cid": compute_contract_cid}
     found = _tools(work, address)
-    click.echo(kinds[kind or "md5"](found))
+    click.echo(kinds[kind or "sha256"](found))
     if kind is None:
         write_note(f"Contract: {compute_contract_cid(found)}")
 

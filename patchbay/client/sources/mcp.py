@@ -18,10 +18,10 @@ from patchbay.client.contracts.canonical_json import ContractError
 from patchbay.client.contracts.coercion import coerce_record
 from patchbay.client.contracts.contract import (
     ValidationResult,
-    calculate_schema_hash,
     check_output_format,
     check_pin,
     compute_contract_cid,
+    compute_schema_hash,
     validate,
 )
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
@@ -199,7 +199,7 @@ class McpSource:
         return {
             "plugin": self.name,
             "service": service,
-            "version_hash": calculate_schema_hash(found["tools"]),
+            "version_hash": compute_schema_hash(found["tools"]),
             "discoverable": {kind: found[kind] for kind in kinds},
         }
 
@@ -212,9 +212,9 @@ class McpSource:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
     def versions(self, address: str | Address, context: SourceContext) -> str | None:
-        """Compute the MD5 hash of all tools that JN profiles hold."""
+        """Compute the hash of all tools, as profiles hold it."""
         target = _resolve(_parse(address), context).target
-        return calculate_schema_hash(self._list(self.open_connection(target, context), "tools", context))
+        return compute_schema_hash(self._list(self.open_connection(target, context), "tools", context))
 
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""
