@@ -5,7 +5,7 @@
 
 Each round starts the hub on the data folder of the round before, writes to it from several threads, and ends the whole
 hub with `kill -9` at a random moment. Then the database is checked, and every write that was ever answered is looked
-up in it. The exit code is 0 when nothing is lost or damaged.
+up in it; the log of the room and the audit chain are verified. The exit code is 0 when nothing is lost or damaged.
 """
 
 from __future__ import annotations
@@ -30,17 +30,24 @@ import orjson
 from rich.console import Console
 
 from benchmarks.processes import find_descendants
+from patchbay.access.audit.chain import read_lines, texts_of
+from patchbay.access.audit.verification import verify as verify_audit
 from patchbay.access.operator_token import TOKEN_FILE
 from patchbay.cid import cid_of
+from patchbay.client.rooms.connection import make_envelope
+from patchbay.rooms.record.verification import verify as verify_log
 from patchbay.sqlite import sqlite3
-from patchbay.store import DATABASE_FILE
+from patchbay.store import DATABASE_FILE, Store
 from patchbay.stores.sqlite import SqliteStore
+from patchbay.topics import AUDIT
+from tests.rooms.people import rooms_of
 
+ROOM = "/rooms/kept"
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0
 """The longest time for the start of a hub."""
 
-WRITES_SECONDS = (0.2, 1.2)
+WRITES_SECONDS = (0.5, 2.5)
 """Bounds of the random time between the first write and the kill."""
 
 DEFINITION = '''"""Remembers values."""
@@ -58,12 +65,15 @@ class AcknowledgedWrites:
     """The writes that the hub has acknowledged: the last number of each name, and the CID of each content.
 
     `attempted` is the last number that was sent for a name. A killed hub may have stored it without an answer.
+    `envelopes` are the ids of the messages in the room.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
     attempted: dict[str, int] = field(default_factory=dict)
     contents: set[str] = field(default_factory=set)
+    envelopes: set[str] = field(default_factory=set)
     writes: Counter[str] = field(default_factory=Counter)
+    audited: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -73,6 +83,7 @@ class Hub:
     def __init__(self, folder: Path, workers: int) -> None:
         settings = ["--port", "0", "--data", str(folder / "data"), "--servers", str(folder / "servers")]
         command = [sys.executable, "-m", "patchbay", "serve", *settings, "--workers", str(workers)]
+        command += ["--audit", "on"]
         begun = time.monotonic()
         self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         watchdog = threading.Timer(START_SECONDS, self.process.kill)
@@ -115,12 +126,14 @@ class Writer:
         self._hub = hub
         self._acknowledged = acknowledged
         self._name = name
+        self._session = ""
         self._connection = hub.connection()
         self._number = max([0, *(number for key, number in acknowledged.attempted.items() if key.endswith(name))])
 
     def run(self) -> None:
-        """Write the state of a tool, a variable and a content, again and again."""
-        writes: list[Callable[[], None]] = [self._write_tool_state, self._set_variable, self._write_content]
+        """Write the state of a tool, a variable, a content and a message in a room, again and again."""
+        kinds = [self._write_tool_state, self._set_variable, self._write_content, self._write_message]
+        writes: list[Callable[[], None]] = kinds
         try:
             while True:
                 self._number += 1
@@ -150,12 +163,30 @@ class Writer:
                 self._acknowledged.writes["contents"] += 1
                 self._acknowledged.contents.add(cid_of(content))
 
+    def join_room(self) -> None:
+        """Make the room if it is missing, and begin a session in it."""
+        self._request("PUT", ROOM, b'{"policy": {"history": "all"}}', "application/json")
+        hello = make_envelope("hello", {"proto": "ENSO-1", "caps": ["can.speak"], "agent": {"name": self._name}})
+        self._request("POST", ROOM, orjson.dumps(hello), "application/json")
+
+    def _write_message(self) -> None:
+        parts = [{"kind": "text", "mime": "text/plain", "text": f"{self._name} {self._number}"}]
+        said = make_envelope("content.post", {"room": "kept", "message": {"role": "human", "parts": parts}})
+        body = self._request("POST", ROOM, orjson.dumps(said), "application/json")
+        receipts = orjson.loads(body) if body else []
+        if any(receipt.get("seq") is not None for receipt in (receipts if isinstance(receipts, list) else [receipts])):
+            with self._acknowledged.lock:
+                self._acknowledged.writes["messages in a room"] += 1
+                self._acknowledged.envelopes.add(said["id"])
+
     def _request(self, method: str, path: str, body: bytes, kind: str) -> bytes:
         """Send a request; return the body of a successful response, empty bytes for any other."""
         accept = {"Accept": "application/json", "MCP-Protocol-Version": "2025-11-25"}
+        accept |= {"Enso-Session": self._session} if self._session else {}
         proof = {"Authorization": f"Bearer {self._hub.token}"}
         self._connection.request(method, path, body, {"Content-Type": kind, **accept, **proof})
         answer = self._connection.getresponse()
+        self._session = answer.headers.get("Enso-Session") or self._session
         data = answer.read()
         return data if answer.status in (200, 201) else b""
 
@@ -186,9 +217,24 @@ def check(folder: Path, acknowledged: AcknowledgedWrites) -> list[str]:
             if stored is None or not number <= stored <= acknowledged.attempted[name]:
                 wrong.append(f"{name} was {number}, and is {stored}")
         wrong += [f"the content {cid} is not stored" for cid in store.blobs.missing(acknowledged.contents)]
+        wrong += check_room(store, acknowledged.envelopes)
+        audit = verify_audit(texts_of(read_lines(store.journal)), is_running=True)
+        if not audit.ok and store.journal.last(AUDIT):
+            wrong.append(f"the audit chain: {audit.sentence()}")
+        acknowledged.audited = audit.rows
     finally:
         store.close()
     return wrong
+
+
+def check_room(store: Store, envelopes: set[str]) -> list[str]:
+    """Return the faults of the room: a log that cannot be verified, and messages that are not in it exactly once."""
+    with rooms_of(store) as rooms:
+        room = rooms.open("kept")
+        verdict = verify_log(room.lines(), room.head)
+        stored = Counter(one.entry.envelope["id"] for one in room.entries(0, 10**9))
+    wrong = [] if verdict.ok else [f"the log of the room: {verdict}"]
+    return wrong + [f"the message {id} is there {stored[id]} times" for id in envelopes if stored[id] != 1]
 
 
 def run_rounds(workers: int, rounds: int, writers: int) -> bool:
@@ -201,7 +247,10 @@ def run_rounds(workers: int, rounds: int, writers: int) -> bool:
         for number in range(1, rounds + 1):
             hub = Hub(folder, workers)
             starts.append(hub.seconds)
-            threads = [threading.Thread(target=Writer(hub, acknowledged, f"w{index}").run) for index in range(writers)]
+            working = [Writer(hub, acknowledged, f"w{index}") for index in range(writers)]
+            for writer in working:
+                writer.join_room()
+            threads = [threading.Thread(target=writer.run) for writer in working]
             for thread in threads:
                 thread.start()
             time.sleep(random.uniform(*WRITES_SECONDS))
@@ -213,6 +262,10 @@ def run_rounds(workers: int, rounds: int, writers: int) -> bool:
     print_line = Console(soft_wrap=True, highlight=False).print
     print_line(
         f"workers {workers}: {rounds} rounds of kill -9, {acknowledged.writes.total()} acknowledged writes ({counts})"
+    )
+    print_line(
+        f"  the log of the room ({len(acknowledged.envelopes)} acknowledged messages) and the audit chain"
+        f" ({acknowledged.audited} rows) verified in each round"
     )
     print_line(f"  lost or damaged: {len(wrong)}")
     print_line(f"  start: median {statistics.median(starts):.2f} s, at most {max(starts):.2f} s")
