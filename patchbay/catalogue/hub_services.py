@@ -18,7 +18,12 @@ from typing import Any, Protocol
 from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
-from patchbay.catalogue.reading.resources import CatalogueForReading, read_resource
+from patchbay.catalogue.reading.resources import (
+    CatalogueForReading,
+    content_of_result,
+    find_changing_tool,
+    read_resource,
+)
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
@@ -26,6 +31,7 @@ from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
+from patchbay.kinds.python.redirects import REDIRECT_PREFIX
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 
@@ -96,8 +102,15 @@ class CatalogueHub:
         return self.left() <= 0
 
     def read(self, uri: str, call: Call) -> dict[str, Any]:
-        """Return the first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed."""
+        """Return the first content of a resource, seen from the calling server. Raises ResourceNotFound, ToolFailed.
+
+        A redirect to a tool that is not marked read-only calls it: with the rights, the approval and the record of a
+        call.
+        """
         seen = self._seen_by(call)
+        if call.chain[-1:] == (f"{REDIRECT_PREFIX}{uri}",) and (target := find_changing_tool(seen, uri)) is not None:
+            assert target.descriptor is not None
+            return content_of_result(uri, self.call(target.server.name, target.descriptor.name, target.variables, call))
         server = seen.find(call.server)
         inner = replace(_nested_call(call, None), capabilities={}, progress_token=None)
         return read_resource(seen, server, uri, inner, self._read_limit)[0]

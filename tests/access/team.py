@@ -38,6 +38,11 @@ def peek(context, uri: str = "notes://plan") -> str:
     return context.read(uri)["text"]
 
 
+def elsewhere(path: str = "/notes/search") -> dict:
+    """Redirect to a path of the hub."""
+    return {"redirect": path}
+
+
 def names(context, part: str = "servers") -> str:
     """Name what the context has."""
     return ",".join(sorted(context[part]))
@@ -95,7 +100,7 @@ FILES = {
 
 SERVERS = ("notes", "bash.tools", "lone")
 CALLS = {
-    "notes": ("search", "delete_note", "relay", "peek", "names", "note"),
+    "notes": ("search", "delete_note", "relay", "peek", "names", "elsewhere", "note"),
     "bash.tools": ("run", "delete_all"),
     "lone": ("lone",),
 }

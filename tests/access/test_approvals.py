@@ -56,6 +56,11 @@ def relay(context, count: str) -> str:
     return str(context.call("safe", "open_safe", count=count))
 
 
+def elsewhere(count: str) -> dict:
+    """Open the safe by a redirect."""
+    return {"redirect": f"/safe/open_safe?count={count}"}
+
+
 def doubt(context, count: str) -> str:
     """Ask one more question, then open the safe."""
     answer = context.elicit("Sure?", {"type": "object", "properties": {"sure": {"type": "boolean"}}}, key="sure")
@@ -262,6 +267,7 @@ def test_every_way_in_asks(hub: Hub, ann: dict[str, str], count: Path) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "safe.open_safe", "params": {"count": str(count)}}
     assert "/approvals" in hub.client.post("/rpc", json=asked, headers=key).text
     assert "/approvals" in call(hub, ann, {"count": str(count)}, "relay").text
+    assert "/approvals" in call(hub, ann, {"count": str(count)}, "elsewhere").text
     hub.client.environ_base["HTTP_AUTHORIZATION"] = ann["Authorization"]
     try:
         legacy = hub.legacy("safe", "tools/call", {"name": "open_safe", "arguments": {"count": str(count)}})

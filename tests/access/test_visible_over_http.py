@@ -82,7 +82,7 @@ async def seen_by_sdk(url: str, key: str, server: str) -> Json:
             called, read, got = [], [], []
             for name in CALLS[server]:
                 arguments: dict[str, Any] = {"id": "1"} if name == "note" else {}
-                if name in ("relay", "peek", "names"):
+                if name in ("relay", "peek", "names", "elsewhere"):
                     called += [name] if name in tools else []
                 elif not (await client.call_tool(name, arguments)).is_error:
                     called.append(name)

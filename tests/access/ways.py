@@ -27,7 +27,7 @@ from tests.access.members import Member, accept_member_tokens, with_sdk
 from tests.access.team import CALLS, PROMPTS, READS, SERVERS, TEMPLATES, Json, team_hub
 from tests.hubs import Hub
 
-BUSY = ("relay", "peek", "names")
+BUSY = ("relay", "peek", "names", "elsewhere")
 """Tools that use the hub itself: another check calls them."""
 
 URIS = {"resources": "uri", "templates": "uriTemplate"}

@@ -120,6 +120,12 @@ def by_a_reading_tool(hub: Hub, tool: str, headers: Headers) -> str:
     return f"{answer.status_code} {answer.text}"
 
 
+def by_a_redirect(hub: Hub, tool: str, headers: Headers) -> str:
+    """34.14: a redirect calls any tool, also one that is not marked read-only."""
+    answer = hub.client.post("/notes/elsewhere", json={"path": f"/notes/{tool}"}, headers=headers)
+    return f"{answer.status_code} {answer.text}"
+
+
 def by_the_pair(hub: Hub, tool: str, headers: Headers) -> str:
     """The two routes of 2024-11-05."""
     client = hub.app.test_client()
@@ -162,6 +168,7 @@ WAYS: dict[str, Callable[[Hub, str, Headers], str]] = {
     "a tool that calls a tool": from_a_tool,
     "a URI": by_uri,
     "a tool that reads a URI": by_a_reading_tool,
+    "a redirect": by_a_redirect,
     "the pair of 2024-11-05": by_the_pair,
 }
 """Every way to call a tool: those of tests/interaction/test_ways_in.py, with each name and address that a tool has."""

@@ -2,7 +2,8 @@
 
 Order: the server's own resources, then its templates (also for a resource that is listed without a source), then the
 hub's own schemes (`cid://`, `variable://`, `server://`). Content is made when it is read. Only read-only tools can be
-run by their URI. Every read has a size limit. MCP specification, server/resources.
+run by their URI; a redirect of a tool calls any tool (`hub_services.py`). Every read has a size limit. MCP
+specification, server/resources.
 """
 
 from __future__ import annotations
@@ -133,6 +134,23 @@ def _is_own_content(catalogue: CatalogueForReading, uri: str, principal: str) ->
 
 def _tool_at(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTarget:
     """Find `server://<name>/<function>?key=value`: a read-only tool and its arguments."""
+    found = _find_tool(catalogue, uri, rest)
+    if found.descriptor is not None and not found.descriptor.read_only:
+        named = f"{found.descriptor.name} of {found.server.name}"
+        raise InvalidParams(f"{named} is not marked read-only: call it instead of reading it")
+    return found
+
+
+def find_changing_tool(catalogue: CatalogueForReading, uri: str) -> ResourceTarget | None:
+    """Find the tool that a URI names when it is not marked read-only. Raises ResourceNotFound and InvalidParams."""
+    scheme, _, rest = uri.partition("://")
+    if scheme != "server" or "/" not in rest.partition("?")[0]:
+        return None
+    found = _find_tool(catalogue, uri, rest)
+    return None if found.descriptor is None or found.descriptor.read_only else found
+
+
+def _find_tool(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTarget:
     path, _, query = rest.partition("?")
     name, _, wanted = path.partition("/")
     try:
@@ -142,8 +160,6 @@ def _tool_at(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTar
     tool = server.tools.get(percent_decode(wanted, uri))
     if tool is None:
         raise ResourceNotFound(uri, f"{server.name} has no tool of this name")
-    if not tool.read_only:
-        raise InvalidParams(f"{tool.name} of {server.name} is not marked read-only: call it instead of reading it")
     schema = tool.wire["inputSchema"]
     arguments = parse_arguments(parse_qsl(query, keep_blank_values=True), schema)
     wrong = problems(validator(schema), arguments)
@@ -165,6 +181,21 @@ def resource_events(catalogue: CatalogueForReading, server: Server, resource: Re
         raise ToolFailed(f"reading {resource.uri} is a cycle: {' -> '.join((*call.chain, word))}")
     inner = replace(call, server=resource.server.name, target=found.target, arguments=resource.variables)
     return resource.server.activate(found, replace(inner, chain=(*call.chain, word)))
+
+
+def content_of_result(uri: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a tool as the content of a resource: its texts, or else its first block with bytes."""
+    blocks = result.get("content", [])
+    found = next((block for block in blocks if block.get("type") in ("image", "audio")), None)
+    texts = [block["text"] for block in blocks if block.get("type") == "text"]
+    if found is not None and not texts:
+        return {"uri": uri, "mimeType": found["mimeType"], "blob": found["data"]}
+    inner = next((block["resource"] for block in blocks if block.get("type") == "resource"), None)
+    return (
+        dict(inner)
+        if inner is not None and not texts
+        else {"uri": uri, "mimeType": "text/plain", "text": "\n".join(texts)}
+    )
 
 
 def _stored_content(catalogue: CatalogueForReading, resource: ResourceTarget, principal: str) -> Events:
