@@ -13,6 +13,9 @@
     search_results.py    the results of a search as JSON and as text
     notifications.py     reports changed documents to a listener
 
+Definitions use this package through `patchbay.jane`, and stored definitions keep running: the methods, parameters and
+attributes of a library, its documents and its search results are a contract (docs/definitions.md).
+
 Rules: the folder is the source of truth, and the index can be rebuilt from it (the history cannot); a write returns
 when the file, the history and the index have it; no reader waits for a writer.
 """

@@ -26,6 +26,7 @@ from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk
 from patchbay.documents.history import History, Version
 from patchbay.documents.index import Document, DocumentChange, DocumentRow, FolderIndex, document_of
 from patchbay.documents.notifications import Listener, ListenerThread
+from patchbay.documents.passages import Match
 from patchbay.documents.search import Search
 from patchbay.documents.watching import Watcher
 from patchbay.sqlite import sqlite3
@@ -106,6 +107,10 @@ class Library:
         `where` may restrict the first folder (`top`) and the first two folders (`grp`).
         """
         return search.search(self._index, query, where or {}, limit, offset)
+
+    def matches(self, query: str, document: Document, every: bool = True) -> list[Match]:
+        """Return the lines of a document that match. Stored definitions call it; `answered` is for new ones."""
+        return search.matches(self._index, query, document)
 
     def history(self, path: str) -> list[Version]:
         """Return the versions of a document, newest first, also of a deleted one. Raises BadPath, NoDocument."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from patchbay.documents.index import DocumentRow, FolderIndex, group_of
+from patchbay.documents.index import Document, DocumentRow, FolderIndex, group_of
+from patchbay.documents.passages import Match, passages
 from patchbay.errors import WrongArguments
 from patchbay.fulltext.index import Index
 from patchbay.fulltext.index import IndexHit as Scored
@@ -93,6 +94,17 @@ def search(
         chosen.sort(key=lambda row: (row.title.casefold(), row.key))
         return Search([DocumentHit(row, 0.0) for row in chosen[offset : offset + limit]], len(chosen))
     return _ask_index(folder_index, seconds, lambda index: _search(folder_index, index, query, where, limit, offset))
+
+
+def matches(folder_index: FolderIndex, query: str, document: Document) -> list[Match]:
+    """Return the lines of a document with words of a query, in order; none for a query that matches every document.
+
+    Raises WrongArguments as `search` does, TimedOut after MAX_SEARCH_SECONDS.
+    """
+    if is_all(query):
+        return []
+    reading = _ask_index(folder_index, MAX_SEARCH_SECONDS, lambda index: index.read(query))
+    return list(passages(reading, document.front.body, document.front.lines).lines)
 
 
 def _search(

@@ -1,17 +1,16 @@
 """A store that an earlier version made, opened by this one: every pinned version is served as it was.
 
-The store was made by commit 80a560c with its default boot image, servers/hello.py and a drop-in that was changed once.
-expected.json holds what that commit answered: the lists of every server at its pin, and some calls.
+Each store was made by the commit in its name, with its default boot image, servers/hello.py and a drop-in that was
+changed once. The expected-*.json beside it holds what that commit answered: the lists of every server at its pin, and
+some calls. `python -m tests.upgrade.make_store` makes both.
 """
 
 from __future__ import annotations
 
 import ast
-import gzip
-import json
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,30 +18,27 @@ from typing import Any
 import pytest
 
 from patchbay.old_paths import OLD_PACKAGES, OLD_PATHS
-from tests.checkout import ROOT
 from tests.hubs import Hub
+from tests.upgrade.released import RELEASED, expected, unpack, upgraded
 
 pytestmark = pytest.mark.filterwarnings("default:.* has moved to:DeprecationWarning")
 
-FOLDER = ROOT / "tests" / "upgrade"
-EXPECTED = json.loads((FOLDER / "expected.json").read_text("utf-8"))
+LISTS = [(commit, row) for commit in RELEASED for row in expected(commit)["lists"]]
+SAID = [(commit, row) for commit in RELEASED for row in expected(commit)["calls"]]
 
 
-def unpack(folder: Path) -> Path:
-    """The old database, in this folder."""
-    folder.mkdir()
-    database = folder / "patchbay.sqlite3"
-    database.write_bytes(gzip.decompress((FOLDER / "hub-80a560c.sqlite3.gz").read_bytes()))
-    return database
+def name_of(value: Any) -> str:
+    """The name of a parameter: the commit, or the address of the row."""
+    return value if isinstance(value, str) else str(value["endpoint"])[:16]
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Hub]]:
     folder = tmp_path_factory.mktemp("upgraded")
-    unpack(folder / "data")
-    hub = Hub(folder, store="sqlite", data=folder / "data", enable=("everything",)).as_operator()
-    yield hub
-    hub.close()
+    found = {commit: upgraded(commit, folder / commit) for commit in RELEASED}
+    yield found
+    for hub in found.values():
+        hub.close()
 
 
 def without_details(result: dict[str, Any]) -> dict[str, Any]:
@@ -50,15 +46,15 @@ def without_details(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name not in ("isError", "_meta")}
 
 
-@pytest.mark.parametrize("row", EXPECTED["lists"], ids=lambda row: str(row["server"]))
-def test_a_pinned_version_lists_what_it_listed(hub: Hub, row: dict[str, Any]) -> None:
-    for method, expected in row["lists"].items():
-        assert without_details(hub.legacy(row["endpoint"], method, version=None).result) == expected, method
+@pytest.mark.parametrize(("commit", "row"), LISTS, ids=name_of)
+def test_a_pinned_version_lists_what_it_listed(hubs: Mapping[str, Hub], commit: str, row: dict[str, Any]) -> None:
+    for method, wanted in row["lists"].items():
+        assert without_details(hubs[commit].legacy(row["endpoint"], method, version=None).result) == wanted, method
 
 
-@pytest.mark.parametrize("row", EXPECTED["calls"], ids=lambda row: f"{row['endpoint'][:16]}.{row['tool']}")
-def test_a_pinned_version_answers_as_it_answered(hub: Hub, row: dict[str, Any]) -> None:
-    answer = hub.call(row["endpoint"], row["tool"], row["arguments"])
+@pytest.mark.parametrize(("commit", "row"), SAID, ids=name_of)
+def test_a_pinned_version_answers_as_it_answered(hubs: Mapping[str, Hub], commit: str, row: dict[str, Any]) -> None:
+    answer = hubs[commit].call(row["endpoint"], row["tool"], row["arguments"])
     assert without_details(answer.result)["content"] == row["result"]["content"]
 
 
@@ -94,7 +90,8 @@ def forget_old_paths() -> Iterator[None]:
 
 @pytest.mark.usefixtures("forget_old_paths")
 def test_every_stored_definition_finds_what_it_imports(tmp_path: Path) -> None:
-    found = [imports_of_ours(text) for text in old_definitions(unpack(tmp_path / "data"))]
+    databases = [unpack(commit, tmp_path / commit) for commit in RELEASED]
+    found = [imports_of_ours(text) for database in databases for text in old_definitions(database)]
     lines = sorted({line for one in found for line in one})
     assert any("patchbay.handlers.processes" in line for line in lines)
     assert any("patchbay.library.jane" in line for line in lines)
