@@ -265,7 +265,7 @@ def described(problem: BaseException) -> str:
 def message_of(problem: BaseException) -> str:
     """Return the message of an exception; an empty string when its own `__str__` fails."""
     try:
-        return str(problem)
+        return problem.message if isinstance(problem, PatchbayError) else str(problem)
     except Exception:
         return ""
 

@@ -24,7 +24,8 @@
         ├── StaleUpdate               -32600  409   another change came first
         ├── BadCid                    -32602  400   a string that is not a CID of this hub
         ├── MissingBlob               -32602  404   names every CID that the store lacks
-        ├── FolderInUse                             another hub uses the data folder
+        ├── FolderInUse                             another hub uses the data folder, or it cannot be written
+        ├── StoreFailed                             the database of the hub, or its disk
         ├── CorruptBlob                             bytes that do not hash to their CID
         └── ConfigError                             names the file, the path inside it, the expected value
 
@@ -184,6 +185,14 @@ class StaleUpdate(ContentError):
     """A name no longer points to the CID that a change expected; nothing was changed."""
 
     code, status = -32600, 409
+
+
+class StoreFailed(ContentError):
+    """The database of the hub failed. `message` is for callers; `str()`, for logs and commands, names the file."""
+
+    def __init__(self, message: str, for_operator: str) -> None:
+        super().__init__(for_operator)
+        self.message = message
 
 
 class BadCid(ContentError):

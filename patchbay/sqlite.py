@@ -8,9 +8,20 @@ Sources: https://sqlite.org/wal.html#walresetbug; https://sqlite.org/howtocorrup
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["known_defect", "sqlite3"]
+__all__ = ["Fault", "fault_of", "known_defect", "sqlite3"]
+
+Fault = Literal["full", "unwritable", "damaged", "other"]
+"""What is wrong with the file of a database, or with its disk."""
+
+_FAULTS: dict[int, Fault] = {
+    **dict.fromkeys((3, 8, 10, 14), "unwritable"),
+    **dict.fromkeys((11, 26), "damaged"),
+    **dict.fromkeys((13, 10 | 19 << 8), "full"),
+}
+"""Result code, or its low byte -> fault; https://sqlite.org/rescode.html: PERM, READONLY, IOERR, CANTOPEN; CORRUPT,
+NOTADB; FULL, IOERR_SHMSIZE (no room for the shared memory of WAL)."""
 
 if TYPE_CHECKING:
     import sqlite3
@@ -19,6 +30,12 @@ else:
         from pysqlite3 import dbapi2 as sqlite3
     except ImportError:
         import sqlite3
+
+
+def fault_of(problem: BaseException | None) -> Fault:
+    """Return the fault that an error of SQLite reports; `other` for errors that are none, such as a locked database."""
+    code = getattr(problem, "sqlite_errorcode", 0)
+    return _FAULTS.get(code) or _FAULTS.get(code & 0xFF, "other")
 
 
 def known_defect(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> str | None:

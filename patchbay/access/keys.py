@@ -229,7 +229,7 @@ class PersonalKeys:
             self._journal.append(KEY_USES + name, b"1", KEPT_USE_SECONDS)
             self._journal.trim(KEY_USES + name, 1)
         except PatchbayError as problem:
-            log.warning("the last use of the key %s is not recorded: %s", name, problem.message)
+            log.warning("the last use of the key %s is not recorded: %s", name, problem)
 
     def _last_use(self, name: str) -> float | None:
         newest = self._journal.tail(KEY_USES + name, 1)

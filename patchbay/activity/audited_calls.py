@@ -87,7 +87,7 @@ class AuditedCalls:
         try:
             self._append([approval_row(approval)], list, 1)
         except PatchbayError as problem:
-            log.warning("the audit row of an approval could not be written: %s", problem.message)
+            log.warning("the audit row of an approval could not be written: %s", problem)
 
     def _append(self, rows: Sequence[Row], make_drafts: Callable[[], list[Draft]], count: int) -> None:
         """Append rows and drafts after the rows of what was dropped; `count` is their number, for a failure."""

@@ -286,7 +286,7 @@ class Activity:
             self._summarize(len(rows))
         except PatchbayError as problem:
             self.failed += len(rows)
-            log.warning("the records of %d calls could not be written: %s", len(rows), problem.message)
+            log.warning("the records of %d calls could not be written: %s", len(rows), problem)
         return entry
 
     def _write_audit(self, runs: list[CallRecording], entry: int | None, rows: list[list[Any]]) -> None:
@@ -297,7 +297,7 @@ class Activity:
             try:
                 self.audit.append(runs, self._contents, entry, rows)
             except PatchbayError as problem:
-                log.warning("the audit rows of %d calls could not be written: %s", len(runs), problem.message)
+                log.warning("the audit rows of %d calls could not be written: %s", len(runs), problem)
 
     def _sign(self) -> None:
         """Sign the head of the audit chain, if it has rows since the last signature."""
@@ -305,4 +305,4 @@ class Activity:
             try:
                 self.audit.sign()
             except PatchbayError as problem:
-                log.warning("the head of the audit chain could not be signed: %s", problem.message)
+                log.warning("the head of the audit chain could not be signed: %s", problem)

@@ -239,7 +239,7 @@ class CatalogueHub:
         try:
             store_output(self._catalogue.store, server.name, tool, text.encode())
         except ContentError as problem:
-            log.warning("the last output of %s.%s is not stored: %s", server.name, tool, problem.message)
+            log.warning("the last output of %s.%s is not stored: %s", server.name, tool, problem)
             return
         for resource in server.resources.values():
             if resource.target.get("last_output_of") == tool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from patchbay import boot, exit_codes
 from patchbay.cli.broken_pipe import discard_output
 from patchbay.cli.messages import fail
-from patchbay.errors import PatchbayError, ReadOnly
+from patchbay.errors import PatchbayError, ReadOnly, StoreFailed
 from patchbay.settings import Settings
 from patchbay.store import Store, store_exists
 from patchbay.stores import open_store
@@ -31,11 +31,16 @@ def opened_store(
         fail(f"a hub in memory has no data folder: {without_folder}", exit_codes.USAGE)
     if needs_data:
         check_has_data(settings)
-    store = open_store(settings.store, settings.data)
+    try:
+        store = open_store(settings.store, settings.data)
+    except StoreFailed as problem:
+        raise StoreFailed(str(problem), str(problem)) from problem
     try:
         if is_change and boot.is_readonly(store):
             raise ReadOnly("this hub was booted read-only: you cannot change anything")
         yield store
+    except StoreFailed as problem:
+        raise StoreFailed(str(problem), str(problem)) from problem
     finally:
         store.close()
 

@@ -22,14 +22,14 @@ from typing import Any, Self
 
 from patchbay.documents import front_matter, paths, search
 from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
-from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk
-from patchbay.documents.history import History, Version
+from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk, encoded
+from patchbay.documents.history import DISK_FAULTS, DISK_STEP, History, Version
 from patchbay.documents.index import Document, DocumentChange, DocumentRow, FolderIndex, document_of
 from patchbay.documents.notifications import Listener, ListenerThread
 from patchbay.documents.passages import Match
 from patchbay.documents.search import Search
 from patchbay.documents.watching import Watcher
-from patchbay.sqlite import sqlite3
+from patchbay.sqlite import fault_of, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Library:
         self._reported_changes = self._indexed_changes = 0
         self._watcher: Watcher | None = None
         self._history: History | None = None
-        self._index = FolderIndex(self._disk, endings, None, self._record_disk_versions, self._lock_writers)
+        self._index = FolderIndex(self._disk, endings, None, self._keep_disk_versions, self._lock_writers)
         self._has_files = readonly
         self._open_files()
 
@@ -145,7 +145,7 @@ class Library:
         parts = paths.document_path(path, self._endings)
         with self._write_access():
             self._check_path_is_free(parts, path)
-            return self._write(path, parts, _encode(text), "created")
+            return self._write(path, parts, encoded(text), "created")
 
     def update(
         self, path: str, changes: Mapping[str, Any], body: str | None = None, expected_cid: str | None = None
@@ -179,7 +179,7 @@ class Library:
             if text == before.text:
                 return WriteResult(before, False)
             self._record_disk_versions([(path, data)])
-            return WriteResult(self._write(path, parts, _encode(text), "updated"), True)
+            return WriteResult(self._write(path, parts, encoded(text), "updated"), True)
 
     def delete(self, path: str) -> None:
         """Delete a document; its versions stay in the history. Raises BadPath, NoDocument, Unreadable."""
@@ -187,7 +187,7 @@ class Library:
         with self._write_access():
             self._record_disk_versions([(path, self._disk.read(parts)[0])])
             self._disk.remove(parts)
-            self._record([(path, None, "deleted")])
+            self._keep([(path, None, "deleted")])
             self._listener_thread.report([self._index.drop(path)])
 
     def move(self, path: str, to: str) -> Document:
@@ -198,7 +198,7 @@ class Library:
             self._record_disk_versions([(path, data)])
             self._check_path_is_free(new, to)
             document = document_of(to, data, self._disk.move(old, new))
-            self._record([(path, None, f"moved to {to}"), (to, data, f"moved from {path}")])
+            self._keep([(path, None, f"moved to {to}"), (to, data, f"moved from {path}")])
             self._listener_thread.report([self._index.drop(path), self._index.put(document)])
             return document
 
@@ -234,7 +234,7 @@ class Library:
     @property
     def behind(self) -> bool:
         """Whether the index is known to lack changes on the disk."""
-        return self._indexed_changes < self._reported_changes or self.pending > 0
+        return self._indexed_changes < self._reported_changes or self.pending > 0 or self._index.replaced
 
     def start(self) -> None:
         """Watch the folder on a separate thread, until `close`."""
@@ -304,11 +304,14 @@ class Library:
                         self._disk,
                         self._endings,
                         own / "index.sqlite",
-                        self._record_disk_versions,
+                        self._keep_disk_versions,
                         self._lock_writers,
                     )
             except sqlite3.OperationalError as problem:
-                raise Unreadable(f"the history of this library cannot be opened now: {problem}") from problem
+                if fault_of(problem) not in DISK_FAULTS:
+                    raise Unreadable(f"the history of this library cannot be opened now: {problem}") from problem
+                log.warning("the history in %s cannot be opened (%s): %s", own, problem, DISK_STEP)
+                return
             except (OSError, Unreadable) as problem:
                 why = problem.strerror if isinstance(problem, OSError) else problem.message
                 log.warning("the library %s is read-only: %s", self._disk.root.name, why)
@@ -325,6 +328,8 @@ class Library:
             self._open_files()
         if self._readonly:
             raise Unreadable("this library is read-only")
+        if not self._has_files:
+            raise Unreadable(f"the history of this library cannot be opened: {DISK_STEP}")
         with self._log_failures("a write"), self._disk.write_lock():
             yield
 
@@ -337,6 +342,9 @@ class Library:
             cause = problem.__cause__ or problem
             log.warning("the library %s failed at %s: %s (%r)", self._disk.root, what, problem.message, cause)
             raise
+        except sqlite3.Error as problem:
+            log.warning("the history of the library %s failed at %s: %s", self._disk.root, what, problem)
+            raise Unreadable(f"the history of this library failed ({problem}): {DISK_STEP}") from problem
 
     @contextmanager
     def _lock_writers(self, seconds: float) -> Iterator[None]:
@@ -356,7 +364,7 @@ class Library:
         if len(data) > MAX_DOCUMENT_BYTES:
             raise Unreadable(f"{path} would have {len(data)} bytes; expected at most {MAX_DOCUMENT_BYTES}")
         document = document_of(path, data, self._disk.write(parts, data))
-        self._record([(path, data, how)])
+        self._keep([(path, data, how)])
         self._listener_thread.report([self._index.put(document)])
         return document
 
@@ -370,6 +378,14 @@ class Library:
     def _record_disk_versions(self, found: Sequence[tuple[str, bytes | None]]) -> None:
         self._record([(path, data, ON_DISK if data is not None else f"{ON_DISK}: gone") for path, data in found])
 
+    def _keep_disk_versions(self, found: Sequence[tuple[str, bytes | None]]) -> None:
+        self._keep([(path, data, ON_DISK if data is not None else f"{ON_DISK}: gone") for path, data in found])
+
+    def _keep(self, entries: Sequence[tuple[str, bytes | None, str]]) -> None:
+        """Record changes that are on the disk already, also where the history cannot be written now."""
+        if self._history is not None:
+            self._history.add_if_possible(entries)
+
     def _record(self, entries: Sequence[tuple[str, bytes | None, str]]) -> None:
         if self._history is not None:
             self._history.add(entries)
@@ -378,10 +394,3 @@ class Library:
 def timestamp() -> str:
     """Return the present time as ISO 8601 in UTC with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as problem:
-        raise Unreadable("expected text that UTF-8 can encode; found half of a surrogate pair") from problem

@@ -43,6 +43,7 @@ RACY_NANOSECONDS = 100_000_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -225,7 +226,8 @@ class Disk:
             if problem.errno == errno.ENOENT:
                 raise NoDocument(f"there is no document {path}") from problem
             verb = "written" if writing else "read"
-            raise Unreadable(f"{path} cannot be {verb}: {problem.strerror}") from problem
+            step = "; free space on the disk of the library" if problem.errno in _NO_SPACE else ""
+            raise Unreadable(f"{path} cannot be {verb}: {problem.strerror}{step}") from problem
 
     def _keep_mode(self, name: str, folder: int, descriptor: int) -> None:
         """Give a new file the permissions of the file that it replaces."""
@@ -249,6 +251,14 @@ def _read_file(parts: Sequence[str], folder: int) -> tuple[bytes, str]:
         return data, stamp_of(found)
     finally:
         os.close(descriptor)
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a document's text. Raises Unreadable."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as problem:
+        raise Unreadable("expected text that UTF-8 can encode; found half of a surrogate pair") from problem
 
 
 def stamp_of(found: os.stat_result) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from patchbay.cid import cid_of, verify
 from patchbay.documents.errors import NoDocument
-from patchbay.sqlite import sqlite3
+from patchbay.sqlite import Fault, fault_of, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,13 @@ MAX_VERSIONS = 1000
 
 SMALL_BYTES = 16 * 1024
 """Bytes of the largest version that is compressed with a window of 4 KiB."""
+
+DISK_FAULTS: tuple[Fault, ...] = ("full", "unwritable")
+"""Faults that end when the disk has space, or can be written, again."""
+
+DISK_STEP = (
+    "documents can be read and searched; to change them, free space on the disk of the library, or make it writable"
+)
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS content (cid TEXT PRIMARY KEY NOT NULL, data BLOB NOT NULL);
@@ -59,6 +66,8 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        self._path = path
+        self._warned = False
         try:
             self._connection = _open(path)
         except sqlite3.OperationalError:
@@ -90,6 +99,21 @@ class History:
                 self._connection.execute(
                     "INSERT INTO version (key, cid, at, how) VALUES (?, ?, ?, ?)", (key, cid, time.time(), how)
                 )
+
+    def add_if_possible(self, entries: Iterable[tuple[str, bytes | None, str]]) -> None:
+        """Add changes of documents that are made already; where the disk is full or read-only, log that once.
+
+        Nothing is lost: each later change of the document first adds the version that it replaces.
+        """
+        try:
+            self.add(entries)
+            self._warned = False
+        except sqlite3.Error as problem:
+            if fault_of(problem) not in DISK_FAULTS:
+                raise
+            if not self._warned:
+                log.warning("the history %s misses changes (%s): %s", self._path, problem, DISK_STEP)
+            self._warned = True
 
     def of(self, key: str) -> list[Version]:
         """Return the versions of a document, newest first, at most MAX_VERSIONS."""

@@ -1,7 +1,8 @@
 """The index of a library's folder: a row in memory for each document, and its words in the full-text index.
 
 Rules: a file is read again only after its size, times or inode changed, and indexed again only after its bytes changed;
-readers use the present index and never wait for a write; a damaged index is deleted and built again from the folder.
+readers use the present index and never wait for a write; a damaged index is deleted and built again from the folder;
+on a full or read-only disk, the index is in memory.
 Source: https://www.sqlite.org/fts5.html.
 """
 
@@ -30,7 +31,7 @@ from patchbay.documents.headings import headings, title_of
 from patchbay.errors import ConfigError, ToolFailed
 from patchbay.fulltext.index import Document as Words
 from patchbay.fulltext.index import Index
-from patchbay.sqlite import sqlite3
+from patchbay.sqlite import fault_of, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class FolderIndex:
         self.done, self.total = 0, 0
         self.took = 0.0
         self.folders: list[Path] = []
+        self.replaced = False
+        """Whether the index was replaced by an empty one, which the next refresh fills."""
         self.index, self._rows, self._inode = self._open_index()
 
     @property
@@ -161,24 +164,32 @@ class FolderIndex:
         changes: list[DocumentChange] = []
         try:
             self._check_place()
-            stale, gone = self._find_changes()
-            self.done, self.total = 0, len(stale) + len(gone)
-            # Remove deleted files first: otherwise a search would find a moved document twice.
-            batches = [(self._remove_files, batch) for batch in _batches(dict.fromkeys(gone, 0))]
-            batches += [(self._index_files, batch) for batch in _batches(stale)]
-            for apply, batch in batches:
-                left = max(0.0, end - time.monotonic())
-                if not left:
-                    break
-                with self._alone(left):
-                    changes += apply(batch)
-                self.done += len(batch)
-                progress(self.done, self.total)
+            self.replaced = False
+            self._index_changes(changes, progress, end)
+            if self.replaced:  # in the middle: what was indexed before is missing now, and is no change of a document
+                self.replaced = False
+                self._index_changes([], progress, end)
         except TimeoutError as problem:
             log.info("the scan of a library ends early: %s", problem)
         finally:
             self._refreshing.release()
         return changes
+
+    def _index_changes(self, changes: list[DocumentChange], progress: Callable[[int, int], None], end: float) -> None:
+        """Scan the folder once, index the changes until `end` and add them to `changes`. Raises TimeoutError."""
+        stale, gone = self._find_changes()
+        self.done, self.total = 0, len(stale) + len(gone)
+        # Remove deleted files first: otherwise a search would find a moved document twice.
+        batches = [(self._remove_files, batch) for batch in _batches(dict.fromkeys(gone, 0))]
+        batches += [(self._index_files, batch) for batch in _batches(stale)]
+        for apply, batch in batches:
+            left = max(0.0, end - time.monotonic())
+            if not left:
+                break
+            with self._alone(left):
+                changes += apply(batch)
+            self.done += len(batch)
+            progress(self.done, self.total)
 
     def _find_changes(self) -> tuple[dict[str, int], list[str]]:
         """Return the new and changed files, each with its size in bytes, and the paths of deleted files."""
@@ -193,8 +204,8 @@ class FolderIndex:
     def put(self, document: Document) -> DocumentChange:
         """Index a document that was just written."""
         change = self._change(document.row)
-        self._write_index(lambda index: index.put(_words(document)))
-        self._rows[document.row.key] = document.row
+        if self._write_index(lambda index: index.put(_words(document))):
+            self._rows[document.row.key] = document.row
         return change
 
     def drop(self, key: str) -> DocumentChange:
@@ -203,24 +214,41 @@ class FolderIndex:
         self._rows.pop(key, None)
         return DocumentChange(key, "removed")
 
-    def rebuild(self) -> None:
-        """Replace a damaged index by an empty one."""
+    def replace(self, problem: sqlite3.DatabaseError) -> None:
+        """Replace an index that failed by an empty one: in memory when its disk is full or cannot be written."""
+        if self._place is not None and fault_of(problem) in ("full", "unwritable"):
+            self._use_memory(problem)
+        else:
+            log.error("the index of the library is damaged and will be rebuilt: %s", problem)
         self.index.close()
         if self._place is not None:
             _remove(self._place)
         self.index, self._rows, self._inode = self._open_index()
+        self.replaced = True
 
     def close(self) -> None:
         """Close the index."""
         self.index.close()
 
-    def _write_index(self, write: Callable[[Index], Any]) -> None:
-        """Write to the index. A damaged index is rebuilt, so that the write of the document succeeds."""
+    def _write_index(self, write: Callable[[Index], Any]) -> bool:
+        """Write to the index; an index that fails is replaced, so that the write of the document succeeds.
+
+        Returns whether it was written; if not, the index lacks documents until the next refresh.
+        """
         try:
             write(self.index)
         except sqlite3.DatabaseError as problem:
-            log.error("the index of the library is damaged and will be rebuilt: %s", problem)
-            self.rebuild()
+            self.replace(problem)
+            return False
+        return True
+
+    def _use_memory(self, problem: BaseException | None) -> None:
+        log.warning(
+            "the index %s cannot be written (%s): searches use an index in memory until the next start; free space on"
+            " its disk, or make the folder writable",
+            *(self._place, problem),
+        )
+        self._place = None
 
     def _open_index(self) -> tuple[Index, dict[str, DocumentRow], int]:
         try:
@@ -229,8 +257,11 @@ class FolderIndex:
         except (ConfigError, sqlite3.DatabaseError, orjson.JSONDecodeError, TypeError) as problem:
             if self._place is None:
                 raise
-            log.warning("the index of the library is unusable and will be rebuilt: %s", problem)
-            _remove(self._place)
+            if fault_of(problem.__cause__ or problem) in ("full", "unwritable"):
+                self._use_memory(problem.__cause__ or problem)
+            else:
+                log.warning("the index of the library is unusable and will be rebuilt: %s", problem)
+                _remove(self._place)
             index, rows = Index(COLUMNS, self._place, LABELS), {}
         return index, rows, self._place.stat().st_ino if self._place is not None else 0
 
@@ -266,15 +297,15 @@ class FolderIndex:
                 fresh.append((document_of(key, data, stamp), data))
             except Unreadable as problem:
                 fresh.append((_unreadable(key, data, stamp, problem.message), data))
-        if stamps:
-            self._write_index(lambda index: index.label_each("stamp", stamps))
-            self._rows |= {key: replace(self._rows[key], stamp=stamp) for key, stamp in stamps.items()}
+        stamped = {key: replace(self._rows[key], stamp=stamp) for key, stamp in stamps.items()}
+        if stamps and self._write_index(lambda index: index.label_each("stamp", stamps)):
+            self._rows |= stamped
         if not fresh:
             return []
         self._keep([(document.row.key, data) for document, data in fresh])
         changes = [self._change(document.row) for document, _ in fresh]
-        self._write_index(lambda index: index.put(*(_words(document) for document, _ in fresh)))
-        self._rows |= {document.row.key: document.row for document, _ in fresh}
+        if self._write_index(lambda index: index.put(*(_words(document) for document, _ in fresh))):
+            self._rows |= {document.row.key: document.row for document, _ in fresh}
         return changes
 
     def _change(self, row: DocumentRow) -> DocumentChange:

@@ -162,12 +162,12 @@ def _coverage(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> I
 
 
 def _ask_index(folder_index: FolderIndex, seconds: float, ask: Callable[[Index], T]) -> T:
-    """Ask the index; if it is damaged, rebuild it from the folder and ask again."""
+    """Ask the index; if it fails, replace it, fill it from the folder and ask again."""
     try:
         with folder_index.index.within_seconds(seconds):
             return ask(folder_index.index)
-    except sqlite3.DatabaseError:
-        folder_index.rebuild()
+    except sqlite3.DatabaseError as problem:
+        folder_index.replace(problem)
         folder_index.refresh()
         with folder_index.index.within_seconds(seconds):
             return ask(folder_index.index)

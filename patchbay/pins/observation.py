@@ -186,7 +186,7 @@ def _make_pin(key: ItemKey, wire: Wire, found: Observation) -> Pin | None:
     try:
         return make_pin(key[0], wire)
     except ContractError as problem:
-        log.warning("the %s cannot be pinned: %s", describe_key(key), problem.message)
+        log.warning("the %s cannot be pinned: %s", describe_key(key), problem)
         return None
 
 

@@ -40,6 +40,7 @@ from patchbay.serving.next_step import describe_next_step
 from patchbay.serving.respawning import Supervisor
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
+from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import AtWork, SlowClientWatch
@@ -84,8 +85,11 @@ def serve(settings: Settings, create_app: Callable[[Settings], Any]) -> int:
     settings = replace(settings, port=free_port(settings.host, settings.port))
     logs.begin(settings)
     settings = ensure_descriptors(settings)
+    if settings.store != "memory" and release_reserve(settings.data):
+        log.warning(FULL_DISK, settings.data)
     lock = claim_folder(settings.data, hub_note(settings)) if settings.store != "memory" else None
     if lock is not None:
+        keep_reserve(settings.data)
         # A worker that outlives the supervisor ends its calls; the next hub may claim the folder meanwhile.
         os.register_at_fork(after_in_child=lock.close)
     # A signal that came between the fork and the worker's own handlers would be lost, and the worker never end.
@@ -183,7 +187,7 @@ def _make_app(settings: Settings, create_app: Callable[[Settings], Any], refused
         return create_app(settings)
     except PatchbayError as problem:
         if refused.is_first():
-            print_line(f"patchbay: {problem.message}")
+            print_line(f"patchbay: {problem}")
         os.kill(os.getppid(), signal.SIGTERM)
         sys.exit(exit_codes.USAGE)
 

@@ -30,6 +30,7 @@ class FolderLock:
     """A lock on a file of the data folder, held until `close`."""
 
     def __init__(self, folder: Path, file: str) -> None:
+        self._folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._descriptor = os.open(folder / file, os.O_RDWR | os.O_CREAT, 0o600)
 
@@ -56,9 +57,15 @@ class FolderLock:
         return value if isinstance(value, dict) else {}
 
     def write(self, note: Mapping[str, Any]) -> None:
-        """Write a note for processes that find the lock taken."""
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, orjson.dumps({**note, "process": os.getpid()}), 0)
+        """Write a note for processes that find the lock taken. Raises FolderInUse for a disk without room."""
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, orjson.dumps({**note, "process": os.getpid()}), 0)
+        except OSError as problem:
+            raise FolderInUse(
+                f"the data folder {self._folder} cannot be written: {problem.strerror}; free space on its disk"
+                " (`patchbay doctor` says how), or use another folder (--data)"
+            ) from problem
 
     def close(self) -> None:
         """Release the lock in this process; forked processes keep it. Closing twice is harmless."""
@@ -132,4 +139,7 @@ def _open_lock(folder: Path, file: str) -> FolderLock:
     try:
         return FolderLock(folder, file)
     except OSError as problem:
-        raise FolderInUse(f"the data folder {folder} cannot be locked: {problem.strerror}") from problem
+        raise FolderInUse(
+            f"the data folder {folder} cannot be locked: {problem.strerror}; make it writable, or use another folder"
+            " (--data)"
+        ) from problem

@@ -60,7 +60,6 @@ def describe_error(problem: Exception) -> ShownError:
     """Describe an exception. An unexpected exception is logged, and the response holds only its incident number."""
     if isinstance(problem, HTTPException):
         return _describe_http_error(problem)
-    known = isinstance(problem, PatchbayError)
     if isinstance(problem, PatchbayError) and (problem.status < 500 or problem.status == 503):
         headers = {"Allow": "GET, HEAD"} if problem.status == 405 else dict(getattr(problem, "headers", {}))
         folder_page = str(getattr(problem, "folder_page", ""))
@@ -69,7 +68,9 @@ def describe_error(problem: Exception) -> ShownError:
         )
     incident = secrets.token_hex(6)
     log.error("incident %s at %s %s", incident, request.method, request.path, exc_info=problem)
-    message = str(problem) if known else "The hub has an internal error. It did not store your request."
+    message = "The hub has an internal error. It did not store your request."
+    if isinstance(problem, PatchbayError):
+        message = problem.message
     return ShownError(500, message, -32603, {"incident": incident}, incident)
 
 

@@ -16,6 +16,7 @@ from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.errors import PatchbayError
 from patchbay.settings import Settings
+from patchbay.stores.reserve import keep_reserve, release_reserve
 
 
 @click.command("gc", epilog=exit_codes.with_examples("patchbay gc --dry-run", "patchbay gc --blob-hours 1"))
@@ -30,7 +31,7 @@ def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
     of packages that no server requires and that were not used within these hours, and the downloads of uv.
 
     A running hub deletes unused contents each hour. The command works while the hub runs; writers of the hub wait while
-    the space is given back.
+    the space is given back. On a full disk it first removes the file `reserve` of the data folder, to have room.
     """
     try:
         click.echo(_collect(load_settings(context), dry_run))
@@ -39,6 +40,15 @@ def gc_command(context: click.Context, /, dry_run: bool, **_: Any) -> None:
 
 
 def _collect(settings: Settings, dry_run: bool) -> str:
+    if not dry_run:
+        release_reserve(settings.data)
+    sentence = _collected(settings, dry_run)
+    if not dry_run and not keep_reserve(settings.data):
+        sentence += f"\nThe disk of {settings.data} is still nearly full: `patchbay doctor` shows how to free more."
+    return sentence
+
+
+def _collected(settings: Settings, dry_run: bool) -> str:
     with opened_store(settings, needs_data=True) as store:
         collector = Collector(store, settings.blob_hours * 3600, partial(reached_cids, store.journal))
         environments = EnvironmentCollector(store, settings.data, settings.blob_hours * 3600)

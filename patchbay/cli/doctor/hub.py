@@ -13,6 +13,7 @@ from patchbay.access.stored_key_id import find_problem
 from patchbay.access.tokens.issuer import load_issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.cli.data_store import opened_store
+from patchbay.cli.doctor.database import check_database
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
@@ -30,6 +31,7 @@ PRIVATE_MODE = 0o077
 def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, str]) -> Iterator[Verdict]:
     """Yield the verdicts about the hub; `hub` is the running one."""
     yield from check_data_folder(settings)
+    yield from check_database(settings)
     yield from check_secret_files(settings.data)
     yield from check_key(settings)
     yield check_answers(settings, hub)
@@ -54,7 +56,9 @@ def check_data_folder(settings: Settings) -> Iterator[Verdict]:
             return
         yield ok("data folder", f"{folder} does not exist yet; the first start makes it")
         return
-    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        yield problem("data folder", f"{folder} is on a read-only disk", "patchbay serve --data ~/patchbay")
+    elif not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield problem("data folder", f"{folder} cannot be read and written", f"sudo chown -R $USER {shown}")
     elif folder.stat().st_mode & PRIVATE_MODE:
         yield warning("data folder", f"other users can read {folder}", f"chmod 700 {shown}")

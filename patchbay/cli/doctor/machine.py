@@ -12,9 +12,12 @@ from pathlib import Path
 
 from patchbay.assets import PACKAGE
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.cli.messages import quote_word
 from patchbay.processes import sandbox
 from patchbay.processes.confinement import landlock
 from patchbay.settings import Settings, names_proxy
+from patchbay.stores.reserve import FILE as RESERVE_FILE
+from patchbay.stores.reserve import RESERVE_BYTES
 from patchbay.stores.sqlite.database import describe_library
 
 OLDEST_PYTHON = (3, 11)
@@ -35,7 +38,7 @@ def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ve
     yield check_python(sys.version_info[:2], platform.python_version())
     yield check_sqlite(*describe_library())
     folder = next(path for path in (settings.data, *settings.data.parents) if path.exists())
-    yield check_disk(folder, shutil.disk_usage(folder).free)
+    yield check_disk(folder, shutil.disk_usage(folder).free, (settings.data / RESERVE_FILE).exists())
     yield check_clock(time.time(), _newest_file(settings.data))
     yield check_proxies(environ)
     yield check_confinement(settings, landlock.version())
@@ -55,12 +58,20 @@ def check_sqlite(version: str, defect: str | None) -> Verdict:
     return warning("SQLite", defect, "pip install pysqlite3-binary") if defect else ok("SQLite", version)
 
 
-def check_disk(folder: Path, free: int) -> Verdict:
-    """Check the free bytes of the disk of a folder."""
+def check_disk(folder: Path, free: int, can_collect: bool) -> Verdict:
+    """Check the free bytes of the disk of a folder; `can_collect` says whether `gc` has room to work on a full disk."""
     sentence = f"{free // 1024**2} MiB are free at {folder}"
+    if free < RESERVE_BYTES and not can_collect:
+        return problem("disk", f"{sentence}: delete or move large files of this disk", _show_largest(folder))
     if free < MIN_DISK_BYTES:
         return problem("disk", sentence, "patchbay gc --blob-hours 1")
     return warning("disk", sentence, "patchbay gc") if free < FEW_DISK_BYTES else ok("disk", sentence)
+
+
+def _show_largest(folder: Path) -> str:
+    """The command that shows the largest folders on the disk of a folder."""
+    top = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_mount())
+    return f"du -xh {quote_word(str(top))} | sort -h | tail -n 20"
 
 
 def check_clock(now: float, newest: float) -> Verdict:

@@ -22,7 +22,7 @@ from patchbay.cli.server_directory import list_servers, read_server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.environment import make_launch_environment
-from patchbay.errors import PatchbayError
+from patchbay.errors import PatchbayError, StoreFailed
 from patchbay.settings import Settings
 from patchbay.store import store_exists
 
@@ -41,6 +41,8 @@ def check_servers(settings: Settings, hub: RunningHub | None, environ: Mapping[s
     yield check_folder(settings.servers)
     try:
         rows = list_servers(settings, hub)
+    except StoreFailed:
+        return  # the check of the database has said it
     except PatchbayError as found:
         yield problem("servers", found.message, "patchbay list")
         return

@@ -104,7 +104,7 @@ def _text_of(event: Event) -> str | None:
 
 
 def _tell_not_kept(descriptor: Descriptor, problem: ContentError) -> None:
-    log.warning("a large result of %s is not kept, and is given whole: %s", descriptor.name, problem.message)
+    log.warning("a large result of %s is not kept, and is given whole: %s", descriptor.name, problem)
 
 
 def linked(keep: Keep, data: bytes, name: str, kind: str) -> list[dict[str, Any]]:

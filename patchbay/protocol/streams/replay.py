@@ -89,7 +89,7 @@ class Recorder:
         try:
             self._append(entry)
         except PatchbayError as problem:
-            log.warning("a message of the stream %s is not stored for replay: %s", self.name, problem.message)
+            log.warning("a message of the stream %s is not stored for replay: %s", self.name, problem)
             return False
         return True
 

@@ -83,7 +83,7 @@ class _Poller:
         self._process = process
         self._local = local
         self._stop = threading.Event()
-        with own_errors():
+        with own_errors(database.path):
             self._connection = connect(database.path, "NORMAL")
             row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()
         self._last = int(row[0])

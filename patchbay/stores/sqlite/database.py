@@ -13,12 +13,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from patchbay.errors import ContentError
-from patchbay.sqlite import known_defect, sqlite3
+from patchbay.errors import ContentError, StoreFailed
+from patchbay.sqlite import Fault, fault_of, known_defect, sqlite3
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +62,44 @@ INSERT INTO blob_times (cid, at) SELECT cid, 9e999 FROM blobs;
 the store may refer to them."""
 
 
+NEXT_STEPS: Mapping[Fault, str] = {
+    "full": "free space on its disk: `patchbay doctor` says how",
+    "unwritable": "make its folder writable, or use another folder (--data); `patchbay doctor` says why it is not",
+    "damaged": "stop the hub, and put a copy of the data folder in its place, or save what is readable"
+    " (docs/operation.md: A full, read-only or damaged disk)",
+    "other": "`patchbay doctor` checks it",
+}
+"""The next step of the operator after a fault."""
+
+
 @contextmanager
-def own_errors() -> Iterator[None]:
-    """Convert SQLite's errors to ContentError, without paths or values."""
+def own_errors(path: Path) -> Iterator[None]:
+    """Convert SQLite's errors to StoreFailed; callers get no paths and no values."""
     try:
         yield
     except sqlite3.Error as problem:
-        raise ContentError(f"the store failed: {problem}") from problem
+        raise StoreFailed(
+            f"the store failed: {problem}; the operator of the hub finds the cause in its log",
+            f"the store failed: {problem}, in {path}: {NEXT_STEPS[fault_of(problem)]}",
+        ) from problem
 
 
 def describe_library() -> tuple[str, str | None]:
     """Return the version of the SQLite library, and its known defect as a sentence."""
     return sqlite3.sqlite_version, known_defect()
+
+
+def check_file(path: Path) -> tuple[Fault, str] | None:
+    """Check a database without changing it; return what is wrong, or None. It reads the whole file.
+
+    Source: https://sqlite.org/pragma.html#pragma_quick_check.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as problem:
+        return fault_of(problem), f"{path} cannot be read: {problem}"
+    return None if found == "ok" else ("damaged", f"{path} is damaged: {str(found).splitlines()[-1]}")
 
 
 class Database:
@@ -90,12 +116,14 @@ class Database:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
-            raise ContentError(f"the data folder {path.parent} cannot be created: {problem.strerror}") from problem
+            sentence = f"the data folder {path.parent} cannot be created: {problem.strerror}; --data names another one"
+            raise StoreFailed(sentence, sentence) from problem
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its further files the same mode
         except OSError as problem:
-            raise ContentError(f"the database {path} cannot be opened: {problem.strerror}") from problem
-        with own_errors():
+            sentence = f"the database {path} cannot be opened: {problem.strerror}; {NEXT_STEPS['unwritable']}"
+            raise StoreFailed(sentence, sentence) from problem
+        with own_errors(path):
             _prepare(path)
             self._durable = connect(path, "FULL")
             self._quick = connect(path, "NORMAL")
@@ -106,7 +134,7 @@ class Database:
 
         `durable` waits for the disk; without it, a power cut may lose the last transactions.
         """
-        with self._lock, own_errors():
+        with self._lock, own_errors(self.path):
             self._check_open()
             connection = self._durable if durable else self._quick
             try:
@@ -124,7 +152,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection for reading; each statement sees one consistent state."""
-        with own_errors():
+        with own_errors(self.path):
             self._check_open()
             try:
                 connection = self._idle.pop()
@@ -141,7 +169,7 @@ class Database:
 
         Source: https://sqlite.org/pragma.html#pragma_auto_vacuum.
         """
-        with self._lock, own_errors():
+        with self._lock, own_errors(self.path):
             self._check_open()
             connection = self._quick
             before, size = (_pragma(connection, name) for name in ("page_count", "page_size"))
@@ -209,6 +237,8 @@ def _prepare(path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+        return  # without a write: the disk may be full
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:

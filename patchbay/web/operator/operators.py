@@ -350,7 +350,7 @@ class WrongTokenCounter:
 
 
 def _unreadable(problem: ConfigError) -> TokenUnreadable:
-    log.error("cannot check the operator's token: %s", problem.message)
+    log.error("cannot check the operator's token: %s", problem)
     return TokenUnreadable()
 
 

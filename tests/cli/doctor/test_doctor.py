@@ -64,8 +64,9 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
     [
         (check_python((3, 10), "3.10.1"), "problem", "uvx --python 3.11 patchbay"),
         (check_sqlite("3.40.0", "a defect"), "warning", "pysqlite3"),
-        (check_disk(Path("/"), 1), "problem", "patchbay gc"),
-        (check_disk(Path("/"), 100 * 1024**2), "warning", "patchbay gc"),
+        (check_disk(Path("/"), 1, True), "problem", "patchbay gc"),
+        (check_disk(Path("/"), 1, False), "problem", "du -xh / | sort -h"),
+        (check_disk(Path("/"), 100 * 1024**2, False), "warning", "patchbay gc"),
         (check_clock(1000.0, 2000.0), "problem", "timedatectl"),
         (check_clock(1000.0, 1100.0), "ok", ""),
         (check_confinement(Settings(), 0), "warning", "Linux 5.13"),
