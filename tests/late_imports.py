@@ -62,7 +62,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/fulltext/forms.py": ("snowballstemmer",),
     },
     "a skill": {
-        "patchbay/catalogue/reading/skills.py": ("patchbay.catalogue.reading.front_matter.parse_front_matter",),
+        "patchbay/catalogue/reading/skills.py": ("patchbay.yaml_core.strict.parse_front_matter",),
     },
     "a source of another package": {
         "patchbay/client/source.py": ("importlib.metadata.entry_points",),

@@ -83,7 +83,7 @@ class Library:
 
     def read(self, path: str) -> Document:
         """Return the present document. Raises BadPath, NoDocument, Unreadable."""
-        parts = paths.document_path(path, self._endings)
+        path, parts = self._find(path)
         with self._log_failures(path):
             return document_of(path, *self._disk.read(parts))
 
@@ -114,7 +114,7 @@ class Library:
 
     def history(self, path: str) -> list[Version]:
         """Return the versions of a document, newest first, also of a deleted one. Raises BadPath, NoDocument."""
-        paths.document_path(path, self._endings)
+        path, _ = self._find(path)
         self._open_files()
         found = self._history.of(path) if self._history is not None else []
         if not found:
@@ -123,11 +123,28 @@ class Library:
 
     def version(self, path: str, cid: str) -> Document:
         """Return one version of a document. Raises BadPath, NoDocument."""
-        paths.document_path(path, self._endings)
+        path, _ = self._find(path)
         self._open_files()
         if self._history is None:
             raise NoDocument(f"the library has no earlier versions of {path}")
         return document_of(path, self._history.read(path, cid), "")
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The files and folders that the last scan did not take, each with the reason, sorted by path."""
+        return dict(sorted((paths.printable(key), reason) for key, reason in self._index.left_out.copy().items()))
+
+    def _find(self, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return the path of an existing document as it is on the disk, and its names. Raises BadPath.
+
+        A document that a scan found may have any name, also in another Unicode normalization than `path`. Every other
+        path has to be valid on every system.
+        """
+        if self._index.get(path) is not None:
+            return path, tuple(path.split("/"))
+        if found := paths.find_equal(path, self._index.rows):
+            return found, tuple(found.split("/"))
+        return path, paths.document_path(path, self._endings)
 
     # Writing
 
@@ -169,7 +186,7 @@ class Library:
         return self._change(path, lambda before: text, expected_cid)
 
     def _change(self, path: str, make: Callable[[Document], str], expected_cid: str | None) -> WriteResult:
-        parts = paths.document_path(path, self._endings)
+        path, parts = self._find(path)
         with self._write_access():
             data, stamp = self._disk.read(parts)
             before = document_of(path, data, stamp)
@@ -183,7 +200,7 @@ class Library:
 
     def delete(self, path: str) -> None:
         """Delete a document; its versions stay in the history. Raises BadPath, NoDocument, Unreadable."""
-        parts = paths.document_path(path, self._endings)
+        path, parts = self._find(path)
         with self._write_access():
             self._record_disk_versions([(path, self._disk.read(parts)[0])])
             self._disk.remove(parts)
@@ -192,7 +209,7 @@ class Library:
 
     def move(self, path: str, to: str) -> Document:
         """Move a document to another path. Raises BadPath, NoDocument, DocumentExists, Unreadable."""
-        old, new = paths.document_path(path, self._endings), paths.document_path(to, self._endings)
+        (path, old), new = self._find(path), paths.document_path(to, self._endings)
         with self._write_access():
             data, _ = self._disk.read(old)
             self._record_disk_versions([(path, data)])

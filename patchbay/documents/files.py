@@ -140,27 +140,34 @@ class Disk:
             return None
         return stamp_of(found) if stat.S_ISREG(found.st_mode) else None
 
-    def walk(self, endings: tuple[str, ...], walked: list[Path]) -> Iterator[tuple[str, str]]:
-        """Yield the path and the stamp of every regular file with one of these endings. Removes abandoned files.
+    def walk(self, endings: tuple[str, ...], walked: list[Path], left_out: dict[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the path and the stamp of every regular file with one of these endings, in any case.
 
-        Appends every folder that it visits to the list `walked`.
+        Removes abandoned files. Appends every folder that it visits to the list `walked`, and adds to `left_out` the
+        reason for each file with such an ending, and for each linked or unreadable folder, that it skips.
         """
         if not self.exists():
             return
         top = os.fspath(self.root)
         start = len(top.rstrip(os.sep)) + 1
         for folder, folders, files, descriptor in os.fwalk(top, follow_symlinks=False):
-            folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in self._ignored)
             before = folder[start:] + "/" if len(folder) >= start else ""
+            visible = sorted(one for one in folders if not one.startswith(".") and one not in self._ignored)
+            reasons = {one: _why_folder_is_skipped(one, descriptor) for one in visible}
+            left_out |= {before + one: reason for one, reason in reasons.items() if reason}
+            folders[:] = [one for one in visible if not reasons[one]]
             walked.append(Path(folder))
             for file in files:
                 if file.startswith(TEMPORARY):
                     _remove_abandoned(file, descriptor)
-                if not file.endswith(endings) or file.startswith("."):
                     continue
-                with suppress(OSError):
+                if not file.lower().endswith(endings):
+                    continue
+                with suppress(FileNotFoundError):
                     found = os.stat(file, dir_fd=descriptor, follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
+                    if reason := _why_file_is_skipped(file, found.st_mode):
+                        left_out[before + file] = reason
+                    else:
                         yield before + file, stamp_of(found)
 
     @contextmanager
@@ -306,6 +313,23 @@ def _find_ignoring_case(folder: int, parts: Sequence[str]) -> str | None:
     finally:
         os.close(inner)
     return f"{parts[0]}/{rest}" if rest else None
+
+
+def _why_folder_is_skipped(name: str, parent: int) -> str | None:
+    try:
+        if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            return "it is a symbolic link to a folder, and links are not followed"
+        return None if os.access(name, os.R_OK | os.X_OK, dir_fd=parent) else "this hub may not read the folder"
+    except OSError as problem:
+        return f"it cannot be read: {problem.strerror}"
+
+
+def _why_file_is_skipped(name: str, mode: int) -> str | None:
+    if name.startswith("."):
+        return "its name begins with a dot"
+    if stat.S_ISLNK(mode):
+        return "it is a symbolic link, and links are not followed"
+    return None if stat.S_ISREG(mode) else "it is not a regular file"
 
 
 def _remove_abandoned(file: str, folder: int) -> None:

@@ -3,8 +3,9 @@
 A change edits only the lines of its own keys. Comments, order, quotes, dates and anchors of other keys stay unchanged,
 byte for byte. If an edit in place is impossible (keys in braces, an anchor that other keys use), the whole block is
 written again with the same values. A block of invalid YAML is shown unchanged and never edited.
-python-frontmatter parses the YAML; this module splits block and body itself, so that both keep every character.
-Sources: https://python-frontmatter.readthedocs.io; https://yaml.org/spec/1.1/.
+python-frontmatter parses the YAML by the rules of YAML 1.2; this module splits block and body itself, so that both keep
+every character.
+Sources: https://python-frontmatter.readthedocs.io; https://yaml.org/spec/1.2.2/.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from frontmatter.default_handlers import YAMLHandler
 
 from patchbay.documents import front_matter_toml
 from patchbay.documents.errors import Unreadable
+from patchbay.yaml_core.loading import CoreDumper, CoreLoader, FastCoreLoader, RepeatedKeys
 
 MAX_BLOCK_CHARACTERS = 64 * 1024
 """Characters of the longest block that is parsed."""
@@ -42,15 +44,13 @@ _NESTS = re.compile(r"[\[{]")
 _COMPACT = re.compile(r"(?:[-?:][ \t]+){4}|^[ \t]{64}", re.MULTILINE)
 _BROKEN = (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError)
 
-FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The parser in C. Deep nesting overflows its stack, so it gets only blocks with little nesting."""
-
 
 @dataclass(frozen=True)
 class FrontMatter:
     """The parts of a document's text: `opening + block + closing + body` is the text.
 
-    `metadata` holds the values of the block, empty without a block; `problem` is the reason why it cannot be parsed.
+    `metadata` holds the values of the block, empty without a block; `problem` is the reason why it cannot be parsed, or
+    names its repeated keys.
     """
 
     body: str
@@ -75,12 +75,12 @@ def split(text: str) -> FrontMatter:
     opening, newline, block, closing = found.groups()
     body = text[found.end() :]
     try:
-        value = load_toml(block) if "+++" in opening else load(block)
+        value, repeated = (load_toml(block), None) if "+++" in opening else load(block)
     except Unreadable as problem:
         return FrontMatter(body, {}, opening, block, closing, newline, problem.message)
     if value is not None and not isinstance(value, dict):
         return FrontMatter(text, newline=newline)
-    return FrontMatter(body, value or {}, opening, block, closing, newline)
+    return FrontMatter(body, value or {}, opening, block, closing, newline, repeated)
 
 
 def load_toml(block: str) -> dict[str, Any]:
@@ -90,20 +90,27 @@ def load_toml(block: str) -> dict[str, Any]:
     return front_matter_toml.load(block)
 
 
-def load(block: str) -> Any:
-    """Return the value of a YAML block. Raises Unreadable."""
+def load(block: str) -> tuple[Any, str | None]:
+    """Return the value of a YAML block, and a problem that names its repeated keys, or None. Raises Unreadable."""
     if len(block) > MAX_BLOCK_CHARACTERS:
         raise Unreadable(f"the front matter has {len(block)} characters; expected at most {MAX_BLOCK_CHARACTERS}")
     is_shallow = len(_NESTS.findall(block)) <= MAX_SAFE_DEPTH and _COMPACT.search(block) is None
     if is_shallow:
         # The fast parser refuses some valid YAML, such as an empty key; then the other parser decides.
         with suppress(*_BROKEN):
-            return _HANDLER.load(block, Loader=FAST_LOADER)
+            return _load(block, FastCoreLoader)
     try:
-        return _HANDLER.load(block, Loader=yaml.SafeLoader)
+        return _load(block, CoreLoader)
     except _BROKEN as problem:
         reason = "it nests too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())[:300]
         raise Unreadable(f"the front matter is not valid YAML: {reason}") from problem
+
+
+def _load(block: str, loader: Any) -> tuple[Any, str | None]:
+    try:
+        return _HANDLER.load(block, Loader=loader), None
+    except RepeatedKeys as repeated:
+        return repeated.value, f"the front matter repeats keys: {repeated}; the last value of each is used"
 
 
 def new_document_text(metadata: Mapping[str, Any], body: str) -> str:
@@ -178,7 +185,7 @@ def _dump_yaml(metadata: Mapping[str, Any]) -> str:
         return str(
             yaml.dump(
                 dict(metadata),
-                Dumper=yaml.SafeDumper,
+                Dumper=CoreDumper,
                 allow_unicode=True,
                 default_flow_style=False,
                 sort_keys=False,
@@ -230,6 +237,11 @@ def _edit_in_place(front: FrontMatter, changes: Mapping[str, Any]) -> str | None
 def _has_values(block: str, wanted: Mapping[str, Any]) -> bool:
     """Whether a YAML block has exactly these values. Compares their YAML text, because NaN differs from itself."""
     try:
-        return bool(yaml.safe_dump(load(block) or {}) == yaml.safe_dump(dict(wanted)))
+        value, repeated = load(block)
+        return repeated is None and _as_text(value or {}) == _as_text(dict(wanted))
     except (*_BROKEN, Unreadable):
         return False
+
+
+def _as_text(value: Any) -> str:
+    return str(yaml.dump(value, Dumper=CoreDumper))

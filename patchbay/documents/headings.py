@@ -1,16 +1,26 @@
 """Finds the headings of a Markdown text: their words without badges and markup, and their anchors.
 
 An anchor has the form that GitHub uses: lower case, without punctuation, `-` for blanks, `-1` at the end of the second
-equal one. An anchor of the author (`{#name}`) stays unchanged.
+equal one. An anchor of the author (`{#name}`) stays unchanged. A heading begins with `#`, or is above a line of `=` or
+`-` (Setext).
 Sources: https://spec.commonmark.org; https://github.github.com/gfm/.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
+_UNDERLINE = re.compile(r"^ {0,3}(=+|-+)[ \t\r]*$", re.MULTILINE)
+_NOT_PARAGRAPH = re.compile(
+    r"[ \t\r]*$|#{1,6}(?:[ \t]|$)|(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)|>|<[a-zA-Z/!?]|\[[^\]]+\]:"
+    r"|(?:[ \t]*[-*_=]){2,}[ \t\r]*$"
+)
+"""The beginning of a line outside of paragraphs: blank, heading, list, quotation, HTML, definition of a link, rule."""
+_CONTAINER = re.compile(r" *(?:(?:[-+*]|\d{1,9}[.)])[ \t]+\S|>|<[a-zA-Z/!?])")
+"""The beginning of a list item, quotation or HTML block, which goes on in the lines below it."""
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _OWN_ANCHOR = re.compile(r"\{[ ]?#([\w.:-]{1,200})[^{}]{0,200}\}$")
 _IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])")
@@ -38,21 +48,44 @@ class Heading:
 
 def headings(body: str) -> list[Heading]:
     """Return the headings of a text, without lines in fenced code and headings without words."""
-    if "#" not in body:
+    if "#" not in body and "\n=" not in body and "\n-" not in body and "\n " not in body:
         return []
     # The closing `#` are stripped here: a regular expression for them takes cubic time for a line of blanks.
     plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
     found: list[Heading] = []
     anchors = Anchors()
-    for line in _HEADING.finditer(plain):
-        text = line[2].rstrip(" \t").rstrip("#").rstrip(" \t")
+    for level, text, begin, end in sorted((*_atx(plain), *_setext(plain)), key=lambda each: each[2]):
         own = _OWN_ANCHOR.search(text)
         title = plain_title(text[: own.start()] if own else text)
         if not title:
             continue
-        anchor = anchors.add(title, own[1] if own else "")
-        found.append(Heading(len(line[1]), title, anchor, line.start(), line.end()))
+        found.append(Heading(level, title, anchors.add(title, own[1] if own else ""), begin, end))
     return found
+
+
+def _atx(plain: str) -> Iterator[tuple[int, str, int, int]]:
+    """Yield level, text and offsets of the headings that begin with `#`."""
+    for line in _HEADING.finditer(plain):
+        yield len(line[1]), line[2].rstrip(" \t").rstrip("#").rstrip(" \t"), line.start(), line.end()
+
+
+def _setext(plain: str) -> Iterator[tuple[int, str, int, int]]:
+    """Yield level, text and offsets of the headings over a line of `=` or `-`: the whole paragraph above the line."""
+    last = 0
+    for line in _UNDERLINE.finditer(plain):
+        begin, lines = line.start(), list[str]()
+        while begin > last:
+            above = plain.rfind("\n", last, begin - 1) + 1 or last
+            text = plain[above : begin - 1]
+            # Four blanks begin code, but inside of a paragraph they are blanks.
+            if _NOT_PARAGRAPH.match(text.lstrip(" ")) or text.startswith("\t"):
+                break
+            begin = above
+            lines.append(text)
+        before = plain[plain.rfind("\n", 0, max(0, begin - 1)) + 1 : max(0, begin - 1)]
+        last = line.end() + 1
+        if lines and not lines[-1].startswith("    ") and not _CONTAINER.match(before):
+            yield 1 if line[1][0] == "=" else 2, " ".join(map(str.strip, reversed(lines))), begin, line.end()
 
 
 class Anchors:

@@ -12,6 +12,7 @@ import logging
 import math
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -92,7 +93,7 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         raise Unreadable(f"{key} is not UTF-8 text: byte 0x{data[problem.start]:02x} in line {line}") from problem
     parts = front.split(text)
     metadata = parts.metadata
-    name = key.rpartition("/")[2]
+    name = unicodedata.normalize("NFC", key.rpartition("/")[2])
     stem = name.rpartition(".")[0] or name
     row = DocumentRow(
         key,
@@ -113,10 +114,10 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
 class FolderIndex:
     """The rows and the index of one folder.
 
-    The index is in the file `place`, or in memory if it is None. `took` and `folders` belong to the last scan: the
-    seconds of its walk, and the folders that it visited. `keep` gets each version from the disk (key and bytes, None
-    for a deleted file) before the index has it; `alone` locks out other writers, and raises TimeoutError if they hold
-    the lock for longer than its seconds.
+    The index is in the file `place`, or in memory if it is None. `took`, `folders` and `left_out` belong to the last
+    scan: the seconds of its walk, the folders that it visited, and the reason for each file and folder that it skipped.
+    `keep` gets each version from the disk (key and bytes, None for a deleted file) before the index has it; `alone`
+    locks out other writers, and raises TimeoutError if they hold the lock for longer than its seconds.
     """
 
     def __init__(
@@ -133,7 +134,8 @@ class FolderIndex:
         self._keep = keep
         self._alone = alone
         self._refreshing = threading.Lock()
-        self._refused: set[str] = set()
+        self._logged: set[str] = set()
+        self.left_out: dict[str, str] = {}
         self.done, self.total = 0, 0
         self.took = 0.0
         self.folders: list[Path] = []
@@ -194,10 +196,16 @@ class FolderIndex:
     def _find_changes(self) -> tuple[dict[str, int], list[str]]:
         """Return the new and changed files, each with its size in bytes, and the paths of deleted files."""
         started, folders = time.monotonic(), list[Path]()
-        known = self._rows.copy()
-        walk = self._disk.walk(self._endings, folders)
-        seen = {key: stamp for key, stamp in walk if key in known or self._is_document(key)}
-        self.took, self.folders = time.monotonic() - started, folders
+        known, left_out = self._rows.copy(), dict[str, str]()
+        seen = {}
+        for key, stamp in self._disk.walk(self._endings, folders, left_out):
+            if key in known or (reason := paths.why_not_served(key)) is None:
+                seen[key] = stamp
+            else:
+                left_out[key] = reason
+        self.took, self.folders, self.left_out = time.monotonic() - started, folders, left_out
+        for key, reason in left_out.items():
+            self._log_once(key, reason)
         stale = {key: size_of(stamp) for key, stamp in seen.items() if key not in known or known[key].stamp != stamp}
         return stale, [key for key in known if key not in seen]
 
@@ -277,13 +285,10 @@ class FolderIndex:
             self.index.close()
             self.index, self._rows, self._inode = self._open_index()
 
-    def _is_document(self, key: str) -> bool:
-        if paths.is_path(key):
-            return True
-        if key not in self._refused:
-            self._refused.add(key)
-            log.warning("the file %r is not a document: its path is not valid on every system", key)
-        return False
+    def _log_once(self, key: str, reason: str) -> None:
+        if key not in self._logged:
+            self._logged.add(key)
+            log.warning("%r is left out of the library: %s", key, reason)
 
     def _index_files(self, keys: Sequence[str]) -> list[DocumentChange]:
         fresh: list[tuple[Document, bytes]] = []
@@ -315,10 +320,10 @@ class FolderIndex:
         return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
 
     def _refuse(self, key: str, problem: ToolFailed) -> None:
-        """Log once for each file why it cannot be read; a deleted file needs no log line."""
-        if not isinstance(problem, NoDocument) and key not in self._refused:
-            self._refused.add(key)
-            log.warning("%s", problem.message)
+        """Record why a file cannot be read; a file that was deleted meanwhile is not missing."""
+        if not isinstance(problem, NoDocument):
+            self.left_out[key] = problem.message
+            self._log_once(key, problem.message)
 
     def _remove_files(self, keys: Sequence[str]) -> list[DocumentChange]:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
@@ -379,6 +384,9 @@ def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
 
 
 def _text(value: Any) -> str:
+    """Return a value as a text for lists; `true` and `false` as YAML writes them, a date of TOML in ISO 8601."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, datetime | date):
         return value.isoformat()
     return "" if value is None or isinstance(value, (dict, list, set, bytes)) else " ".join(str(value).split())

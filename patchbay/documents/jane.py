@@ -31,10 +31,15 @@ class Collection:
     group: str
 
     def key(self, group: str, path: str) -> str:
-        """Return the path in the library of a document of a group. Raises BadPath."""
-        key = f"{self.folder}/{paths.name(group, self.group)}/{path}"
-        paths.document_path(path)
-        return key
+        """Return the path in the library of a document of a group. Raises BadPath.
+
+        The library itself refuses a path that is not valid on every system, unless such a document exists.
+        """
+        if not group or "/" in group or paths.why_not_served(group):
+            paths.name(group, self.group)
+        if paths.why_not_served(path):
+            paths.document_path(path)
+        return f"{self.folder}/{group}/{path}"
 
     def uri(self, group: str, path: str) -> str:
         """Return the URI of a document."""

@@ -1,15 +1,18 @@
 """Checks the paths of documents: relative, with `/`, of plain names, and valid on every system.
 
 The file system never sees a refused path. Names with a different meaning on some system (`..`, drive letters, `CON`, a
-trailing dot, percent-encoding, look-alikes of `/`) are refused on all systems.
-Source: https://learn.microsoft.com/windows/win32/fileio/naming-a-file.
+trailing dot, percent-encoding, look-alikes of `/`) are refused on all systems. A file that a scan of the folder found
+has a name already; `why_not_served` refuses only those that mislead a reader or leave the folder.
+Sources: https://learn.microsoft.com/windows/win32/fileio/naming-a-file; https://www.unicode.org/reports/tr36/.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
+from urllib.parse import unquote
 
 from patchbay.documents.errors import BadPath
 
@@ -31,6 +34,9 @@ _RESERVED = re.compile(
 _FORBIDDEN = re.compile(r'[\\:*?"<>|]')
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_HIDING = {"Cc", "Cf", "Zl", "Zp"}
+_JOINING = re.compile("[\u200c\u200d\U000e0020-\U000e007f]")
+"""Invisible characters of ordinary names: joiners in emoji and in several scripts, and the letters of some flags."""
 
 
 def document_path(path: str, endings: tuple[str, ...] = (".md",)) -> tuple[str, ...]:
@@ -39,6 +45,31 @@ def document_path(path: str, endings: tuple[str, ...] = (".md",)) -> tuple[str, 
     if not parts[-1].endswith(endings) or parts[-1] in endings:
         raise BadPath(f"{_quote(path)}: expected a path that ends in {' or '.join(endings)}")
     return parts
+
+
+def why_not_served(path: str) -> str | None:
+    """Return the reason why a file that exists in the folder is not a document, or None."""
+    if len(path.encode("utf-8", "surrogatepass")) > MAX_PATH_BYTES:
+        return f"its path has more than {MAX_PATH_BYTES} bytes"
+    parts = path.split("/")
+    if len(parts) > MAX_FOLDER_DEPTH:
+        return f"it is inside more than {MAX_FOLDER_DEPTH - 1} folders"
+    return next(filter(None, map(_why_not_served, parts)), None)
+
+
+@lru_cache(maxsize=4096)
+def _why_not_served(part: str) -> str | None:
+    if not part or part.startswith("."):
+        return "a name in its path begins with a dot" if part else "a name in its path is empty"
+    if any(unicodedata.category(one) == "Cs" for one in part):
+        return "its name is not UTF-8 text"
+    hidden = next((one for one in _JOINING.sub("", part) if unicodedata.category(one) in _HIDING), None)
+    if hidden is not None:
+        return f"its name contains the control or invisible character U+{ord(hidden):04X}"
+    plain = unicodedata.normalize("NFKC", unquote(unquote(part)))
+    if "\\" in plain or re.search(r"(?:^|/)\.{1,2}(?:/|$)", plain) or "\0" in plain:
+        return "a program may read its name as a path to another folder"
+    return None
 
 
 def folder_path(path: str) -> tuple[str, ...]:
@@ -69,13 +100,26 @@ def name(text: str, what: str) -> str:
         raise BadPath(f"{what}: {problem.message}") from problem
 
 
-def is_path(path: str) -> bool:
-    """Whether a path is valid for a document or a folder."""
+def is_portable(path: str) -> bool:
+    """Whether a path is valid on every system; only a scan of the folder finds a document with another path."""
     try:
         folder_path(path)
     except BadPath:
         return False
     return True
+
+
+def find_equal(path: str, known: Iterable[str]) -> str | None:
+    """Return the known path that differs from `path` only by its Unicode normalization, or None."""
+    if path.isascii():
+        return None
+    wanted = unicodedata.normalize("NFC", path)
+    return next((each for each in known if unicodedata.normalize("NFC", each) == wanted), None)
+
+
+def printable(path: str) -> str:
+    """Return a path of the disk as a text, with an escape for each byte that is not UTF-8."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _check(part: str, path: str) -> None:

@@ -15,8 +15,8 @@ import orjson
 from patchbay.errors import ConfigError
 from patchbay.sqlite import sqlite3
 
-VERSION = 2
-"""The version of the tables; an index with another one is made again."""
+VERSION = 3
+"""The version of the tables and of what is stored in them; an index with another one is made again."""
 
 LOCK_WAIT_SECONDS = 30.0
 """Seconds that a write waits for another process that writes to the same file."""

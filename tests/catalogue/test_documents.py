@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,31 @@ def test_three_lines_of_json_serve_a_folder(hub: Hub, folder: Path) -> None:
     (content,) = hub.legacy("handbook", "resources/read", {"uri": uri}).result["contents"]
     assert content["text"].startswith("---\ntitle: Soup") and content["mimeType"] == "text/markdown"
     assert sorted(folder.rglob("*")) == before
+
+
+def test_files_with_unusual_names_are_resources_and_the_others_are_counted(hub: Hub, folder: Path) -> None:
+    """33.9: `?`, `#`, `%`, decomposed letters, capitals in the ending; a URI with a literal `?` works too."""
+    names = ["why?.md", "C#.md", "100%25.md", unicodedata.normalize("NFD", "café.md"), "NOTES.MD"]
+    done(hub, "list_documents")
+    for name in names:
+        (folder / name).write_text(f"# {name}", "utf-8")
+    (folder / "a\u202eb.md").write_text("text")
+
+    def listed() -> dict[str, Any]:
+        return {one["name"]: one for one in hub.legacy("handbook", "resources/list").result["resources"]}
+
+    until(lambda: listed().keys() >= set(names))
+    resources = listed()
+    for name in names:
+        uris = [resources[name]["uri"], "docs://handbook/" + name]
+        for uri in uris[: 1 if "%" in name or "#" in name else 2]:
+            (content,) = hub.legacy("handbook", "resources/read", {"uri": uri}).result["contents"]
+            assert content["text"] == f"# {name}", uri
+        assert done(hub, "get_document", path=name)["content"] == f"# {name}"
+    server = hub.catalogue.find("handbook")
+    assert [one.reason for one in server.problems] == [
+        "1 file or folder is not served; /servers/handbook/documents has the reason for each"
+    ]
 
 
 def test_every_tool_only_reads(hub: Hub) -> None:

@@ -159,7 +159,7 @@ def test_subscriptions_are_not_there_where_the_capabilities_deny_them(jane: Pipe
 def test_a_failure_of_the_file_system_reaches_the_caller_and_the_log(tmp_path: Path) -> None:
     """JANE-4, JANE-16: the details go to standard error, never to standard output."""
     (tmp_path / "library/specs/hub").mkdir(parents=True)
-    (tmp_path / "library/specs/hub/CON.md").write_text("no name for all systems")
+    (tmp_path / "library/specs/hub/a\u202eb.md").write_text("a name that misleads")
     os.mkfifo(tmp_path / "library/specs/hub/pipe.md")
     with spoken(tmp_path) as pipe:
         pipe.open()
@@ -167,7 +167,7 @@ def test_a_failure_of_the_file_system_reaches_the_caller_and_the_log(tmp_path: P
         failed = pipe.call("get_spec", project="hub", path="pipe.md")["result"]
         assert failed["isError"] is True and "no documents" in failed["content"][0]["text"]
         assert pipe.end()[0] == 0
-    assert "specs/hub/CON.md" in (tmp_path / "log").read_text()
+    assert "specs/hub/a\\\\u202eb.md" in (tmp_path / "log").read_text()
 
 
 def test_failing_files_have_a_short_message_and_a_detailed_log(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_failing_files_have_a_short_message_and_a_detailed_log(tmp_path: Path) -
     (folder / "good.md").write_text("# Good\n\npumpkin")
     (folder / "bytes.md").write_bytes(b"ok\n\xff")
     (folder / "large.md").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
-    (folder / "CON.md").write_text("no name for all systems")
+    (folder / "a\u202eb.md").write_text("a name that misleads")
     with spoken(tmp_path) as pipe:
         pipe.open()
         kind = [
@@ -192,7 +192,7 @@ def test_failing_files_have_a_short_message_and_a_detailed_log(tmp_path: Path) -
             assert str(tmp_path) not in failed["content"][0]["text"]
         assert pipe.end()[0] == 0
     log = (tmp_path / "log").read_text()
-    assert "specs/hub/CON.md" in log
+    assert "specs/hub/a\\\\u202eb.md" in log
     for path, detail in (("bytes.md", "UnicodeDecodeError"), ("large.md", "8388609 bytes")):
         line = next(line for line in log.splitlines() if f"specs/hub/{path}" in line and "failed at" in line)
         assert detail in line and str(tmp_path / "library") in line

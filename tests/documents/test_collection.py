@@ -228,7 +228,7 @@ def test_files_that_are_not_text_or_too_large_or_badly_named_do_not_affect_other
     """JANE-16."""
     (root / "bytes.md").write_bytes(b"\xff\xfe\x00")
     (root / "large.md").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
-    (root / "a:b.md").write_text("colon")
+    (root / "a\nb.md").write_text("two lines")
     (root / f"{TEMPORARY}half.md").write_text("half written")
     (root / "good.md").write_text("# Good")
     library.refresh()

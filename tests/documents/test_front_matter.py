@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from patchbay.documents import front_matter
 from patchbay.documents.errors import Unreadable
+from patchbay.yaml_core.loading import CoreDumper, CoreLoader
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 SCALARS = st.one_of(
@@ -42,13 +43,13 @@ BODIES = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
 def same(one: Any, other: Any) -> bool:
-    return bool(yaml.safe_dump(one) == yaml.safe_dump(other))
+    return bool(yaml.dump(one, Dumper=CoreDumper) == yaml.dump(other, Dumper=CoreDumper))
 
 
 def readable(metadata: Any) -> bool:
     """Whether YAML can hold these values: there are characters that it cannot hold."""
     try:
-        return same(yaml.safe_load(yaml.safe_dump(metadata, allow_unicode=True)), metadata)
+        return same(yaml.load(yaml.dump(metadata, Dumper=CoreDumper, allow_unicode=True), CoreLoader), metadata)
     except yaml.YAMLError:
         return False
 
@@ -142,7 +143,7 @@ def test_newlines_and_a_byte_order_mark_stay(newline: str, mark: str) -> None:
 
 @pytest.mark.parametrize(
     "block",
-    ["a: [", "a: b: c", "\tx: 1", "a: 1\na: {", "? [", "2024-99-99: x\nd: 2024-99-99", "[" * 30000, "- " * 30000],
+    ["a: [", "a: b: c", "\tx: 1", "a: 1\na: {", "? [", "[a]: 1\n? {b: 1}\n: 2", "[" * 30000, "- " * 30000],
 )
 def test_a_block_that_cannot_be_read_is_shown_and_never_changed(block: str) -> None:
     """JANE-16: also a deeply nested block."""
@@ -231,3 +232,74 @@ def test_toml_that_cannot_be_changed_line_by_line_is_left_alone(block: str) -> N
 def test_front_matter_keeps_emoji() -> None:
     assert "title: Häuser 🏠\n" in front_matter.new_document_text({"title": "Häuser 🏠"}, "")
     assert "title: Fest 🎉\n" in front_matter.changed("---\ntitle: x\n---\nbody", {"title": "Fest 🎉"})
+
+
+CORE = """---
+title: No
+tags: [0123, on, 1.5, 12:30:00]
+date: 2024-01-02
+at: 2024-01-02 03:04:05
+yes: y
+octal: 0o17
+hex: 0x1F
+count: 12
+ratio: 1e3
+zip: 00501
+empty:
+base: &base {a: 1}
+both: {<<: *base, b: 2}
+---
+
+Text
+"""
+
+
+def test_front_matter_is_read_by_the_core_schema_of_yaml_1_2() -> None:
+    """33.9: texts that YAML 1.1 makes booleans, dates and numbers stay as written."""
+    found = front_matter.split(CORE)
+    assert found.problem is None
+    assert dict(found.metadata) == {
+        "title": "No",
+        "tags": ["0123", "on", 1.5, "12:30:00"],
+        "date": "2024-01-02",
+        "at": "2024-01-02 03:04:05",
+        "yes": "y",
+        "octal": 15,
+        "hex": 31,
+        "count": 12,
+        "ratio": 1000.0,
+        "zip": "00501",
+        "empty": None,
+        "base": {"a": 1},
+        "both": {"a": 1, "b": 2},
+    }
+
+
+@pytest.mark.parametrize("text", ["no", "2024-01-02", "0123", "1e3", "0o17", "0x1f", "12:30:00", "~", "<<", "yes", "="])
+def test_a_written_text_is_a_text_for_yaml_1_1_and_1_2(text: str) -> None:
+    """33.9: other programs read what the hub writes."""
+    block = front_matter.split(front_matter.new_document_text({"title": text}, "")).block
+    assert yaml.safe_load(block) == yaml.load(block, CoreLoader) == {"title": text}
+
+
+def test_a_change_of_real_front_matter_keeps_the_other_lines() -> None:
+    """33.9: a date without quotes, and a tag with a leading zero."""
+    changed = front_matter.changed(CORE, {"title": "off"})
+    assert changed == CORE.replace("title: No", "title: 'off'")
+
+
+def test_repeated_keys_are_a_problem_and_are_never_changed() -> None:
+    """33.9: the values of the last ones are shown."""
+    text = "---\ntitle: a\nmore: {x: 1, x: 2}\ntitle: b\n---\nbody\n"
+    found = front_matter.split(text)
+    assert dict(found.metadata) == {"title": "b", "more": {"x": 2}}
+    assert found.problem is not None
+    assert "the key 'title' of line 1 occurs again in line 3" in found.problem and "'x' of line 2" in found.problem
+    with pytest.raises(Unreadable, match="nothing was changed"):
+        front_matter.changed(text, {"title": "c"})
+
+
+def test_a_key_that_a_merge_overrides_is_not_repeated() -> None:
+    """33.9: also in a mapping that is merged itself."""
+    found = front_matter.split("---\na: &a {k: 1}\nb: &b {<<: *a, k: 2}\n<<: *b\n---\n")
+    assert found.problem is None and found.metadata["b"] == {"k": 2} and found.metadata["k"] == 2

@@ -130,7 +130,7 @@ def test_a_symbolic_link_is_not_watched(root: Path, tmp_path: Path) -> None:
     (root / "inside").mkdir()
     (root / "link").symlink_to(tmp_path / "elsewhere")
     walked: list[Path] = []
-    assert list(Disk(root).walk((".md",), walked)) == []
+    assert list(Disk(root).walk((".md",), walked, {})) == []
     assert walked == [root, root / "inside"]
 
 

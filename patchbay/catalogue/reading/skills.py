@@ -117,7 +117,7 @@ def _skill(name: str, files: Mapping[str, Mapping[str, Any]], where: str, blobs:
 
 def _parse_head(name: str, data: bytes, where: str, place: str) -> dict[str, Any]:
     """Return the YAML of a SKILL.md, after checking its required name and description."""
-    from patchbay.catalogue.reading.front_matter import parse_front_matter
+    from patchbay.yaml_core.strict import parse_front_matter
 
     try:
         found = parse_front_matter(data.decode("utf-8"))

@@ -16,20 +16,17 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-import yaml
-
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.requests import Json
 from patchbay.client.errors import McpFailure
 from patchbay.client.suggestions import describe_unknown_name
+from patchbay.yaml_core.strict import parse_front_matter
 
 EXTENSION = "io.modelcontextprotocol/skills"
 """The name of the extension in the capabilities of a server."""
 
 SKILL_FILE = "SKILL.md"
 """The file of a skill that a model reads first."""
-
-FRONTMATTER_FENCE = "---"
 
 FORBIDDEN_IN_NAMES = frozenset("/\\\0\r\n")
 """Characters that a decoded step of a file's path must not contain."""
@@ -145,11 +142,7 @@ def _decode_text(uri: str, data: bytes) -> str:
 
 
 def _parse_frontmatter(uri: str, text: str) -> dict[str, Any]:
-    lines = text.splitlines()
-    if FRONTMATTER_FENCE not in lines[1:] or lines[0] != FRONTMATTER_FENCE:
-        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: it has no frontmatter")
     try:
-        found = yaml.safe_load("\n".join(lines[1 : lines.index(FRONTMATTER_FENCE, 1)]))
-    except yaml.YAMLError as problem:
-        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: its frontmatter is not YAML") from problem
-    return found if isinstance(found, dict) else {}
+        return parse_front_matter(text)
+    except ValueError as problem:
+        raise McpFailure(INTERNAL_ERROR, f"{uri} was refused: {problem}") from problem

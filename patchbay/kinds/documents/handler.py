@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from patchbay.activation import Call, Events, Handler, Hub
+from patchbay.documents import paths
 from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument
 from patchbay.documents.index import DocumentChange, DocumentRow
@@ -38,7 +39,7 @@ def documents_handler(server: str, root: str) -> Handler:
             raise ToolFailed("this call runs without a hub")
         library = library_of(call.hub, server, root)
         function = call.target["function"]
-        if function in ("list_documents", "search", "paths"):
+        if function in ("list_documents", "search", "paths") or not paths.is_portable(call.arguments["path"]):
             yield from _wait_for_scan(library)
         yield from known[function](library, server, call.arguments)
 

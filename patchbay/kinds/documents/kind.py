@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
-from patchbay.activation import Hub
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.documents.collection import Library
 from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.errors import ConfigError
@@ -42,12 +43,13 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
     """Return the parts of a folder's server; its hub supplies the library whose documents are listed."""
     name, root = server.name, server.fields["root"]
     template = _template(name)
+    library = library_of(server.hub, name, root) if server.hub is not None else None
     return ServerParts(
         documents_handler(name, root),
         {one.name: one for one in _tools()},
-        _resources(name, root, server.hub) if server.hub is not None else {},
+        _resources(name, library) if library is not None else {},
         {template.name: template},
-        problems=tuple(_folder_problems(root)),
+        problems=(*_folder_problems(root), *_left_out(name, library)),
         description=f"The documents of {name}",
         fields={"completions": {template.name: {"path": {"function": "paths"}}}},
     )
@@ -62,8 +64,16 @@ def _folder_problems(root: str) -> list[Problem]:
     return [] if there else [Problem("root", f"there is no folder {root}", is_fault=True)]
 
 
-def _resources(name: str, root: str, hub: Hub) -> dict[str, Descriptor]:
-    library = library_of(hub, name, root)
+def _left_out(name: str, library: Library | None) -> list[Problem]:
+    """Return a problem that says how many files are not served; their names are for readers who may read them."""
+    count = len(library.left_out) if library is not None else 0
+    if not count:
+        return []
+    some = "1 file or folder is" if count == 1 else f"{count} files or folders are"
+    return [Problem("root", f"{some} not served; /servers/{quote(name, safe='')}/documents has the reason for each")]
+
+
+def _resources(name: str, library: Library) -> dict[str, Descriptor]:
     library.ready(LIST_WAIT_SECONDS)
     found = {}
     for row in library.rows():

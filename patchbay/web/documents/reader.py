@@ -49,6 +49,7 @@ class _Views:
         found = find_documents(shown, query) if query else None
         folder = request.args.get("folder", "").strip("/")
         data = {"server": shown.server, "query": query, "found": found, **list_folder(shown, shown.rows(), folder)}
+        data["left_out"] = list_left_out(shown, folder)
         return self._page(shown, "documents.html", data)
 
     def _document(self, shown: ShownLibrary, path: str) -> Response:
@@ -125,6 +126,13 @@ def list_folder(shown: ShownLibrary, rows: Sequence[DocumentRow], folder: str) -
         "total": len(here),
         "pending": shown.library.pending,
     }
+
+
+def list_left_out(shown: ShownLibrary, folder: str) -> list[dict[str, str]]:
+    """Return the files and folders below a folder that are not served, each with the reason, at most MAX_LISTED."""
+    start = f"{folder}/" if folder else ""
+    found = ((path, why) for path, why in shown.library.left_out.items() if path.startswith(start))
+    return [{"path": path, "reason": why} for path, why in found if shown.may_read(path)][:MAX_LISTED]
 
 
 def list_versions(library: Library, path: str) -> list[Version]:

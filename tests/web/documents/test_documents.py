@@ -40,6 +40,8 @@ FILES = {
     "parts/oven.md": "# The oven\n\n## Heat\n\nIt is hot. Back to [the guide](../guide.md).\n",
     "bad.md": "---\ntitle: [\n---\n\n# Bad\n",
     "strange/ä b+c.md": "# Strange\n",
+    "strange/why? #1 & 100%25.MD": "Why\n===\n\nBecause.\n",
+    "strange/hidden\u2028.md": "# Hidden\n",
 }
 GUIDE_PAGE = "/servers/notes/documents?path=guide.md"
 LIST_PAGE = "/servers/jane/documents?path=stdlib/python/lists.md"
@@ -83,6 +85,18 @@ def test_a_folder_lists_its_folders_and_documents_by_title(hub: Hub) -> None:
     inside = links(read(hub, "/servers/notes/documents?folder=parts"))
     assert "/servers/notes/documents?path=parts/oven.md" in inside
     assert GUIDE_PAGE not in inside
+
+
+def test_a_file_that_is_not_served_is_named_with_the_reason(hub: Hub) -> None:
+    """33.9: on the page of its folder and on those of the folders above; names with signs have working links."""
+    text = " ".join(Reader(read(hub, "/servers/notes/documents")).text.split())
+    assert "hidden .md: its name contains the control or invisible character U+2028" in text
+    inside = read(hub, "/servers/notes/documents?folder=strange")
+    assert "1 not served" in inside
+    assert "not served" not in read(hub, "/servers/notes/documents?folder=parts")
+    (page,) = (each for each in links(inside) if "why" in each)
+    assert "Because." in read(hub, page)
+    assert "1 file or folder is not served" in read(hub, "/servers/notes")
 
 
 def test_the_server_page_leads_to_its_documents(hub: Hub) -> None:
@@ -132,7 +146,7 @@ def test_a_search_finds_documents_and_marks_the_words(hub: Hub) -> None:
 
 def test_a_name_with_special_characters_is_read(hub: Hub) -> None:
     inside = links(read(hub, "/servers/notes/documents?folder=strange"))
-    [page] = [each for each in inside if "path=strange" in each]
+    [page] = [each for each in inside if "path=strange" in each and "why" not in each]
     assert "Strange" in Reader(read(hub, page)).text
 
 

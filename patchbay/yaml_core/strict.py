@@ -1,4 +1,4 @@
-"""Parse the YAML block at the head of a SKILL.md as a JSON object, as every YAML 1.2 parser reads it.
+"""Parse the YAML block at the head of a SKILL.md as a JSON object, as every parser of YAML 1.2 reads it.
 
 PyYAML implements YAML 1.1, where `no` is a boolean and a date is not a string, so only its parser is used; plain
 scalars become values by the core schema of YAML 1.2. Values without a JSON form, and constructs that can grow (aliases,
@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from patchbay.yaml_core.schema import FALSE, FLOAT, INTEGER, NOT_FINITE, NULL, TRUE, full_match
+
 BLOCK = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 MAX_BLOCK_CHARACTERS = 64 * 1024
 """Maximum characters of the block."""
@@ -24,11 +26,12 @@ MAX_DEPTH = 16
 
 MAX_INTEGER = 2**63
 
-_NULL = re.compile(r"|~|null|Null|NULL")
-_BOOLEAN = re.compile(r"(true|True|TRUE)|false|False|FALSE")
-_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NO_JSON = re.compile(r"[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN")
+_NULL = full_match(NULL)
+_TRUE = full_match(TRUE)
+_FALSE = full_match(FALSE)
+_INTEGER = full_match(INTEGER)
+_NUMBER = full_match(FLOAT)
+_NO_JSON = full_match(NOT_FINITE)
 
 
 def parse_front_matter(text: str) -> dict[str, Any]:
@@ -83,15 +86,15 @@ def _until(end: type[Any], events: Iterator[Any]) -> Iterator[Any]:
 
 def _scalar_value(text: str) -> Any:
     """Return the value of an unquoted scalar, by the core schema."""
-    if _NULL.fullmatch(text):
+    if _NULL.match(text):
         return None
-    if boolean := _BOOLEAN.fullmatch(text):
-        return boolean[1] is not None
-    if _INTEGER.fullmatch(text):
+    if _TRUE.match(text) or _FALSE.match(text):
+        return _TRUE.match(text) is not None
+    if _INTEGER.match(text):
         number = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
         if abs(number) >= MAX_INTEGER:
             raise ValueError(f"expected numbers of at most 64 bits; there is {text[:40]}")
         return number
-    if _NO_JSON.fullmatch(text):
+    if _NO_JSON.match(text):
         raise ValueError(f"expected a number that JSON allows; there is {text}")
-    return float(text) if _NUMBER.fullmatch(text) else text
+    return float(text) if _NUMBER.match(text) else text
