@@ -27,6 +27,12 @@ DOCUMENT = {
         "/trials/{gene}": {
             "get": {"operationId": "listTrials", "summary": "Trials of a gene.", "parameters": [KEY, GENE, LIMIT]}
         },
+        "/scan": {
+            "post": {
+                "operationId": "upload",
+                "requestBody": {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
+            }
+        },
         "/health": {"get": {"operationId": "health", "summary": "Whether it works."}},
     },
 }
@@ -45,7 +51,9 @@ class Trials(BaseHTTPRequestHandler):
         return self._send_json(404, {"detail": "no such page"})
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/scan":
+            return self._send_json(200, {"type": self.headers["Content-Type"], "size": len(data)})
         self._send_json(404, {"detail": "no such page"})
 
     def _send_json(self, status: int, value: Any) -> None:
@@ -83,6 +91,18 @@ def test_an_operation_is_called_with_words_beside_the_address(workspace: Workspa
     assert asked_for.records[0]["keys"] == ["k"]
 
 
+def test_a_file_is_sent_to_an_api_and_the_answer_is_saved(workspace: Workspace, api: str) -> None:
+    """33.11: the bytes of the file, with its name and type; the JSON of the answer in a file."""
+    (workspace.work / "gene").write_text("BRAF")
+    (workspace.work / "scan.png").write_bytes(b"\x89PNG\xff")
+    ended = workspace.quick(f"jn call openapi+{api} listTrials gene=@gene X-Key=k -o found.json")
+    assert ended.code == exit_codes.OK, ended.err
+    assert json.loads((workspace.work / "found.json").read_text()) == {"path": "/trials/BRAF", "keys": ["k"]}
+    sent = workspace.quick(f"jn call openapi+{api} upload body=@scan.png")
+    assert sent.code == exit_codes.OK, sent.err
+    assert sent.records == [{"type": "image/png", "size": 5}]
+
+
 def test_errors_name_missing_arguments_and_unknown_operations(workspace: Workspace, api: str) -> None:
     missing = workspace.quick(f"jn call openapi+{api} listTrials gene=BRAF")
     assert (missing.code, "expected the argument 'X-Key' (header)" in missing.err) == (exit_codes.USAGE, True)
@@ -94,7 +114,7 @@ def test_errors_name_missing_arguments_and_unknown_operations(workspace: Workspa
 
 def test_the_operations_are_listed_as_tools_are(workspace: Workspace, api: str) -> None:
     tools = workspace.quick(f"jn mcp tools openapi+{api}").records
-    assert [one["name"] for one in tools] == ["listTrials", "health"]
+    assert [one["name"] for one in tools] == ["listTrials", "upload", "health"]
     schema = json.loads(workspace.quick(f"jn mcp schema openapi+{api} listTrials").out)["inputSchema"]
     assert sorted(schema["required"]) == ["X-Key", "gene"]
     assert json.loads(workspace.quick(f"jn mcp explore openapi+{api}").out)["plugin"] == "http"

@@ -12,6 +12,8 @@ from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import AS_TEXT, write_records
 from patchbay.cli.completion import complete_address
 from patchbay.cli.descriptions import format_inspection
+from patchbay.cli.files.arguments import split_files
+from patchbay.cli.files.results import save_contents
 from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
 from patchbay.cli.typed_addresses import (
     API_SCHEME,
@@ -30,6 +32,13 @@ Json = Mapping[str, Any]
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format [default text]."
+)
+
+OUTPUT = click.option(
+    "--output",
+    "-o",
+    metavar="PATH",
+    help="Save each result or image as a file, and write its name instead; PATH is a file or a folder.",
 )
 
 
@@ -74,6 +83,8 @@ def print_json(value: Any) -> None:
         "jn call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
         "jn call openapi+https://api.example.org listTrials gene=BRAF",
         "jn call @todo add --args '{\"priority\": 1}'",
+        "jn call @todo add text=@notes.md",
+        "jn call @browser screenshot --output shot.png",
         'cat genes.ndjson | jn call "@biomcp/search" --each',
     ),
 )
@@ -84,20 +95,25 @@ def print_json(value: Any) -> None:
 @click.option(
     "--each", is_flag=True, help="Call the tool once for each record of standard input; its fields are arguments too."
 )
+@OUTPUT
 @with_session
 @with_headers
 def call(
-    work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, as_text: bool
+    work: ClientSession, /, address: str, words: tuple[str, ...], exact: str | None, each: bool, **shown: Any
 ) -> None:
-    """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it."""
-    checked = _parse_words("call", "tool", address, words)
-    arguments = parse_object(exact, "--args") if exact is not None else None
-    failures = FailureCounter(as_text)
+    """Call a tool. ADDRESS may contain the tool and arguments; arguments after it replace arguments in it.
+
+    NAME=@FILE gives an argument the contents of a file, NAME=@- those of standard input: as text, JSON or base64, as
+    the tool asks for. NAME=@@TEXT is the text @TEXT.
+    """
+    checked, files = _parse_words("call", "tool", address, words, each)
+    arguments = {**(parse_object(exact, "--args") if exact is not None else {}), **files}
+    failures = FailureCounter(shown["as_text"])
     if each:
-        write_records(_write(work, checked, read_standard_input(failures.report), arguments), failures)
+        records = _write(work, checked, read_standard_input(failures.report), arguments)
     else:
-        write_records(_read(work, checked, arguments), failures)
-    failures.finish()
+        records = _read(work, checked, arguments)
+    _show(records, shown["output"], failures)
 
 
 @click.command(
@@ -110,14 +126,13 @@ def call(
 @click.argument("address", shell_complete=complete_address)
 @click.argument("uri", default="")
 @AS_TEXT
+@OUTPUT
 @with_session
 @with_headers
-def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
+def read(work: ClientSession, /, address: str, uri: str, as_text: bool, output: str | None) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
     checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
-    failures = FailureCounter(as_text)
-    write_records(_read(work, checked), failures)
-    failures.finish()
+    _show(_read(work, checked), output, FailureCounter(as_text))
 
 
 @click.command(
@@ -131,9 +146,13 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool) -> None:
 @with_headers
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
     """Get a prompt: one record for each message."""
-    checked = _parse_words("prompt", "prompt", address, words)
-    failures = FailureCounter(as_text)
-    write_records(_read(work, checked), failures)
+    checked, files = _parse_words("prompt", "prompt", address, words)
+    _show(_read(work, checked, files), None, FailureCounter(as_text))
+
+
+def _show(records: Iterable[Record], output: str | None, failures: FailureCounter) -> None:
+    """Write records, or save their contents, and end with the exit code of their errors."""
+    write_records(records if output is None else save_contents(records, output), failures)
     failures.finish()
 
 
@@ -147,14 +166,18 @@ class CheckedAddress(NamedTuple):
     parsed: Address | None
 
 
-def _parse_words(operation: Operation, kind: str, address: str, words: tuple[str, ...]) -> CheckedAddress:
-    """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments."""
+def _parse_words(
+    operation: Operation, kind: str, address: str, words: tuple[str, ...], reads_records: bool = False
+) -> tuple[CheckedAddress, dict[str, Any]]:
+    """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments.
+
+    Also return the arguments that are files.
+    """
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
-    arguments = [NAME_VALUE.convert(word, None, None) for word in rest]
-    return _check_operation(
-        operation, add_operation(complete_reference(address), kind if name else "", name, arguments)
-    )
+    arguments, files = split_files((NAME_VALUE.convert(word, None, None) for word in rest), reads_records)
+    complete = add_operation(complete_reference(address), kind if name else "", name, arguments)
+    return _check_operation(operation, complete), files
 
 
 def _check_operation(operation: Operation, address: str) -> CheckedAddress:

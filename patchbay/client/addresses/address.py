@@ -23,6 +23,7 @@ from patchbay.client.addresses.launchers import PROGRAMS, URLS, build_target, ch
 from patchbay.client.addresses.query import Pair, Query, check_text, decode_percent, parse_pairs, sort_pairs
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio, Target
 from patchbay.client.contracts.coercion import coerce_arguments
+from patchbay.client.contracts.file_arguments import resolve_files
 
 Operation = Literal["none", "list", "call", "read", "prompt"]
 
@@ -78,7 +79,7 @@ class Address:
 
     def make_call_arguments(self, input_schema: Mapping[str, Any] | bool | None) -> dict[str, Any]:
         """Make the JSON arguments of the call: text arguments take the types that the schema asks for."""
-        return {**coerce_arguments(self.arguments, input_schema), **self.exact}
+        return {**coerce_arguments(self.arguments, input_schema), **resolve_files(self.exact, input_schema)}
 
 
 def parse_address(text: str) -> Address:

@@ -28,6 +28,7 @@ from patchbay.client.contracts.contract import (
     compute_schema_hash,
     validate,
 )
+from patchbay.client.contracts.file_arguments import resolve_files
 from patchbay.client.openapi.documents import fetch_api, fetch_beside, load_api_file
 from patchbay.client.openapi.files import load_data_uris
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure, Reply, get_origin
@@ -295,8 +296,7 @@ def _merge_arguments(target: ApiTarget, operation: Operation, given: Mapping[str
         **_get_header_arguments(target, operation),
         **defaults,
         **coerce_arguments(text, operation.tool["inputSchema"]),
-        **target.exact,
-        **given,
+        **resolve_files({**target.exact, **given}, operation.tool["inputSchema"], is_api=True),
     }
     files = operation.body.files & found.keys() if operation.body is not None else ()
     return found | {name: load_data_uris(found[name], lambda text: text) for name in files}

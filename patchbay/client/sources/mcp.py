@@ -24,6 +24,7 @@ from patchbay.client.contracts.contract import (
     compute_schema_hash,
     validate,
 )
+from patchbay.client.contracts.file_arguments import resolve_files
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.errors import (
     McpFailure,
@@ -350,7 +351,7 @@ def _read_one(resolved: ResolvedAddress, connection: Connection, context: Source
         params: dict[str, Any] = {"uri": address.name}
         result = connection.get_result("resources/read", params, timeout=timeout, on_event=context.on_event)
         return make_resource_records(result)
-    arguments = {**address.arguments, **address.exact}
+    arguments = {**address.arguments, **resolve_files(address.exact, None)}
     params = {"name": address.name} | ({"arguments": arguments} if arguments else {})
     result = connection.get_result("prompts/get", params, timeout=timeout, on_event=context.on_event)
     return make_prompt_records(address.name, result)

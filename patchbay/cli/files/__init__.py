@@ -1,0 +1,1 @@
+"""Files that commands read as arguments and write as results."""
