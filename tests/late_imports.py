@@ -10,6 +10,12 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a CID in another spelling": {
         "patchbay/cid.py": ("multiformats.CID",),
     },
+    "a command with --keep": {
+        "patchbay/cli/client_session.py": (
+            "patchbay.client.kept.places.NotKept",
+            "patchbay.client.kept.starting.open_kept",
+        ),
+    },
     "a connection that needs the official client": {
         "patchbay/client/connection/link.py": (
             "patchbay.client.auth.oauth.make_auth",

@@ -25,7 +25,7 @@ from patchbay.cli.local_files import ContractBlobs, read_only_settings
 from patchbay.cli.messages import program_name, typed_command, write_note
 from patchbay.cli.progress_display import Display
 from patchbay.cli.question_answers import Answers
-from patchbay.client.addresses.targets import Era, Local, Target
+from patchbay.client.addresses.targets import Era, Local, Stdio, Target
 from patchbay.client.auth.configured import choose_sign_in
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
@@ -71,10 +71,12 @@ def open_session(
     level: str | None = None,
     creates: bool = False,
     listener: Listener | None = None,
+    keep: bool = False,
 ) -> Iterator[ClientSession]:
     """Open everything that a command needs to reach servers; close it after the block.
 
     With `creates` the command may create the store of the local hub. `listener` gets notifications outside requests.
+    With `keep`, a program stays for the next command with `keep`.
     """
     environ = whole_environment()
     display = Display(level or "warning")
@@ -91,20 +93,23 @@ def open_session(
 
         def connect(target: Target, **options: Any) -> Connection:
             signin = choose_sign_in(target, browser)
+            chosen: dict[str, Any] = {
+                "name": program_name(),
+                "version": patchbay.__version__,
+                "start_timeout": start_timeout,
+                "timeout": timeout or REQUEST_TIMEOUT_SECONDS,
+                "ask": answers,
+                "questions": answers.questions,
+                "environ": make_launch_environment(environ),
+                "log_level": level,
+                "era": era,
+            }
             with display.waiting(f"starting {target.label}"):
-                return Connection.open(
-                    target,
-                    name=program_name(),
-                    version=patchbay.__version__,
-                    start_timeout=start_timeout,
-                    timeout=timeout or REQUEST_TIMEOUT_SECONDS,
-                    ask=answers,
-                    questions=answers.questions,
-                    environ=make_launch_environment(environ),
-                    log_level=level,
-                    **_listening(listener),
-                    **{"era": era, "signin": signin, **options},
-                )
+                if keep and isinstance(target, Stdio) and listener is None:
+                    kept = _open_kept(target, chosen)
+                    if kept is not None:
+                        return kept
+                return Connection.open(target, **_listening(listener), **{**chosen, "signin": signin, **options})
 
         def open_connection(target: Target) -> Connection:
             return local.open(target, connect) if isinstance(target, Local) else connect(target)
@@ -117,6 +122,18 @@ def open_session(
         )
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
+
+
+def _open_kept(target: Stdio, options: Mapping[str, Any]) -> Connection | None:
+    """Open the kept connection to a program; None, with a note, when no connection can be kept."""
+    from patchbay.client.kept.places import NotKept
+    from patchbay.client.kept.starting import open_kept
+
+    try:
+        return open_kept(target, **options)
+    except NotKept as problem:
+        write_note(f"The connection is not kept: {problem.message}. This command uses its own.")
+        return None
 
 
 @dataclass
@@ -202,7 +219,7 @@ def with_session(command: Command) -> Command:
         }
         answers = Answers(flat, options.pop("decline"), options.pop("sample"), options.pop("root"))
         era = cast(Era, options.pop("era"))
-        ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level")}
+        ways = {name: options.pop(name) for name in ("timeout", "start_timeout", "ignore_schema", "level", "keep")}
         with (
             exit_on_error(),
             open_session(era=era, answers=answers, creates=command.__name__ in STORE_CREATING_COMMANDS, **ways) as work,
@@ -258,6 +275,12 @@ _OPTIONS = (
     click.option("--sample", metavar="TEXT", help="Answer the server's requests for a model (sampling) with TEXT."),
     click.option(
         "--root", metavar="DIRECTORY", multiple=True, help="Tell the server that it may use this directory. Repeatable."
+    ),
+    click.option(
+        "--keep",
+        is_flag=True,
+        envvar="PATCHBAY_KEEP",
+        help="Leave the program of the server running for the next command with --keep; it ends after 10 idle minutes.",
     ),
     click.option(
         "--log-level",

@@ -91,6 +91,10 @@ HUB = {
         "patchbay.cli.commands.rooms.group:room",
         "Rooms: share MCP servers with people and agents of a hub.",
     ),
+    "connections": LateCommand(
+        "patchbay.cli.commands.servers.connections:connections_group",
+        "List or stop the programs that `--keep` left running.",
+    ),
     "settings": LateCommand(
         "patchbay.cli.commands.settings:settings_command",
         "List all settings with value, source and default.",
@@ -140,7 +144,12 @@ SECTIONS = {
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
         *("mount", "unmount", "approve", "pins"),
     ),
-    "Call": (*("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"), "mcp", "profile"),
+    "Call": (
+        *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),
+        "mcp",
+        "profile",
+        "connections",
+    ),
     "Share": ("room", "invite", "people", "key", "login", "token"),
     "Maintain": ("settings", "audit", "replay", "gc", "revoke", "completion"),
 }

