@@ -7,8 +7,6 @@ SQLite, several processes.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +115,10 @@ class Names(Protocol):
 
 class Journal(Protocol):
     """Append-only topics of bytes: streams, ended sessions, records."""
+
+    def now(self) -> float:
+        """The same as `Store.now`: the time that the `at` of an entry is compared with."""
+        ...
 
     def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
         """Append an entry; return its seq. `keep` is its lifetime in seconds (None: unlimited)."""
@@ -228,13 +230,6 @@ class Bus(Protocol):
         ...
 
 
-def order_token() -> bytes:
-    """Return 16 bytes that are greater than all that processes of this machine got before: messages of the bus do not
-    arrive in the order in which processes sent them.
-    """
-    return time.monotonic_ns().to_bytes(8) + secrets.token_bytes(8)
-
-
 class Collection(Protocol):
     """Deletes blobs that are no longer needed, and gives the space back. Which are needed, the caller knows."""
 
@@ -270,6 +265,22 @@ class Store(Protocol):
     journal: Journal
     bus: Bus
     collection: Collection
+
+    def now(self) -> float:
+        """Return the present time of the store: Unix time in seconds.
+
+        Compare every time that another process may have stored with this one: the clocks of two machines differ. It
+        costs no query and does not fail while the store is away.
+        """
+        ...
+
+    def order_token(self) -> bytes:
+        """Return 16 bytes that are greater than all that processes on this store got before.
+
+        Messages of the bus do not arrive in the order in which processes sent them. Raises ContentError of a failing
+        store.
+        """
+        ...
 
     def check(self) -> str | None:
         """Return None if the store works, else a sentence with the error."""

@@ -8,12 +8,10 @@ from importlib import import_module
 import pytest
 
 READERS = (
-    "patchbay.access.audit.chain",
     "patchbay.stores.memory",
     "patchbay.stores.sqlite.blobs",
     "patchbay.stores.sqlite.names",
     "patchbay.stores.sqlite.journal",
-    "patchbay.catalogue.contents.collection",
 )
 """The modules that ask this clock."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -100,13 +99,13 @@ class Approvals:
     def __init__(
         self,
         store: Store,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         on_decision: Callable[[Approval], None] = lambda approval: None,
     ) -> None:
         self._on_decision = on_decision
         self._journal = store.journal
         self._bus = store.bus
-        self._clock = clock
+        self.now = clock or store.now
         self._lock = threading.Lock()
         self._seq = 0
         self._known: dict[str, Approval] = {}
@@ -191,7 +190,7 @@ class Approvals:
             with self._lock:
                 last = self._journal.last(APPROVALS)
                 self._read()
-                changed = step(self._clock())
+                changed = step(self.now())
                 if self._known.get(changed.id) == changed:
                     return changed
                 row = {**_row(changed), "call": _fields(changed.call)}
@@ -211,7 +210,7 @@ class Approvals:
                 self._seq = entry.seq
                 row = orjson.loads(entry.data)
                 self._known[row["id"]] = Approval(**{**row, "call": CallDigest(**row["call"])})
-        self._forget_old(self._clock())
+        self._forget_old(self.now())
 
     def _forget_old(self, now: float) -> None:
         """Forget calls after their time, and the oldest past decisions beyond MAX_PAST of each principal."""

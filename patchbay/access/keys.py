@@ -90,10 +90,10 @@ class Key:
 class PersonalKeys:
     """The keys of one hub, and the authentication scheme that proves them. Safe to use from many threads."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] | None = None) -> None:
         self._journal: Journal = store.journal
         self._bus = store.bus
-        self._clock = clock
+        self.now = clock or store.now
         self._lock = threading.RLock()
         self._seq = 0
         self._looked = -CHECK_SECONDS
@@ -110,14 +110,14 @@ class PersonalKeys:
         Raises InvalidParams for a wrong name, time or scope, KeyExists for the name of a key that works.
         """
         kept = None if scopes is None else sorted(set(scopes))
-        _check(name, expires, kept, self._clock())
+        _check(name, expires, kept, self.now())
         token = PREFIX + secrets.token_urlsafe(32)
-        row = {"name": name, "digest": _digest(token), "made": self._clock(), "expires": expires, "scopes": kept}
+        row = {"name": name, "digest": _digest(token), "made": self.now(), "expires": expires, "scopes": kept}
         while True:
             with self._lock:
                 self._read()
                 known, seq = self._by_name.get(name), self._seq
-                if known is not None and not known.is_expired(self._clock()):
+                if known is not None and not known.is_expired(self.now()):
                     raise KeyExists(f"a key is called {name} already: choose another name, or revoke that key first")
                 if len(self._by_name) >= MAX_KEYS:
                     raise InvalidParams(f"the hub has {MAX_KEYS} keys: revoke one first")
@@ -136,7 +136,7 @@ class PersonalKeys:
             self._read()
             if name not in self._by_name:
                 raise UnknownKey(f"there is no key {name!r:.80}: `patchbay key list` shows the keys")
-            self._journal.append(KEYS, orjson.dumps({"revoked": name, "at": self._clock()}))
+            self._journal.append(KEYS, orjson.dumps({"revoked": name, "at": self.now()}))
             self._read()
         forget_principal(self._journal, KEY_IDS + name)
         self._bus.publish(ACCESS_ENDED, (KEY_IDS + name).encode())
@@ -167,7 +167,7 @@ class PersonalKeys:
         if now - self._looked >= CHECK_SECONDS:
             self._read_new_entries()
         key = self._by_token.get(token) or self._find(token)
-        if key is None or (key.expires is not None and key.is_expired(self._clock())):
+        if key is None or (key.expires is not None and key.is_expired(self.now())):
             return None
         if now - self._noted.get(key.name, -USE_SECONDS) >= USE_SECONDS:
             self._note_use(key.name)
@@ -179,7 +179,7 @@ class PersonalKeys:
             return True
         self._read_new_entries()
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
-        return key is not None and not key.is_expired(self._clock())
+        return key is not None and not key.is_expired(self.now())
 
     def _find(self, token: str) -> Key | None:
         self._read_new_entries()
@@ -191,7 +191,7 @@ class PersonalKeys:
                 self._read()
                 by_token = self._by_token
             key = self._by_digest.get(digest)
-        if key is None or key.is_expired(self._clock()):
+        if key is None or key.is_expired(self.now()):
             return None
         by_token[token] = key
         return key

@@ -80,7 +80,7 @@ class AuditedCalls:
         self._append((), lambda: self._drafts.make_all(runs, mode, entry, records), len(runs))
         if self._keep and time.monotonic() >= self._next_prune:
             self._next_prune = time.monotonic() + PRUNE_SECONDS
-            self.chain.prune(time.time() - self._keep)
+            self.chain.prune(self.chain.now_ms() / 1000 - self._keep)
 
     def add_decision(self, approval: Approval) -> None:
         """Append the row of a decision about a call. A failure of the store is logged; the row counts as dropped."""
@@ -94,7 +94,7 @@ class AuditedCalls:
         with self._lock:
             dropped, self._dropped = self._dropped, {}
         try:
-            losses = [dropped_row(lost, reason) for reason, lost in dropped.items()]
+            losses = [dropped_row(lost, reason, self.chain.now_ms()) for reason, lost in dropped.items()]
             drafts = make_drafts()
             self._is_signed = False
             self.chain.append([*losses, *rows], drafts)

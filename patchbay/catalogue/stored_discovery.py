@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 import zlib
 from collections import OrderedDict
 from dataclasses import asdict
@@ -74,7 +73,7 @@ class StoredDiscoveries:
         if found is None:
             found = RECENT.read(row, source)
             self._new[key] = asdict(found)
-        elif at < time.time() - KEPT_SECONDS / 2:
+        elif at < self._store.now() - KEPT_SECONDS / 2:
             self._new[key] = stored
         return found
 

@@ -15,8 +15,9 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 import orjson
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
+from patchbay.access.timed_signatures import timed_serializer
 from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
@@ -165,7 +166,7 @@ class States:
     """
 
     def __init__(self, key: bytes, journal: Journal, seconds: int = STATE_SECONDS) -> None:
-        self._serializer = URLSafeTimedSerializer(key, salt="request-state")
+        self._serializer = timed_serializer(key, "request-state", journal.now)
         self._journal = journal
         self._seconds = seconds
 

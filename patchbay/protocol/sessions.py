@@ -9,7 +9,6 @@ Source: MCP specification 2025-11-25, basic/transports, session management.
 from __future__ import annotations
 
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -17,8 +16,9 @@ from threading import Lock
 from typing import Any
 
 import orjson
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
+from patchbay.access.timed_signatures import timed_serializer
 from patchbay.errors import UnknownSession
 from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS, Revision
@@ -50,7 +50,7 @@ class Sessions:
     """
 
     def __init__(self, key: bytes, journal: Journal, hours: float = 24.0, alone: bool = True) -> None:
-        self._serializer = URLSafeTimedSerializer(key, salt="mcp-session")
+        self._serializer = timed_serializer(key, "mcp-session", journal.now)
         self._journal = journal
         self._seconds = hours * 3600
         self._alone = alone
@@ -68,7 +68,7 @@ class Sessions:
             kept = {name: {} for name in kept if name != "extensions"}
         text = str(self._serializer.dumps([nonce, endpoint, revision.name, kept, principal, client]))
         session = LegacySession(
-            text, nonce, endpoint, revision, kept, principal, time.time(), caught_up=True, client=client
+            text, nonce, endpoint, revision, kept, principal, self._journal.now(), caught_up=True, client=client
         )
         self._keep(session)
         return session
@@ -82,7 +82,7 @@ class Sessions:
         session = known.session
         if not (self._alone and session.caught_up):
             self._catch_up(known)
-        expired = time.time() - session.opened > self._seconds
+        expired = self._journal.now() - session.opened > self._seconds
         if session.ended or expired or session.endpoint != endpoint or session.principal != principal:
             raise UnknownSession("no such session here; it may have ended: send initialize to open a new one")
         return session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -101,7 +100,7 @@ class RoomCore:
 
     def publish_own(self, type: str, payload: Json, rel: Json | None = None, kind: str = "event", to: str = "") -> None:
         """Deliver an envelope of the hub itself that is not logged, to one session or to all."""
-        self.feed.publish(hub_envelope(self.name, type, payload, now_ms(), rel, kind), to or None)
+        self.feed.publish(hub_envelope(self.name, type, payload, now_ms(self.store), rel, kind), to or None)
 
     def refusal(self, envelope: Json, problem: PatchbayError) -> Json:
         """Return the envelope that tells a participant that its envelope, which has an id and a type, was refused.
@@ -117,7 +116,7 @@ class RoomCore:
             outcome, type = {"serverId": server, "error": problem.message}, "mcp.mount.failed"
         else:
             outcome, type = {"id": envelope["id"], "type": kind, "error": problem.message}, "room.refused"
-        return hub_envelope(self.name, type, outcome, now_ms(), {"replyTo": envelope["id"]})
+        return hub_envelope(self.name, type, outcome, now_ms(self.store), {"replyTo": envelope["id"]})
 
     def later(self, work: Callable[[], Any]) -> None:
         """Run a function when no lock is held any more."""
@@ -142,6 +141,6 @@ def text_or_none(payload: Any, name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def now_ms() -> int:
-    """Return Unix time in milliseconds."""
-    return int(time.time() * 1000)
+def now_ms(store: Store) -> int:
+    """Return the time of the hub's store: Unix time in milliseconds."""
+    return int(store.now() * 1000)

@@ -55,7 +55,7 @@ def past_deliveries(room: RoomCore, after: int, limit: int, principal: str, sess
     if first - 1 > after:
         upto = min(first - 1, room.seq)
         payload: Json = {"from": after + 1, "to": upto, "reason": f"the room shows its history as {_history(room)}"}
-        envelope = hub_envelope(room.name, "room.withheld", payload, now_ms())
+        envelope = hub_envelope(room.name, "room.withheld", payload, now_ms(room.store))
         found.append(Delivery(room.log.position(upto), envelope, upto, session))
         after = upto
     rows = room.log.read(after, limit - len(found))

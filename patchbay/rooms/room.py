@@ -201,7 +201,7 @@ class Room:
         """Read the entries of other processes, and end expired calls. Called every second and after messages."""
         self.core.feed.pump()
         self.core.run_later()
-        self._calls.expire(now_ms())
+        self._calls.expire(now_ms(self.core.store))
         self._members.end_revoked()
 
     def note_reader(self, message: bytes) -> None:

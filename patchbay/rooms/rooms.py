@@ -16,6 +16,7 @@ import orjson
 from patchbay.errors import PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
+from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
 from patchbay.rooms.folding.fold import Fold, fold
@@ -121,7 +122,7 @@ class Rooms:
             raise BadFrame(f"the room's name is {name!r:.80}; expected 1 to 64 of A-Z a-z 0-9 _ -")
         if len(self.store.names.all(ROOMS)) >= self.bounds.rooms:
             raise TooMany(f"the hub has {self.bounds.rooms} rooms (--room-count)")
-        now = int(time.time() * 1000)
+        now = now_ms(self.store)
         payload = {"name": name, "key": self.signer.public, "rules": RULES, "predecessor": None, **payload}
         entry = make_entry(self.signer, 1, None, now, hub_envelope(name, "room.create", payload, now))
         trial = Fold()
@@ -230,7 +231,7 @@ class Rooms:
         """Return the seconds until the next deadline of a call, at most TICK_SECONDS."""
         with self._lock:
             deadlines = [one for room in self._open.values() if (one := room.next_deadline()) is not None]
-        left = (min(deadlines) - time.time() * 1000) / 1000 if deadlines else TICK_SECONDS
+        left = (min(deadlines) - now_ms(self.store)) / 1000 if deadlines else TICK_SECONDS
         return max(0.0, min(TICK_SECONDS, left))
 
     def _receive(self, topic: str, message: bytes) -> None:

@@ -24,7 +24,6 @@ from patchbay.rooms.owners import is_for
 from patchbay.rooms.record.envelope import UNNAMED_ROOMS, UNNAMED_SENDER, Json, check_named, read_envelope
 from patchbay.rooms.signatures import check_signature
 from patchbay.rooms.visibility import shown_envelope
-from patchbay.store import order_token
 from patchbay.topics import ROOM_READERS
 
 MAX_DELIVERIES_PER_READ = 256
@@ -186,7 +185,7 @@ class RoomSession:
         in its place.
         """
         with self._connecting:
-            reader = order_token()
+            reader = self.room.store.order_token()
             before, self._replaced, self._reader, self.is_attached = self._replaced, replaced, reader, True
         if before is not None:
             before()

@@ -6,6 +6,7 @@ and counts it. A store that connects processes passes the messages of other proc
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -151,3 +152,8 @@ class LocalBus:
             (self._prefixes, topic[:-1]) if topic.endswith("*") else (self._exact, topic)
             for topic in dict.fromkeys(reader.topics)
         ]
+
+
+def machine_order_token() -> bytes:
+    """Return the order token of a store that only processes of this machine use (`Store.order_token`)."""
+    return time.monotonic_ns().to_bytes(8) + secrets.token_bytes(8)

@@ -13,7 +13,7 @@ from itertools import accumulate, islice
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import MissingBlob, StaleUpdate
 from patchbay.store import Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names
-from patchbay.stores.bus import LocalBus
+from patchbay.stores.bus import LocalBus, machine_order_token
 
 
 class MemoryBlobs:
@@ -154,6 +154,9 @@ class MemoryJournal:
         self._seq = 0
         self._topics: dict[str, list[tuple[float, JournalEntry]]] = {}
 
+    def now(self) -> float:
+        return time.time()
+
     def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
         return self.append_all([(topic, data, keep)], {})[0]
 
@@ -231,6 +234,12 @@ class MemoryStore:
         self._local = LocalBus()
         self.bus: Bus = self._local
         self._closed = False
+
+    def now(self) -> float:
+        return time.time()
+
+    def order_token(self) -> bytes:
+        return machine_order_token()
 
     def check(self) -> str | None:
         return "the store is closed" if self._closed else None

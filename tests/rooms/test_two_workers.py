@@ -15,7 +15,6 @@ from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.session import RoomSession
-from patchbay.store import order_token
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_TOOLS
 from tests.rooms.people import BOUNDS, Person, envelope, hello, rooms_of, serving
@@ -118,6 +117,7 @@ def test_the_late_message_of_an_earlier_connection_elsewhere_ends_no_newer_one(t
     """ENS-9: messages of the bus do not arrive in the order of the connections."""
     here, _ = two
     session = here.join("bob", hello())
+    order_token = here.core.store.order_token
     earlier = order_token()
     ended: list[str] = []
     session.attach(lambda: ended.append("newest"))
@@ -133,13 +133,14 @@ def test_the_message_of_an_earlier_connection_during_a_new_one_does_not_end_it(
     """ENS-9: another thread receives the message while the new connection gets its order token."""
     here, _ = two
     session = here.join("bob", hello())
+    order_token = here.core.store.order_token
     earlier, ended = order_token(), list[str]()
 
     def order_token_late() -> bytes:
         here.note_reader(earlier + session.id.encode())
         return order_token()
 
-    monkeypatch.setattr("patchbay.rooms.session.order_token", order_token_late)
+    monkeypatch.setattr(here.core.store, "order_token", order_token_late)
     session.attach(lambda: ended.append("new"))
     assert (ended, session.is_attached) == ([], True)
 

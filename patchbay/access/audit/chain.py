@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain as joined
@@ -71,6 +70,10 @@ class AuditChain:
         self._lock = threading.Lock()
         self._tip: Tip | None = None
 
+    def now_ms(self) -> int:
+        """Return the store's time: Unix time in milliseconds."""
+        return int(self._journal.now() * 1000)
+
     def append(self, rows: Sequence[Row], drafts: Sequence[Draft] = ()) -> None:
         """Append rows without `seq` and `prev`, those of `drafts` after them, and a signed head when one is due, in
         one transaction.
@@ -95,7 +98,7 @@ class AuditChain:
             return 0
         if not self._journal.remove(AUDIT, found[0]):
             return 0  # another process was first
-        self.append([{"at": _now(), "first": found[1]["seq"], "kind": PRUNED, "rows": rows}])
+        self.append([{"at": self.now_ms(), "first": found[1]["seq"], "kind": PRUNED, "rows": rows}])
         return int(rows)
 
     def _append(self, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool = False) -> None:
@@ -117,7 +120,7 @@ class AuditChain:
 
     def _linked(self, tip: Tip, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool) -> tuple[list[Entry], Tip]:
         """Return the entries that follow `tip`: the rows, and a head where the chain begins and where one is due."""
-        now, entries = _now(), list[Entry]()
+        now, entries = self.now_ms(), list[Entry]()
         if tip.seq == 0:
             data, tip = make_head(self._signer, tip, now)
             entries.append((AUDIT, data, None))
@@ -212,9 +215,9 @@ def reached_cids(journal: Journal) -> set[str]:
     return {*filter(is_cid, found), *(cid_of_digest(bytes.fromhex(digest)) for digest in digests)}
 
 
-def dropped_row(count: int, reason: str) -> Row:
-    """Return the row that stands for `count` calls without a row."""
-    return {"at": _now(), "count": count, "kind": DROPPED, "reason": reason}
+def dropped_row(count: int, reason: str, at: int) -> Row:
+    """Return the row that stands for `count` calls without a row; `at` is Unix time in milliseconds."""
+    return {"at": at, "count": count, "kind": DROPPED, "reason": reason}
 
 
 def lines_of(entry: JournalEntry) -> list[bytes]:
@@ -243,10 +246,6 @@ def _last_head(journal: Journal, at: float) -> tuple[int, Row] | None:
 def _parse(line: bytes) -> Row:
     row: Row = orjson.loads(line)
     return row
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def texts_of(lines: Iterable[bytes]) -> Iterator[bytes]:

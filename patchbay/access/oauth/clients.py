@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -78,10 +77,9 @@ class Client(BaseModel):
         """The host of the metadata document; empty without one. It is the only part that is proven."""
         return urlsplit(self.id).netloc if self.has_document else ""
 
-    @property
-    def is_expired(self) -> bool:
-        """Whether new sign-ins may no longer use this registration."""
-        return not self.has_document and self.issued + REGISTRATION_SECONDS < time.time()
+    def is_expired(self, now: float) -> bool:
+        """Whether new sign-ins may no longer use this registration at a time."""
+        return not self.has_document and self.issued + REGISTRATION_SECONDS < now
 
 
 class Clients:
@@ -89,6 +87,7 @@ class Clients:
 
     def __init__(self, journal: Journal, key: bytes) -> None:
         self._key = key
+        self._journal = journal
         self._approved = Records(journal, Client)
         self._signer = URLSafeSerializer(
             key, salt="oauth-client", signer_kwargs={"digest_method": sha256, "key_derivation": "hmac"}
@@ -97,7 +96,7 @@ class Clients:
     def register(self, metadata: Mapping[str, Any]) -> tuple[Client, str]:
         """Make a client of its metadata; return it with its secret (empty: public). Raises BadClientMetadata."""
         known = parse_metadata("", metadata)
-        issued = int(time.time())
+        issued = int(self._journal.now())
         body = [known.name, known.redirect_uris, AUTH_METHODS.index(known.auth_method), known.uri, issued]
         id = _REGISTERED + str(self._signer.dumps([*body, secrets.token_urlsafe(9)]))
         if len(id) > MAX_CLIENT_ID_CHARACTERS:

@@ -7,7 +7,6 @@ Sources: RFC 6749, section 4.1.2; RFC 7636 (PKCE); RFC 9700, section 2.1.1.
 from __future__ import annotations
 
 import secrets
-import time
 from hashlib import sha256
 
 from pydantic import BaseModel, ConfigDict
@@ -85,7 +84,7 @@ class Codes:
             person=person.name,
             account=person.id,
             generation=person.generation,
-            until=time.time() + CODE_SECONDS,
+            until=self._journal.now() + CODE_SECONDS,
         )
         write_records(self._journal, [Write(code_topic(code), known, REPLAY_SECONDS)], {})
         return code

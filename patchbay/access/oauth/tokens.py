@@ -106,7 +106,7 @@ class Tokens:
             if known is not None and known.family:
                 self.end(known.person, known.family)
                 raise InvalidGrant("the code was used before, so that the tokens of its first use have ended")
-            if known is None or known.until < time.time():
+            if known is None or known.until < self._journal.now():
                 raise InvalidGrant("the code is unknown or too old")
             person, person_seq = self._accounts.load(PEOPLE + known.person)
             if person is None or (person.id, person.generation) != (known.account, known.generation):
@@ -115,7 +115,7 @@ class Tokens:
             writes = [
                 Write(code_topic(code), known.model_copy(update={"family": family.id}), 24 * 3600.0),
                 Write(TOKEN_FAMILIES + family.id, family, REFRESH_SECONDS),
-                Write(PEOPLE + person.name, _with_client(person, known, family.id)),
+                Write(PEOPLE + person.name, _with_client(person, known, family.id, self._journal.now())),
             ]
             last = {code_topic(code): code_seq, TOKEN_FAMILIES + family.id: 0, PEOPLE + person.name: person_seq}
             try:
@@ -159,7 +159,7 @@ class Tokens:
             known = self._checked.get(token)
         if known is None or now - known[0] > CHECK_SECONDS:
             known = self._look_up(token, now)
-        if known is None or known[2].until < time.time():
+        if known is None or known[2].until < self._journal.now():
             return None
         return known[1], known[2]
 
@@ -201,7 +201,7 @@ class Tokens:
         if not key:
             return None
         family = self._families.load(TOKEN_FAMILIES + _digest(key))[0]
-        if family is None or family.until < time.time():
+        if family is None or family.until < self._journal.now():
             return None
         person = self._people.find(family.person)
         if person is None or person.id != family.account:
@@ -224,7 +224,7 @@ class Tokens:
         return self._next(key, family, code.scopes)
 
     def _next(self, key: str, family: TokenFamily, scopes: tuple[str, ...]) -> tuple[TokenFamily, IssuedTokens]:
-        access, refresh, now = secrets.token_urlsafe(32), secrets.token_urlsafe(32), time.time()
+        access, refresh, now = secrets.token_urlsafe(32), secrets.token_urlsafe(32), self._journal.now()
         token = AccessToken(hash=_digest(access), until=now + self._seconds, scopes=scopes)
         valid = [each for each in family.access if each.until > now]
         changed = {
@@ -241,14 +241,14 @@ class Tokens:
         return family.model_copy(update=changed), issued
 
 
-def _with_client(person: Person, code: AuthorizationCode, family: str) -> Person:
+def _with_client(person: Person, code: AuthorizationCode, family: str, at: float) -> Person:
     client = SignedInClient(
         family=family,
         name=code.client.name,
         client=code.client.label,
         resource=code.resource,
         scopes=code.scopes,
-        at=time.time(),
+        at=at,
     )
     return person.model_copy(update={"clients": (*person.clients[1 - MAX_CLIENTS :], client)})
 

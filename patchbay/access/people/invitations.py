@@ -7,11 +7,11 @@ generation, so that a second use, and every other invitation of the same person,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from patchbay.access.people.people import People, parse_name
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import Refused
 
 INVITATION_SECONDS = 3 * 24 * 3600
@@ -41,9 +41,7 @@ class Invitations:
 
     def __init__(self, people: People, key: bytes) -> None:
         self._people = people
-        self._signer = URLSafeTimedSerializer(
-            key, salt="invitation", signer_kwargs={"digest_method": sha256, "key_derivation": "hmac"}
-        )
+        self._signer = timed_serializer(key, "invitation", people.now, SHA256)
 
     def make(self, name: str) -> str:
         """Make the path of a new link for this name. Raises InvalidParams for a text that is not a name."""

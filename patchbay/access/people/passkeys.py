@@ -9,17 +9,16 @@ Source: https://www.w3.org/TR/webauthn-3/, sections 7.1 and 7.2.
 from __future__ import annotations
 
 import secrets
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any
 
 import orjson
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from patchbay.access.people.people import MAX_PASSKEYS, Passkey, People, Person
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import InvalidParams, Refused, StaleUpdate
 from patchbay.store import Journal
 from patchbay.topics import PASSKEY_CHALLENGES
@@ -64,9 +63,7 @@ class Passkeys:
     def __init__(self, people: People, journal: Journal, key: bytes) -> None:
         self._people = people
         self._journal = journal
-        self._signer = URLSafeTimedSerializer(
-            key, salt="passkey", signer_kwargs={"digest_method": sha256, "key_derivation": "hmac"}
-        )
+        self._signer = timed_serializer(key, "passkey", journal.now, SHA256)
 
     def ask_to_make(self, name: str, person: Person | None, host: str) -> Ceremony:
         """Ask a browser to make a passkey for the person `name`, who may have no account yet."""
@@ -84,7 +81,7 @@ class Passkeys:
             raise WrongPasskey from problem
         self._use(challenge)
         label = " ".join(label.split())[:MAX_LABEL_CHARACTERS] or "Passkey"
-        return Passkey(id=found.id, key=found.key, count=found.count, name=label, host=host, at=time.time())
+        return Passkey(id=found.id, key=found.key, count=found.count, name=label, host=host, at=self._journal.now())
 
     def ask_to_sign_in(self, host: str) -> Ceremony:
         """Ask a browser for any passkey of this hub."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Callable
 
 import orjson
@@ -95,6 +94,7 @@ class People:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._records = Records(journal, Person)
+        self.now = journal.now
 
     def find(self, name: str) -> Person | None:
         """Return the account of this name; None without one, or when it was removed."""
@@ -127,7 +127,7 @@ class People:
             person = Person(
                 id=secrets.token_hex(16) if old is None or is_new else old.id,
                 name=name,
-                at=time.time() if old is None or is_new else old.at,
+                at=self.now() if old is None or is_new else old.at,
                 generation=secrets.token_hex(8),
                 password=password,
                 passkeys=() if passkey is None else (passkey,),
@@ -167,7 +167,7 @@ class People:
             return Person(
                 id=secrets.token_hex(16),
                 name=name,
-                at=time.time(),
+                at=self.now(),
                 generation=secrets.token_hex(8),
                 is_removed=True,
             )

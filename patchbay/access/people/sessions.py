@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from collections.abc import Mapping
 from hashlib import sha256
 
@@ -34,7 +33,7 @@ class PersonSessions:
 
     def begin(self, name: str, browser: str) -> str:
         """Begin a session and return the value of its cookie. Raises UnknownPerson."""
-        secret, now = secrets.token_urlsafe(32), time.time()
+        secret, now = secrets.token_urlsafe(32), self._people.now()
         session = Session(
             id=secrets.token_hex(8),
             hash=_hash(secret),
@@ -56,7 +55,7 @@ class PersonSessions:
         name, _, secret = value.rpartition(".")
         if not name or len(value) > MAX_COOKIE_CHARACTERS or (person := self._people.find(name)) is None:
             return None
-        known, now = _hash(secret), time.time()
+        known, now = _hash(secret), self._people.now()
         for session in person.sessions:
             if hmac.compare_digest(session.hash, known) and session.until > now:
                 return person, session

@@ -8,7 +8,7 @@ Source: RFC 9700, section 4.14 (refresh token rotation).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay.client.errors import Unreachable
@@ -23,16 +23,13 @@ MAX_WAIT_SECONDS = 60.0
 
 
 @contextmanager
-def hold_lease(store: Store, topic: str, now: Callable[[], float] = time.time) -> Iterator[None]:
-    """Hold the only lease of a topic in all processes; `now` returns Unix time in seconds.
-
-    Raises Unreachable after MAX_WAIT_SECONDS.
-    """
+def hold_lease(store: Store, topic: str) -> Iterator[None]:
+    """Hold the only lease of a topic in all processes. Raises Unreachable after MAX_WAIT_SECONDS."""
     journal, until = store.journal, time.monotonic() + MAX_WAIT_SECONDS
     with store.bus.subscribe([topic]) as mailbox:
         while True:
             newest = journal.tail(topic, 1)
-            is_free = not newest or newest[0].at + LEASE_SECONDS < now()
+            is_free = not newest or newest[0].at + LEASE_SECONDS < store.now()
             last = newest[0].seq if newest else 0
             if is_free and (seq := _write_lease(store, topic, last)):
                 break

@@ -131,10 +131,10 @@ class TokenStore:
             key=upstream.key,
             server=upstream.server,
             label=upstream.label,
-            at=time.time(),
+            at=self._store.now(),
             by=by,
             client=client,
-            tokens=tokens,
+            tokens=self._in_store_time(tokens),
         )
 
         def added(old: _Accounts | None) -> _Accounts:
@@ -176,12 +176,12 @@ class TokenStore:
         Raises SignInNeeded when the sign-in is over, Unreachable when the authorization server does not answer.
         """
         account = self._current(principal, upstream, id)
-        if _is_usable(account.tokens, refused):
+        if self._is_usable(account.tokens, refused):
             return account.tokens.access_token
         topic = UPSTREAM_REFRESHES + sha256(f"{principal}\n{upstream.key}".encode()).hexdigest()
         with self._locks[hash(topic) % len(self._locks)], hold_lease(self._store, topic):
             account = self._current(principal, upstream, id)
-            if _is_usable(account.tokens, refused):  # another thread or process has refreshed it
+            if self._is_usable(account.tokens, refused):  # another thread or process has refreshed it
                 return account.tokens.access_token
             return self._refresh(principal, upstream, account)
 
@@ -189,7 +189,8 @@ class TokenStore:
         try:
             if not account.tokens.refresh_token:
                 raise SignInNeeded(f"the sign-in at {upstream.label} has expired")
-            fresh: IssuedTokens = import_module(CODE_FLOW).refresh(upstream.target, account.client, account.tokens)
+            found = import_module(CODE_FLOW).refresh(upstream.target, account.client, account.tokens)
+            fresh = self._in_store_time(found)
         except SignInNeeded:
             self.disconnect(principal, account.id)
             raise
@@ -211,6 +212,16 @@ class TokenStore:
         if account is None or account.id != id:
             raise SignInNeeded(f"the caller is not signed in at {upstream.label}")
         return account
+
+    def _is_usable(self, tokens: IssuedTokens, refused: str) -> bool:
+        if not tokens.access_token or tokens.access_token == refused:
+            return False
+        return tokens.expires is None or tokens.expires - EXPIRY_MARGIN_SECONDS > self._store.now()
+
+    def _in_store_time(self, tokens: IssuedTokens) -> IssuedTokens:
+        """Return new tokens with their end in the store's time: the client counted it with this machine's clock."""
+        ahead = round(self._store.now() - time.time())
+        return tokens if tokens.expires is None else replace(tokens, expires=tokens.expires + ahead)
 
     def _load(self, principal: str) -> _Accounts:
         """Return the accounts of a principal; a record is opened again only after a change."""
@@ -237,9 +248,3 @@ class _Source:
     def get_token(self, refused: str = "") -> str:
         """Return an access token. Raises SignInNeeded, Unreachable."""
         return self.store.fresh_token(self.principal, self.upstream, self.id, refused)
-
-
-def _is_usable(tokens: IssuedTokens, refused: str) -> bool:
-    if not tokens.access_token or tokens.access_token == refused:
-        return False
-    return tokens.expires is None or tokens.expires - EXPIRY_MARGIN_SECONDS > time.time()

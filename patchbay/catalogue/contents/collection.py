@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -70,7 +69,7 @@ class Collector:
 
     def preview(self) -> Collected:
         """Return how many blobs `collect` would delete now, and their bytes. Changes nothing."""
-        return self._store.collection.size(self._unreachable(time.time() - self._grace)[0])
+        return self._store.collection.size(self._unreachable(self._store.now() - self._grace)[0])
 
     def collect(self) -> Collected:
         """Delete unreachable blobs older than the grace time; return how many, and their bytes.
@@ -78,7 +77,7 @@ class Collector:
         Stops early, and leaves the rest to the next collection, when names move all the time. Raises ContentError of a
         failing store.
         """
-        before = time.time() - self._grace
+        before = self._store.now() - self._grace
         count = size = 0
         for _ in range(MAX_ROUNDS):
             unreachable, seq = self._unreachable(before)

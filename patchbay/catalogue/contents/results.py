@@ -8,7 +8,6 @@ principal. When the quota of an owner is full, a new result replaces the oldest 
 from __future__ import annotations
 
 import hmac
-import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
@@ -48,7 +47,7 @@ class Results:
         topic = f"{RESULTS}{owner}/{cid}"
         known = self._journal.tail(topic, 1)
         # Store a repeated result again when less than `minutes` of its time are left.
-        if not known or time.time() - known[0].at > self._seconds / 2:
+        if not known or self._journal.now() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
             self._journal.append(topic, data, lasts)
             self._journal.trim(topic, len(data))
@@ -65,7 +64,7 @@ class Results:
         if not self.is_own(cid, key, principal):
             return None
         found = self._journal.tail(f"{RESULTS}{_owner(principal)}/{cid}", 1)
-        if not found or time.time() - found[0].at > self._seconds * 1.5:
+        if not found or self._journal.now() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -67,7 +66,7 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
     """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
     with _open_keys(context) as keys:
         scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
-        click.echo(keys.make(name, parse_expiry(expires, time.time()), scopes))
+        click.echo(keys.make(name, parse_expiry(expires, keys.now()), scopes))
     if load_settings(context).mode == PERSONAL:
         click.echo(PERSONAL_NOTE, err=True)
 
@@ -78,7 +77,7 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
 def list_command(context: click.Context, /, **_: Any) -> None:
     """List the keys that are not revoked: name, grants, when they were made, end, and were used last."""
     with _open_keys(context) as keys:
-        rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *map(_row, keys.all())]
+        rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *(_row(key, keys.now()) for key in keys.all())]
         click.echo(format_rows(rows))
 
 
@@ -145,9 +144,9 @@ def _open_keys(context: click.Context) -> Iterator[PersonalKeys]:
         yield PersonalKeys(store)
 
 
-def _row(key: Key) -> tuple[str, ...]:
+def _row(key: Key, now: float) -> tuple[str, ...]:
     grants = "everything granted" if key.scopes is None else ",".join(sorted(key.scopes))
-    expired = " (expired)" if key.is_expired(time.time()) else ""
+    expired = " (expired)" if key.is_expired(now) else ""
     return (key.name, grants, _date(key.made), _date(key.expires, "no end") + expired, _date(key.used, "not yet"))
 
 

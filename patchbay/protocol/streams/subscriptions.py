@@ -29,7 +29,7 @@ from patchbay.messages.versions import Revision
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
-from patchbay.store import Store, Wait, order_token, wait_blocking
+from patchbay.store import Store, Wait, wait_blocking
 from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED, VARIABLE_CHANGED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -124,7 +124,7 @@ class Listeners:
         may_have_ended = True  # in another process, before this one subscribed
         with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
             # The token is newer than the subscription, so that this stream learns of every stream with a newer token.
-            token = order_token()
+            token = self._store.order_token()
             self._store.bus.publish(own, token)
             wait = Wait(mailbox, self._keepalive)
             newest = self._store.journal.last(f"{CHANGES}{server.announced_as}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import time
 
 from patchbay.store import Store
 from patchbay.topics import ALIVE
@@ -40,7 +39,7 @@ class ProcessLiveness:
         topic = ALIVE + process
         last = self.store.journal.last(topic)
         beats = self.store.journal.read(topic, last - 1, 1) if last else []
-        return bool(beats) and time.time() - beats[0].at <= LOST_SECONDS
+        return bool(beats) and self.store.now() - beats[0].at <= LOST_SECONDS
 
 
 class Heartbeat:

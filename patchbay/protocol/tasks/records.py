@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -69,9 +68,9 @@ class Task:
         """The topic of its entries and messages."""
         return TASK_CHANGES + self.id
 
-    def seconds_left(self) -> float:
-        """Return the seconds until its record may be deleted."""
-        return self.created + self.ttl - time.time()
+    def seconds_left(self, now: float) -> float:
+        """Return the seconds from `now`, in the store's time, until its record may be deleted."""
+        return self.created + self.ttl - now
 
     def apply(self, entry: JournalEntry) -> None:
         """Apply one entry."""
@@ -124,7 +123,7 @@ class TaskStore:
 
     def make(self, principal: str, endpoint: str, ttl: float) -> Task:
         """Create a task that this process runs; every process can read it on return."""
-        task = Task(secrets.token_urlsafe(24), ttl=ttl, created=time.time())
+        task = Task(secrets.token_urlsafe(24), ttl=ttl, created=self.store.now())
         made = {"principal": principal, "endpoint": endpoint, "owner": self.liveness.process, "ttl": ttl}
         self.append(task, "made", made)
         self.catch_up(task)
@@ -133,7 +132,7 @@ class TaskStore:
     def append(self, task: Task, kind: str, params: dict[str, Any]) -> None:
         """Write an entry, then publish a message. The entry lasts as long as the task."""
         # The `made` entry expires first: the other entries without it do not form a task.
-        keep = max(task.seconds_left(), 0.0) + (0.0 if kind == "made" else 1.0)
+        keep = max(task.seconds_left(self.store.now()), 0.0) + (0.0 if kind == "made" else 1.0)
         self.store.journal.append(task.topic, encode(Notification(kind, params)), keep)
         self.store.bus.publish(task.topic)
 
@@ -155,4 +154,4 @@ class TaskStore:
             return None
         task = Task(id)
         self.catch_up(task)
-        return task if task.owner and task.seconds_left() > 0 else None
+        return task if task.owner and task.seconds_left(self.store.now()) > 0 else None

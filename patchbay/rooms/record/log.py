@@ -7,7 +7,6 @@ catches up and the entry is made again from the newer state. Appending is idempo
 from __future__ import annotations
 
 import threading
-import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -177,7 +176,7 @@ class RoomLog:
         rows: list[tuple[str, bytes, float | None]],
     ) -> Logged | None:
         """Make and fold the entry of a request; the caller stores it. Returns the earlier entry of a repeat."""
-        now = int(time.time() * 1000)
+        now = int(self._journal.now() * 1000)
         envelope = request.make(self.fold, now)
         profile = self._profile(envelope)
         slim, contents = split(envelope, profile)

@@ -170,7 +170,7 @@ class Calls:
             self._send_frame(stream, rest)
 
     def _send_frame(self, stream: TextStream, text: str, is_last: bool = False) -> None:
-        elapsed = now_ms() - stream.began
+        elapsed = now_ms(self.room.store) - stream.began
         frame: Json = {"streamId": stream.call, "codec": CODEC, "seq": stream.seq, "pts": elapsed, "data": text}
         stream.seq += 1
         self._publish("tool.stream", frame | ({"eof": True} if is_last else {}), stream, "stream")
@@ -188,11 +188,11 @@ class Calls:
             if call not in self._streams:
                 record = self.room.state_now["calls"].get(call)
                 if record is None:
-                    ended = TextStream(call, "", now_ms(), is_over=True)
+                    ended = TextStream(call, "", now_ms(self.room.store), is_over=True)
                     ended.flag.set("answered")
                     return ended
                 parent = self.room.log.entry(record["seq"]).entry.envelope["id"]
-                self._streams[call] = TextStream(call, parent, now_ms())
+                self._streams[call] = TextStream(call, parent, now_ms(self.room.store))
             return self._streams[call]
 
     def answer(self, envelope: Json) -> Logged:

@@ -65,7 +65,7 @@ def _envelope(room: RoomCore, payload: Json) -> Json:
     decision = decide(room.state_now, HUB, "call", payload["serverId"], payload["caller"])
     if not decision:
         raise RoomRefused(decision.reason)
-    return hub_envelope(room.name, "tool.call", payload, now_ms())
+    return hub_envelope(room.name, "tool.call", payload, now_ms(room.store))
 
 
 def _followed(room: RoomCore, call: str, method: str, position: int, news: threading.Event) -> Iterator[Event]:

@@ -178,7 +178,7 @@ class Gateway:
         return self._connections.of(mount)
 
     def _call(self, call: str, record: Json, arguments: Json, flag: CancelFlag) -> Call:
-        seconds = max(0.0, (record["expires"] - now_ms()) / 1000)
+        seconds = max(0.0, (record["expires"] - now_ms(self._room.store)) / 1000)
         method = record.get("method", TOOL)
         target = {"method": method, ("uri" if method == RESOURCE else "name"): record["name"]}
         return Call(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from patchbay.errors import ContentError
 from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Journal, Names
+from patchbay.stores.bus import machine_order_token
 from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
 from patchbay.stores.sqlite.bus import SqliteBus
@@ -39,6 +40,12 @@ class SqliteStore:
         self.journal: Journal = SqliteJournal(self._database)
         self._bus = SqliteBus(self._database)
         self.bus: Bus = self._bus
+
+    def now(self) -> float:
+        return self.journal.now()
+
+    def order_token(self) -> bytes:
+        return machine_order_token()
 
     def check(self) -> str | None:
         try:

@@ -17,6 +17,9 @@ class SqliteJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def now(self) -> float:
+        return time.time()
+
     def append(self, topic: str, data: bytes, keep: float | None = None) -> int:
         return self.append_all([(topic, data, keep)], {})[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from flask import Blueprint, Response
@@ -27,7 +26,7 @@ class _Views:
     def show(self) -> Response:
         """GET: the calls that wait, and the decisions of the last day. Raises NotOperator."""
         self._site.operators.check_operator()
-        now = time.time()
+        now = self._approvals.now()
         response = render_answer(
             self._site,
             "approvals.html",

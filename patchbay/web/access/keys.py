@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from flask import Blueprint, Response
@@ -43,7 +42,7 @@ class _Views:
             raise InvalidParams(f"do must be {MAKE} or {REVOKE}; it is {do!r:.60}")
         grants = [part.strip() for part in fields.get("grants", "").replace("\n", ",").split(",") if part.strip()]
         try:
-            expires = parse_expiry(fields.get("expires", "").strip() or None, time.time())
+            expires = parse_expiry(fields.get("expires", "").strip() or None, self._keys.now())
             token = self._keys.make(name, expires, grants or None)
         except PatchbayError as problem:
             return self._page(problem=problem, fields=fields)
@@ -56,7 +55,7 @@ class _Views:
         made: str = "",
         token: str = "",
     ) -> Response:
-        now = time.time()
+        now = self._keys.now()
         data: dict[str, Any] = {"keys": [_values(key, now) for key in self._keys.all()]}
         news = {"made": made, "token": token, "problem": problem.message if problem else None}
         if problem or token:

@@ -219,7 +219,7 @@ class HubServer(AuthorizationServer):  # type: ignore[misc]
             client: Client | None = self.accounts.documents.load(client_id)
         else:
             client = self.accounts.clients.find(client_id)
-        if client is None or (self._fetches and client.is_expired):
+        if client is None or (self._fetches and client.is_expired(self.accounts.people.now())):
             return None
         return ClientOfServer(self.accounts, client)
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from authlib.oauth2 import OAuth2Error
 from flask import Response, request
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import Client
@@ -25,6 +24,7 @@ from patchbay.access.oauth.redirect_uris import is_loopback_uri, redirect_origin
 from patchbay.access.oauth.resources import server_of
 from patchbay.access.oauth.scopes import describe_scope, parse_scopes
 from patchbay.access.people.people import Session
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import InvalidParams, PatchbayError, Refused
 from patchbay.web.oauth.authorization_server import HubServer, approve
 from patchbay.web.oauth.requests import HubRequest, read_query, unique
@@ -44,9 +44,7 @@ class Consent:
         self._site = site
         self._accounts = accounts
         self._browsers = browsers
-        self._signer = URLSafeTimedSerializer(
-            accounts.key, salt="consent", signer_kwargs={"digest_method": sha256, "key_derivation": "hmac"}
-        )
+        self._signer = timed_serializer(accounts.key, "consent", accounts.people.now, SHA256)
 
     def show(self) -> Response:
         """GET /oauth/authorize: ask the person; a browser without a session signs in first."""

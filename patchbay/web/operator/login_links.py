@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from hashlib import sha256
-from typing import Any
+import time
+from collections.abc import Callable
 
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from patchbay.access.operator_token import OperatorToken
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.store import Journal
 from patchbay.topics import LOGIN_LINKS
 
@@ -23,15 +24,11 @@ LINK_SECONDS = 3600
 MAX_LINK_CHARACTERS = 1024
 
 
-SIGNER: dict[str, Any] = {"digest_method": sha256, "key_derivation": "hmac"}
-"""The signature options of links, sessions and forms."""
-
-
 class LoginLinks:
-    """The login links of one hub; `key` is its secret key."""
+    """The login links of one hub; `key` is its secret key, `now` the clock of its store (a command may have none)."""
 
-    def __init__(self, key: bytes, token: OperatorToken) -> None:
-        self._signer = URLSafeTimedSerializer(key, salt="operator-link", signer_kwargs=SIGNER)
+    def __init__(self, key: bytes, token: OperatorToken, now: Callable[[], float] = time.time) -> None:
+        self._signer = timed_serializer(key, "operator-link", now, SHA256)
         self._token = token
 
     def make(self) -> str:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from flask import Response, request
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 from werkzeug.wrappers import Request
 
 from patchbay.access.authentication import Credentials
@@ -29,11 +29,12 @@ from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
 from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
 from patchbay.access.session_cookies import operator_cookie_name
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import ConfigError, ReadOnly, Refused
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.topics import OPERATOR_SESSIONS
-from patchbay.web.operator.login_links import SIGNER, LoginLinks
+from patchbay.web.operator.login_links import LoginLinks
 from patchbay.wire.security import check_same_origin
 
 log = logging.getLogger(__name__)
@@ -145,9 +146,9 @@ class Operators:
         self.token = OperatorToken(folder)
         self.token.ensure()
         key = load_key(folder)
-        self.links = LoginLinks(key, self.token)
-        self._sessions = URLSafeTimedSerializer(key, salt="operator-session", signer_kwargs=SIGNER)
-        self._forms = URLSafeTimedSerializer(key, salt="operator-form", signer_kwargs=SIGNER)
+        self.links = LoginLinks(key, self.token, store.now)
+        self._sessions = timed_serializer(key, "operator-session", store.now, SHA256)
+        self._forms = timed_serializer(key, "operator-form", store.now, SHA256)
 
     def is_operator(self, environ: Mapping[str, Any]) -> bool:
         """Whether a request has valid proof (token or session cookie) that the operator sent it.

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from collections.abc import Mapping
-from hashlib import sha256
 
 from flask import Response, request
-from itsdangerous import BadData, URLSafeTimedSerializer
+from itsdangerous import BadData
 
 from patchbay.access.accounts import Accounts
 from patchbay.access.people.people import Person, Session
 from patchbay.access.people.sessions import SESSION_SECONDS
 from patchbay.access.session_cookies import session_cookie_name
+from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import Refused
 from patchbay.settings import Settings
 from patchbay.wire.resource_metadata import find_client_origin
@@ -48,9 +47,8 @@ class Browsers:
     def __init__(self, accounts: Accounts, settings: Settings) -> None:
         self._accounts = accounts
         self._port = settings.port
-        signer = {"digest_method": sha256, "key_derivation": "hmac"}
-        self._forms = URLSafeTimedSerializer(accounts.key, salt="person-form", signer_kwargs=signer)
-        self._known = URLSafeTimedSerializer(accounts.key, salt="known-browser", signer_kwargs=signer)
+        self._forms = timed_serializer(accounts.key, "person-form", accounts.people.now, SHA256)
+        self._known = timed_serializer(accounts.key, "known-browser", accounts.people.now, SHA256)
 
     def find(self) -> tuple[Person, Session] | None:
         """Return the person and the session of the current request; None if it is not signed in."""
@@ -88,7 +86,7 @@ class Browsers:
 
     def is_recent(self, session: Session) -> bool:
         """Whether the person signed in a short time ago."""
-        return time.time() - session.at < RECENT_SECONDS
+        return self._accounts.people.now() - session.at < RECENT_SECONDS
 
     def sign_in(self, response: Response, name: str) -> None:
         """Begin a session of a person in this browser, and end the one that it had. Raises UnknownPerson."""

@@ -128,11 +128,12 @@ def test_a_lease_has_one_holder_in_all_processes(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_lease_of_a_process_that_ended_is_over_after_its_time() -> None:
+def test_a_lease_of_a_process_that_ended_is_over_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     topic = f"{UPSTREAM_PRINCIPALS}test"
     store.journal.append(topic, b"held")
-    with hold_lease(store, topic, lambda: time.time() + LEASE_SECONDS + 1):
+    monkeypatch.setattr(store, "now", lambda: time.time() + LEASE_SECONDS + 1)
+    with hold_lease(store, topic):
         assert len(store.journal.read(topic)) == 2
     assert store.journal.read(topic) == []
 
