@@ -181,6 +181,17 @@ class ContentError(PatchbayError):
     exit_code = USAGE
 
 
+class StoreAway(ContentError):
+    """The store does not answer; the same request may succeed a few seconds later (RFC 9110, section 15.6.4)."""
+
+    status, retry_after = 503, 5
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of an HTTP response with this error (RFC 9110, section 10.2.3)."""
+        return {"Retry-After": str(self.retry_after)}
+
+
 class StaleUpdate(ContentError):
     """A name no longer points to the CID that a change expected; nothing was changed."""
 

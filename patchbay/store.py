@@ -15,6 +15,9 @@ from typing import Protocol, Self, TypeVar
 DATABASE_FILE = "patchbay.sqlite3"
 """The file in the data folder that holds the whole SQLite store."""
 
+CLOSED = "the store is closed"
+"""What `Store.check` says after `close`, and what every use of a closed store says."""
+
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
@@ -289,6 +292,14 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+def is_database_address(kind: str) -> bool:
+    """Whether the setting `store` is the address of a PostgreSQL database."""
+    return kind.startswith(("postgresql://", "postgres://"))
+
+
 def store_exists(kind: str, folder: Path) -> bool:
-    """Whether `folder` has a store of this kind. Creates no file and loads no store module."""
-    return kind == "sqlite" and (folder / DATABASE_FILE).is_file()
+    """Whether there is a store of this kind: in `folder`, or at the address of a database, which is not asked.
+
+    Creates no file and loads no store module.
+    """
+    return is_database_address(kind) or (kind == "sqlite" and (folder / DATABASE_FILE).is_file())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from importlib import import_module
 
+import psycopg
 import pytest
 
 READERS = (
@@ -29,3 +30,20 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+
+class DatabaseClock(Clock):
+    """The clock of one database: the function that all its times come from."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+        self._address = address
+        monkeypatch.setattr("patchbay.stores.postgresql.clock.StoreClock.now", lambda clock: self.now)
+        super().__init__(monkeypatch)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "now":
+            function = "CREATE OR REPLACE FUNCTION store_time() RETURNS double precision LANGUAGE sql"
+            body = f"{function} AS 'SELECT {value}::float8'"
+            with psycopg.connect(self._address, autocommit=True) as connection:
+                connection.execute(body.encode())

@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+from tests.databases import PostgresqlServer
 from tests.interaction.programs import WORKERS
 from tests.locks import holding
 
@@ -95,3 +96,17 @@ def store() -> Iterator[Store]:
     store = MemoryStore()
     yield store
     store.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL of this test process."""
+    server = PostgresqlServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database(postgresql: PostgresqlServer) -> str:
+    """The address of an empty schema in PostgreSQL."""
+    return postgresql.new_schema()

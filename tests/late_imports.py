@@ -55,6 +55,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a result that is not plain JSON": {
         "patchbay/outputs.py": ("pydantic_core.PydanticSerializationError", "pydantic_core.to_jsonable_python"),
     },
+    "a store in PostgreSQL": {
+        "patchbay/stores/__init__.py": ("patchbay.stores.postgresql.PostgresqlStore",),
+    },
     "a room, or an audited call": {
         "patchbay/rooms/record/canonical.py": (
             "cryptography.exceptions.InvalidSignature",

@@ -34,7 +34,7 @@ FLOORS: dict[str, int] = {
 """The rooms of the package, floor by floor; a module imports from its own floor and from lower ones."""
 
 FILLERS: dict[str, set[str]] = {
-    "stores": {"memory", "sqlite", "postgres", "redis", "objects"},
+    "stores": {"memory", "sqlite", "postgresql", "redis", "objects"},
     "kinds": {each.parent.name for each in ROOT.glob("patchbay/kinds/*/kind.py")},
     "views": {"json", "sse", "native", "lines", "rooms"},
 }
@@ -53,6 +53,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlite3": ("patchbay/sqlite.py",),
     "pysqlite3": ("patchbay/sqlite.py",),
     "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/", "patchbay/documents/", "benchmarks/"),
+    "psycopg": ("patchbay/stores/postgresql/", "tests/"),
+    "psycopg_pool": ("patchbay/stores/postgresql/",),
     "subprocess": ("patchbay/processes/", "patchbay/kinds/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchbay.errors import ConfigError
-from patchbay.store import Store
+from patchbay.store import Store, is_database_address
 from patchbay.stores.folder_lock import share_folder
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.sqlite import SqliteStore
@@ -14,15 +14,32 @@ from patchbay.stores.sqlite import SqliteStore
 KINDS = ("memory", "sqlite")
 
 
-def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None) -> Store:
+def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None, bus_address: str = "") -> Store:
     """Open the store of a kind in `folder`; make the folder if it is absent.
 
-    `served` holds the settings that all hubs on this folder must share, None for a program that only reads. Raises
-    ConfigError for an unknown kind, FolderInUse while a hub with other settings uses the folder, and ContentError for
-    an unusable database.
+    An address such as `postgresql://user@host/db` opens the store of that database; `bus_address` is the address of the
+    connection that listens there, if it is another one. `served` holds the settings that all hubs on this folder must
+    share, None for a program that only reads. Raises ConfigError for an unknown kind, FolderInUse while a hub with
+    other settings uses the folder, and ContentError for an unusable database.
     """
     if kind == "memory":
         return MemoryStore()
     if kind == "sqlite":
         return SqliteStore(folder, share_folder(folder, served) if served is not None else None)
-    raise ConfigError("the setting store", "", f"expected one of {', '.join(KINDS)}; got {kind!r}")
+    if is_database_address(kind):
+        return _open_postgresql(kind, bus_address)
+    expected = f"expected one of {', '.join(KINDS)}, or postgresql://user@host/db"
+    raise ConfigError("the setting store", "", f"{expected}; got {kind!r}")
+
+
+def _open_postgresql(address: str, bus_address: str) -> Store:
+    """Open the store of a database. Raises ConfigError without the packages of the extra `cluster`."""
+    try:
+        from patchbay.stores.postgresql import PostgresqlStore
+    except ImportError as problem:
+        raise ConfigError(
+            "the setting store",
+            "",
+            f"a store in PostgreSQL needs the extra `cluster`: install `patchbay[cluster]` ({problem})",
+        ) from problem
+    return PostgresqlStore(address, bus_address)

@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import MissingBlob, StaleUpdate
-from patchbay.store import Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names
+from patchbay.store import CLOSED, Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names
 from patchbay.stores.bus import LocalBus, machine_order_token
 
 
@@ -242,7 +242,7 @@ class MemoryStore:
         return machine_order_token()
 
     def check(self) -> str | None:
-        return "the store is closed" if self._closed else None
+        return CLOSED if self._closed else None
 
     def close(self) -> None:
         self._closed = True

@@ -63,7 +63,8 @@ def test_sizes_count_each_blob_once(store: Store) -> None:
     assert store.collection.size([first, second, first, ABSENT]) == Collected(2, 8)
 
 
-def test_space_goes_back_to_the_file_system(tmp_path: Path, clock: Clock) -> None:
+def test_space_goes_back_to_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     store = open_store("sqlite", tmp_path)
     cids = store.blobs.put_many(os.urandom(100_000) for _ in range(50))
     clock.now += 1000
@@ -73,7 +74,10 @@ def test_space_goes_back_to_the_file_system(tmp_path: Path, clock: Clock) -> Non
     assert (tmp_path / DATABASE_FILE).stat().st_size < 1_000_000
 
 
-def test_a_database_of_version_1_is_brought_up_to_date_and_can_give_space_back(tmp_path: Path, clock: Clock) -> None:
+def test_a_database_of_version_1_is_brought_up_to_date_and_can_give_space_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
     store = open_store("sqlite", tmp_path)
     cids = store.blobs.put_many(os.urandom(100_000) for _ in range(20))
     store.close()

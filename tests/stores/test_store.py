@@ -18,7 +18,7 @@ ABSENT = cid_of(b"this was never put")
 
 
 def test_an_unknown_kind_is_refused_with_the_kinds_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="memory, sqlite; got 'papyrus'"):
+    with pytest.raises(ConfigError, match="memory, sqlite, or postgresql://user@host/db; got 'papyrus'"):
         open_store("papyrus", tmp_path)
 
 

@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 
-from patchbay.store import Store
+from patchbay.store import CLOSED, Store
 from patchbay.topics import ALIVE
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Heartbeat:
         while True:
             self._never.wait(BEAT_SECONDS)
             with self._lock:
-                if not self._streams or self.liveness.store.check() is not None:
+                if not self._streams or self.liveness.store.check() == CLOSED:
                     self._beating = False
                     return
                 try:

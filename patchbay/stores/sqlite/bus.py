@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from patchbay.errors import ContentError
 from patchbay.sqlite import sqlite3
+from patchbay.store import CLOSED
 from patchbay.stores.bus import LocalBus, LocalSubscription
 from patchbay.stores.sqlite.database import Database, connect, own_errors
 
@@ -61,7 +62,7 @@ class SqliteBus:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:
             if self._closed:
-                raise ContentError("the store is closed")
+                raise ContentError(CLOSED)
             reader = self._local.subscribe(topics, size)
             if self._poller is None:
                 self._poller = _Poller(self._database, self._process, self._local)

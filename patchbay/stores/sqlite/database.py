@@ -19,6 +19,7 @@ from pathlib import Path
 
 from patchbay.errors import ContentError, StoreFailed
 from patchbay.sqlite import Fault, fault_of, known_defect, sqlite3
+from patchbay.store import CLOSED
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ContentError("the store is closed")
+            raise ContentError(CLOSED)
 
     def _trim(self, limit: int) -> None:
         while len(self._idle) > limit:

@@ -1,0 +1,54 @@
+"""A store in PostgreSQL: for hubs on many machines, all of which use one database.
+
+It mirrors `stores/sqlite/`. A connection may end at any moment: every write carries an id, so that a repeat of a write
+whose answer was lost finds what it wrote. Times are those of the database.
+"""
+
+from __future__ import annotations
+
+from patchbay.store import Blobs, Bus, Collection, Journal, Names
+from patchbay.stores.postgresql.blobs import PostgresqlBlobs
+from patchbay.stores.postgresql.bus import PostgresqlBus
+from patchbay.stores.postgresql.collection import PostgresqlCollection
+from patchbay.stores.postgresql.database import Database
+from patchbay.stores.postgresql.journal import PostgresqlJournal
+from patchbay.stores.postgresql.names import PostgresqlNames
+from patchbay.stores.postgresql.schema import prepare_schema
+
+
+class PostgresqlStore:
+    """Blobs, names, journal and bus in the database of an address such as `postgresql://user@host/db`.
+
+    An empty database gets the schema. `bus_address` is that of the connection that listens, which must not lead through
+    a pooler of transactions. Raises ConfigError for a wrong address, StoreAway when the database does not answer,
+    ContentError for a database of another program or version.
+    """
+
+    def __init__(self, address: str, bus_address: str = "") -> None:
+        self._database = Database(address)
+        try:
+            prepare_schema(self._database)
+            self._database.clock.measure()
+        except BaseException:
+            self._database.close()
+            raise
+        self.blobs: Blobs = PostgresqlBlobs(self._database)
+        self.collection: Collection = PostgresqlCollection(self._database)
+        self.names: Names = PostgresqlNames(self._database)
+        self.journal: Journal = PostgresqlJournal(self._database)
+        self._bus = PostgresqlBus(self._database, bus_address or address)
+        self.bus: Bus = self._bus
+
+    def now(self) -> float:
+        return self._database.clock.now()
+
+    def order_token(self) -> bytes:
+        token = self._database.read_one("SELECT nextval('order_tokens')")[0]
+        return int(token).to_bytes(16)
+
+    def check(self) -> str | None:
+        return self._database.check()
+
+    def close(self) -> None:
+        self._bus.close()
+        self._database.close()

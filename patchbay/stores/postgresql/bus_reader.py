@@ -1,0 +1,146 @@
+"""The thread of a process that reads the messages of other processes, and measures the time of the database."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+import time
+from typing import Any
+
+import psycopg
+
+from patchbay.errors import ContentError
+from patchbay.stores.bus import LocalBus
+from patchbay.stores.postgresql.address import parse_address
+from patchbay.stores.postgresql.database import Database, describe
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 1.0
+"""Seconds without a hint after which the rows are read anyway, and between two attempts to connect."""
+
+GAP_SECONDS = 5.0
+"""Seconds in which a number that was not there yet may still appear: its transaction was not finished."""
+
+GAPS_BEFORE = 100
+"""Numbers before the beginning that count as gaps if they are absent."""
+
+MAX_GAPS = 10_000
+"""Numbers that are looked for again."""
+
+CLOCK_SECONDS = 10.0
+"""Seconds between two measurements of the database's time."""
+
+READ = "SELECT seq, process, topic, message FROM messages WHERE seq > %s OR seq = ANY(%s::bigint[]) ORDER BY seq"
+
+
+class BusReader:
+    """Reads from the newest row on. It is active when the constructor returns. Raises ContentError."""
+
+    def __init__(self, database: Database, address: str, process: str, local: LocalBus) -> None:
+        self._database = database
+        self._address = address
+        self._process = process
+        self._local = local
+        self._gaps: dict[int, float] = {}
+        self._last = 0
+        self._begin()
+        self._stop = threading.Event()
+        self._woken, self._waker = socket.socketpair()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._measured = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="patchbay-bus", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._waker.send(b"x")
+        self._thread.join(2 * POLL_SECONDS)
+        self._waker.close()
+
+    def _run(self) -> None:
+        failing = False
+        while not self._stop.is_set():
+            try:
+                self._wait_for_hint()
+                if not self._stop.is_set():
+                    self.deliver()
+                    self._measure_clock()
+                failing = False
+            except (psycopg.Error, ContentError) as problem:
+                self._drop_connection()
+                if self._stop.is_set():
+                    break
+                if not failing:
+                    log.warning("messages of other processes come once a second only: %s", describe(problem))
+                failing = True
+                self._poll()
+                self._stop.wait(POLL_SECONDS)
+        self._drop_connection()
+        self._woken.close()
+
+    def _wait_for_hint(self) -> None:
+        """Return after a hint, after POLL_SECONDS, or when this is newly connected."""
+        if self._connection is None:
+            self._connection = psycopg.connect(parse_address(self._address), autocommit=True)
+            self._connection.execute("LISTEN patchbay_messages")
+            self._note_restart()
+            return
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._connection.fileno(), selectors.EVENT_READ)
+            waiting.register(self._woken, selectors.EVENT_READ)
+            waiting.select(POLL_SECONDS)
+        for _ in self._connection.notifies(timeout=0):
+            pass
+
+    def _poll(self) -> None:
+        """Read the rows through the other connections, while there is none that listens."""
+        try:
+            self.deliver()
+        except ContentError as problem:
+            log.debug("messages of other processes cannot be read: %s", problem)
+
+    def deliver(self) -> None:
+        """Read the new rows, and those whose numbers were absent, and deliver them in this process."""
+        now = time.monotonic()
+        self._gaps = {seq: since for seq, since in self._gaps.items() if now - since < GAP_SECONDS}
+        for seq, process, topic, message in self._database.execute(READ, (self._last, list(self._gaps))):
+            self._note(seq, now)
+            if process != self._process:
+                self._local.publish(topic, message)
+
+    def _note(self, seq: int, now: float) -> None:
+        if seq <= self._last:
+            self._gaps.pop(seq, None)
+            return
+        for absent in range(max(self._last + 1, seq - MAX_GAPS), seq):
+            self._gaps[absent] = now
+        self._last = seq
+
+    def _begin(self) -> None:
+        """Begin behind the newest number; absent ones just before it may belong to transactions that still run."""
+        (newest,) = self._database.read_one("SELECT last_value FROM message_seqs")
+        self._last = int(newest)
+        rows = self._database.execute("SELECT seq FROM messages WHERE seq > %s", (self._last - GAPS_BEFORE,))
+        now = time.monotonic()
+        absent = set(range(max(1, self._last - GAPS_BEFORE), self._last + 1)) - {row[0] for row in rows}
+        self._gaps = dict.fromkeys(absent, now)
+
+    def _note_restart(self) -> None:
+        """Begin again when the numbers did, as after a fail-over to a server that lacks the last of them."""
+        (newest,) = self._database.read_one("SELECT last_value FROM message_seqs")
+        if int(newest) < self._last:
+            self._last, self._gaps = 0, {}
+
+    def _measure_clock(self) -> None:
+        if time.monotonic() - self._measured > CLOCK_SECONDS:
+            self._database.clock.measure()
+            self._measured = time.monotonic()
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
