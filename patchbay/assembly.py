@@ -16,6 +16,7 @@ from patchbay.access.approval_gate import ApprovalGate
 from patchbay.access.approvals import Approvals
 from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.control import AccessControl
+from patchbay.access.given_key import place_given_key
 from patchbay.access.hub_key import has_key, hub_id
 from patchbay.access.quotas import Quotas, default_quotas
 from patchbay.access.stored_key_id import open_key
@@ -93,7 +94,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
-    sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1)
+    sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     return Dispatcher(
         HubServices(
@@ -197,7 +198,8 @@ def _open_store(settings: Settings) -> tuple[Store, bytes]:
     """
     ran_before = settings.store != "memory" and has_key(settings.data)
     served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
-    store = open_store(settings.store, settings.data, served)
+    place_given_key(settings)
+    store = open_store(settings.store, settings.data, served, settings.bus_address)
     try:
         if ran_before and store.names.get(BOOT) is None:
             log.warning(

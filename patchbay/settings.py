@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from patchbay.assets import HOME
 from patchbay.errors import ConfigError
+from patchbay.hosts.names import is_loopback, is_loopback_name
 
 PREFIX = "PATCHBAY_"
+GIVEN_KEY = "PATCHBAY_KEY"
 PERSONAL, SHARED, OPEN = "personal", "shared", "open"
 """The modes of access: callers on this machine, callers that sign in, everybody who can reach the hub."""
-
-_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?", re.ASCII)
-
-Authority = tuple[str, int | None]
 
 
 def _setting(
@@ -67,7 +62,20 @@ class Settings:
         most=65536,
     )
     store: str = _setting(
-        "sqlite", "Where the hub stores its data: in the data folder, or in memory only.", choices=("sqlite", "memory")
+        "sqlite",
+        "Where the hub stores its data: in the data folder, in memory only, or in a PostgreSQL that any number of hubs"
+        " share. The password comes from PGPASSWORD or PGPASSFILE.",
+        choices=("sqlite", "memory", "postgresql://USER@HOST/DB"),
+    )
+    bus_address: str = _setting(
+        "",
+        "Address of the connection to PostgreSQL that listens for messages, where that of the store leads through a"
+        " pooler such as PgBouncer.",
+    )
+    key_file: str = _setting(
+        "",
+        "File with the key of all hubs on one store, as 64 hexadecimal digits. The variable PATCHBAY_KEY holds the key"
+        " itself.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
@@ -294,34 +302,6 @@ class Settings:
         return Path(chosen).expanduser() if chosen else self.data / server
 
 
-@lru_cache(maxsize=1024)
-def authority(text: str) -> Authority | None:
-    """Return host name (lower case, IPv6 in brackets) and port of a text like `Host`; None for other text."""
-    found = _AUTHORITY.fullmatch(text.lower()) if len(text) <= 255 else None
-    if found is None:
-        return None
-    port = int(found[2]) if found[2] else None
-    return None if port is not None and not 0 < port < 65536 else (found[1], port)
-
-
-@lru_cache(maxsize=1024)
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address, with or without brackets, stays on this machine."""
-    name = host.strip("[]").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def is_loopback_name(entry: str) -> bool:
-    """Whether an entry of the setting `allowed_hosts` (a name or address, with or without a port) is loopback."""
-    found = authority(f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry)
-    return found is not None and is_loopback(found[0])
-
-
 def converted(row: Field[Any], value: Any, where: str) -> Any:
     """Return a setting's value in its type, from text or from a value of that type. Raises ConfigError."""
     if not isinstance(value, str):
@@ -348,8 +328,10 @@ def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
     if isinstance(value, (int, float)) and not limits["least"] <= value <= limits["most"]:
         expected = f"expected a number from {limits['least']} to {limits['most']:g}"
         raise ConfigError(where, "", f"{expected}, got {value}")
-    if limits["choices"] and value not in limits["choices"]:
-        raise ConfigError(where, "", f"expected one of {', '.join(limits['choices'])}; got {value!r}")
+    choices = limits["choices"]
+    addresses = tuple(choice.partition("://")[0] + "://" for choice in choices if "://" in choice)
+    if choices and value not in choices and not (addresses and value.startswith(addresses)):
+        raise ConfigError(where, "", f"expected one of {', '.join(choices)}; got {value!r}")
 
 
 def suggest(name: str, value: str) -> None:
@@ -376,8 +358,13 @@ def environment(allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def whole_environment() -> dict[str, str]:
-    """Return a copy of the environment, for the variables in an operator's configuration and for mounted programs."""
-    return dict(os.environ)
+    """Return the environment without the hub's key, for an operator's configuration and for mounted programs."""
+    return {name: value for name, value in os.environ.items() if name != GIVEN_KEY}
+
+
+def given_key() -> str:
+    """Return the key of the hub in the environment, as hexadecimal digits; empty without one."""
+    return os.environ.get(GIVEN_KEY, "")
 
 
 def adopt(variables: Mapping[str, str]) -> None:

@@ -268,6 +268,8 @@ class Store(Protocol):
     journal: Journal
     bus: Bus
     collection: Collection
+    is_shared: bool
+    """Whether hubs on other machines may use this store, now or later."""
 
     def now(self) -> float:
         """Return the present time of the store: Unix time in seconds.

@@ -236,3 +236,6 @@ DPOP_PROOFS = "dpop/"
 
 ROOM_SNAPSHOTS = "room-snapshots/"
 """The newest snapshot of the folded log of a room, by room."""
+
+LEASES = "leases/"
+"""Which process does a piece of regular work for all hubs on a store, by the name of the work."""

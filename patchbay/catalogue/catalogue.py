@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,6 +31,8 @@ from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server, ServerTable, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
+from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.catalogue.upkeep.regular_work import Upkeep
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
 from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
@@ -50,8 +51,8 @@ log = logging.getLogger(__name__)
 MAX_ROUNDS = 3
 """How often a refresh begins again because others changed the store meanwhile."""
 
-SWEEP_SECONDS = 60.0
-"""Seconds between two removals of expired journal entries."""
+WATCH_LEASE_SECONDS = 15.0
+"""Life of the lease of the process that watches the servers folder for all hubs on a shared store."""
 
 STORE_POLL_SECONDS = 1.0
 """Seconds between two polls of the store without a hint."""
@@ -102,7 +103,6 @@ class Catalogue(VisibleToAll):
         self._announced: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
         self._moves = -1
-        self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._listing: tuple[Listing, str | None] = (Listing(), None)
         self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self.served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
@@ -111,6 +111,8 @@ class Catalogue(VisibleToAll):
         self.collector = Collector(store, settings.blob_hours * 3600)
         self.end_processes: Callable[[str], None] = lambda name: None
         self._ending = threading.Event()
+        self._upkeep = Upkeep(store, self.collector, self._ending)
+        self._watching = Lease(store, "servers-folder", WATCH_LEASE_SECONDS)
         self._threads: list[threading.Thread] = []
         self._pinned = PinnedServers(store, self._build_pinned)
         self.refresh()
@@ -229,6 +231,8 @@ class Catalogue(VisibleToAll):
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
+        for release in (self._upkeep.release, self._watching.release):
+            self._run_guarded(release)
         if self.connections is not None:
             self.connections.close()
 
@@ -302,7 +306,7 @@ class Catalogue(VisibleToAll):
                 if self._ending.is_set():
                     return
                 self._run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
-                self._run_guarded(self._sweep)
+                self._run_guarded(self._upkeep.sweep)
 
     def _handle_hint(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
@@ -324,22 +328,18 @@ class Catalogue(VisibleToAll):
         else:
             self._moves = moves
 
-    def _sweep(self) -> None:
-        """Remove expired journal entries at intervals, also when hints arrive all the time."""
-        if time.monotonic() > self._next_sweep:
-            self._next_sweep = time.monotonic() + SWEEP_SECONDS
-            self.store.journal.sweep()
-
     def _collect_regularly(self) -> None:
-        """Delete the blobs that are no longer needed, and give their space back in short steps."""
         while not self._ending.wait(COLLECTION_SECONDS):
-            self._run_guarded(partial(self.collector.collect_and_give_back, self._ending))
+            self._run_guarded(self._upkeep.collect)
 
     def _watch(self, folder: WatchedFolder) -> None:
         for _ in follow(folder.folders, folder.is_unsettled, self._ending):
             self._run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
+        # On a shared store a machine without the folder would remove the servers that another one found in it.
+        if self.store.is_shared and not (self.settings.servers.is_dir() and self._watching.take()):
+            return
         if scan():
             self.store.bus.publish(NAMES_CHANGED)
             self.refresh()

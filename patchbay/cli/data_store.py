@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from patchbay import boot, exit_codes
+from patchbay.access.given_key import place_given_key
 from patchbay.cli.broken_pipe import discard_output
 from patchbay.cli.messages import fail
 from patchbay.errors import PatchbayError, ReadOnly, StoreFailed
@@ -31,6 +32,7 @@ def opened_store(
         fail(f"a hub in memory has no data folder: {without_folder}", exit_codes.USAGE)
     if needs_data:
         check_has_data(settings)
+    place_given_key(settings)
     try:
         store = open_store(settings.store, settings.data)
     except StoreFailed as problem:

@@ -57,7 +57,7 @@ class Dispatcher:
         self.services = services
         self.places = ListenerSlots(max(1, services.settings.listeners), services.quotas)
         self.streams: WeakSet[Any] = WeakSet()
-        alone = services.settings.workers == 1
+        alone = services.settings.workers == 1 and not services.catalogue.store.is_shared
         self._announced = None if alone else AnnouncedLists(services.catalogue)
         self.cancellations = Cancellations(services.running, services.catalogue.store, alone)
 

@@ -223,6 +223,8 @@ class MemoryJournal:
 class MemoryStore:
     """Blobs, names, journal and bus in memory."""
 
+    is_shared = False
+
     def __init__(self) -> None:
         lock = threading.RLock()
         blobs = MemoryBlobs(lock)

@@ -104,7 +104,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
-    if site.settings.workers != 1:
+    if site.settings.workers != 1 or site.catalogue.store.is_shared:
         app.before_request(dispatcher.catch_up)  # no page is older than a change that another worker has acknowledged
 
 

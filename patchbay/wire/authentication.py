@@ -20,8 +20,9 @@ from patchbay.access.authentication import Credentials, InsufficientScope, Schem
 from patchbay.access.keys import PREFIX as KEY_PREFIX
 from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
 from patchbay.errors import PatchbayError
+from patchbay.hosts.names import authority, is_loopback
 from patchbay.jsonrpc import failure
-from patchbay.settings import OPEN, PERSONAL, SHARED, Settings, authority, is_loopback
+from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.wire.accept import wants_html
 from patchbay.wire.cors import with_cors
 from patchbay.wire.request_checks import CHECKED, check_head

@@ -13,7 +13,8 @@ from functools import lru_cache
 from werkzeug.datastructures import Headers
 
 from patchbay.errors import Refused
-from patchbay.settings import Authority, Settings, authority, is_loopback
+from patchbay.hosts.names import Authority, authority, is_loopback
+from patchbay.settings import Settings
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:;"

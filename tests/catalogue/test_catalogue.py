@@ -357,7 +357,7 @@ def test_expired_journal_entries_are_removed_under_constant_messages(
     bench: Any, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that announces changes all the time does not prevent the removal of expired entries."""
-    monkeypatch.setattr("patchbay.catalogue.catalogue.SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr("patchbay.catalogue.upkeep.regular_work.SWEEP_SECONDS", 0.0)
     catalogue = bench.open()
     catalogue.start()
     bench.store.journal.append("over", b"", 0.0)

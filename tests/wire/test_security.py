@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import Headers
 
 from patchbay.errors import PatchbayError, Refused
-from patchbay.settings import Settings, authority, is_loopback
+from patchbay.hosts.names import authority, is_loopback
+from patchbay.settings import Settings
 from patchbay.wire.security import (
     CSP,
     Misdirected,

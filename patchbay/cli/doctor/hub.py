@@ -19,8 +19,9 @@ from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.cli.running_hub import RunningHub
 from patchbay.errors import ConfigError, PatchbayError
+from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.serving.supervisor import AddressTaken, free_port
-from patchbay.settings import OPEN, Settings, is_loopback, is_loopback_name
+from patchbay.settings import OPEN, Settings
 from patchbay.store import store_exists
 from patchbay.web.operator.exposure import check_exposure
 

@@ -19,7 +19,7 @@ from patchbay.client.applications.references import Inexpressible, References, S
 from patchbay.client.applications.toml_text import TomlText
 from patchbay.client.applications.yaml_text import YamlText
 from patchbay.errors import ConfigError
-from patchbay.settings import is_loopback
+from patchbay.hosts.names import is_loopback
 
 
 @dataclass(frozen=True, slots=True)

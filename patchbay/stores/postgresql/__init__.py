@@ -24,6 +24,8 @@ class PostgresqlStore:
     ContentError for a database of another program or version.
     """
 
+    is_shared = True
+
     def __init__(self, address: str, bus_address: str = "") -> None:
         self._database = Database(address)
         try:

@@ -27,6 +27,8 @@ class SqliteStore:
     `lock` is the lock on the folder; `close` releases it.
     """
 
+    is_shared = False
+
     def __init__(self, folder: Path, lock: FolderLock | None = None) -> None:
         self._lock = lock
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from patchbay.errors import ConfigError
-from patchbay.settings import PERSONAL, Settings, is_loopback, is_loopback_name
+from patchbay.hosts.names import is_loopback, is_loopback_name
+from patchbay.settings import PERSONAL, Settings
 
 
 def check_exposure(settings: Settings) -> None:

@@ -16,8 +16,9 @@ from patchbay.catalogue.previews import find_line
 from patchbay.catalogue.servers import Server
 from patchbay.client.applications.own_entry import AGGREGATE, stdio_command
 from patchbay.errors import UnknownServer
+from patchbay.hosts.names import is_loopback
 from patchbay.kind import kind_named
-from patchbay.settings import PERSONAL, is_loopback
+from patchbay.settings import PERSONAL
 from patchbay.store import Store
 from patchbay.web.pages.answers import content_answer, is_json_address, wants_json
 from patchbay.web.pages.data import endpoint_path, page_path, server_status

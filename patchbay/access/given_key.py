@@ -1,0 +1,55 @@
+"""The key of all hubs on one store: given to each of them, and kept in its data folder.
+
+Everything that reads the key reads it there. A node without the key, or with another one, does not start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchbay.access.hub_key import KEY_BYTES, KEY_FILE, has_key, load_key, write_secret_once
+from patchbay.errors import ConfigError
+from patchbay.settings import GIVEN_KEY, Settings, given_key
+from patchbay.store import is_database_address
+
+
+def place_given_key(settings: Settings) -> None:
+    """Put the key of the settings into the data folder; does nothing without one, and for a hub in memory.
+
+    Raises ConfigError for an unusable key, for another key in the folder, and for a store that several machines share
+    when there is no key at all.
+    """
+    if settings.store == "memory":
+        return
+    where, text = ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, given_key().strip())
+    if not text:
+        if is_database_address(settings.store) and not has_key(settings.data):
+            raise ConfigError(
+                "--key-file",
+                "",
+                "a hub in PostgreSQL needs the one key of all hubs there: name its file, or set PATCHBAY_KEY."
+                " `openssl rand -hex 32` makes a key for the first of them",
+            )
+        return
+    if len(text) < 2 * KEY_BYTES or not _is_hexadecimal(text):
+        raise ConfigError(where, "", f"expected {2 * KEY_BYTES} hexadecimal digits, found {len(text)} characters")
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not write_secret_once(settings.data / KEY_FILE, text) and load_key(settings.data) != bytes.fromhex(text):
+        raise ConfigError(
+            where, "", f"another key is in {settings.data / KEY_FILE}; start this hub with another folder (--data)"
+        )
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError("--key-file", "", f"{file} cannot be read: {problem}") from problem
+
+
+def _is_hexadecimal(text: str) -> bool:
+    try:
+        bytes.fromhex(text)
+    except ValueError:
+        return False
+    return True

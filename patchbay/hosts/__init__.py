@@ -1,0 +1,1 @@
+"""Host names and addresses of machines, as requests and settings write them."""
