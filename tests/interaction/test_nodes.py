@@ -304,5 +304,7 @@ def test_the_hub_is_not_ready_while_the_database_is_away_and_goes_on_by_itself(t
         until(lambda: hub.get("/readyz")[0] == 200, "ready")
         server.stop()
         until(lambda: hub.get("/readyz")[0] == 503, "not ready")
+        said = modern(nodes, 0, "tools/call", {"name": "say", "arguments": {"text": "meanwhile"}})
+        assert said["content"] == [{"type": "text", "text": "meanwhile"}]
         server.start()
         until(lambda: hub.get("/readyz")[0] == 200, "ready again")

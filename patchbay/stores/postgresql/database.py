@@ -25,10 +25,19 @@ from patchbay.stores.postgresql.clock import StoreClock
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0
-"""Seconds after the beginning of an outage in which work is tried again; later work fails after one attempt."""
+"""Seconds after the beginning of an outage in which a write is tried again."""
+
+READ_SECONDS = 2.0
+"""Seconds after the beginning of an outage in which a read is tried again: what can do without it waits no longer."""
+
+PROBE_SECONDS = 0.5
+"""Seconds between two attempts, of all threads together, during a longer outage; other work fails at once."""
 
 PAUSE_SECONDS = 0.1
 """Seconds between two attempts."""
+
+CONNECTION_SECONDS = 5.0
+"""Seconds to wait for a connection while all of them are in use."""
 
 CHECK_SECONDS = 2.0
 """Seconds that `check` waits for an answer."""
@@ -58,6 +67,7 @@ class Database:
         self.address = address
         self._closed = False
         self._away_since: float | None = None
+        self._probed = 0.0
         self._lock = threading.Lock()
         # A pool that waits longer between two attempts would come back late after an outage.
         self._pool: ConnectionPool[Connection] = ConnectionPool(
@@ -77,25 +87,28 @@ class Database:
         self._pool.open()
         self.clock = StoreClock(lambda: float(self.read_one("SELECT store_time()")[0]))
 
-    def run(self, work: Callable[[Connection], Answer]) -> Answer:
+    def run(self, work: Callable[[Connection], Answer], patience: float | None = None) -> Answer:
         """Do repeatable work with a connection; try it again when the connection fails.
+
+        `patience` is the time of the attempts from the beginning of an outage, by default RETRY_SECONDS.
 
         Raises StoreAway when the database does not answer, ContentError for another error.
         """
-        begun = time.monotonic()
+        begun, patience = time.monotonic(), RETRY_SECONDS if patience is None else patience
         while True:
+            if self._has_given_up(patience) and not self._may_probe():
+                raise StoreAway(f"the database {describe_address(self.address)} does not answer")
             try:
-                answer = self._attempt(work, begun)
+                answer = self._attempt(work)
             except (psycopg.Error, PoolTimeout) as problem:
                 if not _is_transient(problem):
                     raise ContentError(f"the store failed: {describe(problem)}") from problem
                 self._note_failure(problem, begun)
-                if time.monotonic() > self._give_up_at(begun):
+                if self._has_given_up(patience):
                     raise StoreAway(f"the database {describe_address(self.address)} does not answer") from problem
                 time.sleep(PAUSE_SECONDS)
                 continue
-            if self._away_since is not None:
-                self._note_success()
+            self._note_success()
             return answer
 
     def execute(self, query: str, given: Sequence[Any] | dict[str, Any] = ()) -> list[Row]:
@@ -105,7 +118,7 @@ class Database:
             cursor = connection.execute(query.encode(), given, binary=True)
             return cursor.fetchall() if cursor.description else []
 
-        return self.run(work)
+        return self.run(work, READ_SECONDS)
 
     def read_one(self, query: str, given: Sequence[Any] | dict[str, Any] = ()) -> Row:
         """Run a statement with exactly one row; return the row."""
@@ -128,6 +141,7 @@ class Database:
             return f"the database does not answer: {describe(problem)}"
         if row is None or row[0] != "off":
             return "the database is read-only: it is a replica, or a primary that was replaced"
+        self._note_success()
         return None
 
     def close(self) -> None:
@@ -137,20 +151,29 @@ class Database:
         if not was_closed:
             self._pool.close(timeout=1.0)
 
-    def _attempt(self, work: Callable[[Connection], Answer], begun: float) -> Answer:
+    def _attempt(self, work: Callable[[Connection], Answer]) -> Answer:
         if self._closed:
             raise ContentError(CLOSED)
         try:
-            seconds = max(PAUSE_SECONDS, self._give_up_at(begun) - time.monotonic())
-            with self._pool.connection(timeout=min(seconds, CHECK_SECONDS)) as connection:
+            # During an outage there is no connection to wait for.
+            with self._pool.connection(timeout=CONNECTION_SECONDS if self._away_since is None else 1.0) as connection:
                 return work(connection)
         except PoolClosed as problem:
             raise ContentError(CLOSED) from problem
 
-    def _give_up_at(self, begun: float) -> float:
-        """Return the end of the attempts of work that began then: the outage may have begun earlier."""
-        away = self._away_since
-        return (begun if away is None else min(begun, away)) + RETRY_SECONDS
+    def _has_given_up(self, patience: float) -> bool:
+        """Whether there is an outage that lasts longer than work has patience."""
+        since = self._away_since
+        return since is not None and time.monotonic() > since + patience
+
+    def _may_probe(self) -> bool:
+        """Whether this thread may find out if the outage is over."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._probed + PROBE_SECONDS:
+                return False
+            self._probed = now
+            return True
 
     def _note_failure(self, problem: Exception, begun: float) -> None:
         with self._lock:
@@ -160,6 +183,8 @@ class Database:
         log.warning("the database %s does not answer: %s", describe_address(self.address), describe(problem))
 
     def _note_success(self) -> None:
+        if self._away_since is None:
+            return
         with self._lock:
             since, self._away_since = self._away_since, None
         if since is not None:
