@@ -49,6 +49,39 @@ class Collected:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoredBlob:
+    """A blob without its bytes: `at` is the time of its last `put` or `renew`."""
+
+    cid: str
+    at: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry of the journal as it is stored, with the end of its lifetime (None: unlimited)."""
+
+    seq: int
+    topic: str
+    data: bytes
+    at: float
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of the examination of a store: what was checked, a sentence, and what to do (empty: it is well).
+
+    `is_fatal` says that a hub does not work so.
+    """
+
+    check: str
+    sentence: str
+    mend: str = ""
+    is_fatal: bool = False
+
+
 class Blobs(Protocol):
     """Immutable bytes under their CID, each with the time of its last `put` or `renew`.
 
@@ -260,6 +293,37 @@ class Collection(Protocol):
         ...
 
 
+class Transfer(Protocol):
+    """Reads and writes rows as they are, with their seqs and times: for a copy of a whole store (`stores/copying.py`).
+
+    The lists are in order and begin behind `after`. Each write is one transaction, and rows that are there stay.
+    """
+
+    def blobs(self, after: str, limit: int) -> list[StoredBlob]: ...
+
+    def entries(self, after: int, limit: int) -> list[StoredEntry]: ...
+
+    def moves(self, after: int, limit: int) -> list[NameChange]: ...
+
+    def last(self) -> tuple[str, int, int]:
+        """Return the greatest CID of a blob, and the greatest seqs of an entry and of a move; empty and 0 without."""
+        ...
+
+    def write_blobs(self, blobs: Sequence[tuple[StoredBlob, bytes]]) -> None: ...
+
+    def write_entries(self, entries: Sequence[StoredEntry]) -> None: ...
+
+    def write_moves(self, moves: Sequence[NameChange]) -> None:
+        """Write moves, and point the names where they lead."""
+        ...
+
+    def newest_seq(self) -> int:
+        """Return the greatest seq that an entry ever had, also if that entry was deleted."""
+        ...
+
+    def set_newest_seq(self, seq: int) -> None: ...
+
+
 class Store(Protocol):
     """All parts of a store, opened and closed together."""
 
@@ -268,6 +332,8 @@ class Store(Protocol):
     journal: Journal
     bus: Bus
     collection: Collection
+    transfer: Transfer | None
+    """None for a store that keeps nothing."""
     is_shared: bool
     """Whether hubs on other machines may use this store, now or later."""
 

@@ -56,7 +56,11 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/outputs.py": ("pydantic_core.PydanticSerializationError", "pydantic_core.to_jsonable_python"),
     },
     "a store in PostgreSQL": {
-        "patchbay/stores/__init__.py": ("patchbay.stores.postgresql.PostgresqlStore",),
+        "patchbay/stores/__init__.py": (
+            "patchbay.stores.postgresql.PostgresqlStore",
+            "patchbay.stores.postgresql.maintenance.examine_database",
+            "patchbay.stores.postgresql.maintenance.migrate_database",
+        ),
     },
     "a room, or an audited call": {
         "patchbay/rooms/record/canonical.py": (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchbay.errors import ConfigError
-from patchbay.store import Store, is_database_address
+from patchbay.store import Finding, Store, is_database_address
 from patchbay.stores.folder_lock import share_folder
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.sqlite import SqliteStore
@@ -32,14 +32,41 @@ def open_store(kind: str, folder: Path, served: Mapping[str, str] | None = None,
     raise ConfigError("the setting store", "", f"{expected}; got {kind!r}")
 
 
+def migrate_store(kind: str) -> tuple[int, int]:
+    """Bring the schema of a database up to date; return its versions before and after.
+
+    Raises ConfigError for a store that is no database, ContentError for the database of another program.
+    """
+    if not is_database_address(kind):
+        raise ConfigError("the setting store", "", "expected postgresql://user@host/db; others need no command")
+    try:
+        from patchbay.stores.postgresql.maintenance import migrate_database
+    except ImportError as problem:
+        raise _missing_extra(problem) from problem
+    return migrate_database(kind)
+
+
+def examine_store(kind: str, bus_address: str) -> list[Finding]:
+    """Examine the database of an address: version, rights, clock, connections, bus. Raises ConfigError."""
+    try:
+        from patchbay.stores.postgresql.maintenance import examine_database
+    except ImportError as problem:
+        raise _missing_extra(problem) from problem
+    return examine_database(kind, bus_address)
+
+
+def _missing_extra(problem: ImportError) -> ConfigError:
+    return ConfigError(
+        "the setting store",
+        "",
+        f"a store in PostgreSQL needs the extra `cluster`: install `patchbay[cluster]` ({problem})",
+    )
+
+
 def _open_postgresql(address: str, bus_address: str) -> Store:
     """Open the store of a database. Raises ConfigError without the packages of the extra `cluster`."""
     try:
         from patchbay.stores.postgresql import PostgresqlStore
     except ImportError as problem:
-        raise ConfigError(
-            "the setting store",
-            "",
-            f"a store in PostgreSQL needs the extra `cluster`: install `patchbay[cluster]` ({problem})",
-        ) from problem
+        raise _missing_extra(problem) from problem
     return PostgresqlStore(address, bus_address)

@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import MissingBlob, StaleUpdate
-from patchbay.store import CLOSED, Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names
+from patchbay.store import CLOSED, Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names, Transfer
 from patchbay.stores.bus import LocalBus, machine_order_token
 
 
@@ -233,6 +233,7 @@ class MemoryStore:
         self.names: Names = names
         self.collection: Collection = MemoryCollection(blobs, names)
         self.journal: Journal = MemoryJournal()
+        self.transfer: Transfer | None = None
         self._local = LocalBus()
         self.bus: Bus = self._local
         self._closed = False

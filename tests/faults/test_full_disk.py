@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from patchbay.cli.doctor.database import check_database
+from patchbay.cli.doctor.database_file import check_database_file
 from patchbay.documents.collection import Library
 from patchbay.errors import StoreFailed
 from patchbay.settings import Settings
@@ -118,17 +118,17 @@ def test_a_damaged_database_is_named_with_the_next_step(tmp_path: Path) -> None:
     store.close()
     assert str(tmp_path / "patchbay.sqlite3") in str(caught.value)
     assert str(tmp_path) not in caught.value.message
-    (verdict,) = check_database(Settings(data=tmp_path))
+    (verdict,) = check_database_file(Settings(data=tmp_path))
     assert (verdict.grade, "mv" in verdict.mend) == ("problem", True)
 
 
 def test_doctor_names_an_undamaged_database_and_a_file_that_is_none(tmp_path: Path) -> None:
     """34.4."""
     SqliteStore(tmp_path).close()
-    (verdict,) = check_database(Settings(data=tmp_path))
+    (verdict,) = check_database_file(Settings(data=tmp_path))
     assert verdict.grade == "ok"
     damage(tmp_path / "patchbay.sqlite3", 0)
-    (verdict,) = check_database(Settings(data=tmp_path))
+    (verdict,) = check_database_file(Settings(data=tmp_path))
     assert verdict.grade == "problem" and str(tmp_path / "patchbay.sqlite3") in verdict.sentence
 
 

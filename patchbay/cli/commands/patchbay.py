@@ -127,6 +127,10 @@ HUB = {
         "patchbay.cli.commands.replay:replay_command",
         "Repeat the call of each RECORD, and compare the results.",
     ),
+    "store": LateCommand(
+        "patchbay.cli.commands.stores.group:store_command",
+        "Move a hub to another store, such as PostgreSQL.",
+    ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",
         "Delete unused contents, and give their space back.",
@@ -151,7 +155,7 @@ SECTIONS = {
         "connections",
     ),
     "Share": ("room", "invite", "people", "key", "login", "token"),
-    "Maintain": ("settings", "audit", "replay", "gc", "revoke", "completion"),
+    "Maintain": ("settings", "audit", "replay", "store", "gc", "revoke", "completion"),
 }
 """The commands by purpose, for the help page."""
 

@@ -1,31 +1,27 @@
-"""The check of the database file: whether it can be read, and whether it is damaged."""
+"""Checks of the database of a hub in PostgreSQL: version, schema, rights, clock, connections, bus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchbay.cli.doctor.verdicts import Verdict, ok, problem
-from patchbay.cli.messages import quote_word
+from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
+from patchbay.errors import ConfigError
 from patchbay.settings import Settings
-from patchbay.store import DATABASE_FILE, store_exists
-from patchbay.stores.sqlite.database import check_file
+from patchbay.store import is_database_address
+from patchbay.stores import examine_store
 
 
 def check_database(settings: Settings) -> Iterator[Verdict]:
-    """Check the database of the hub, if there is one, without changing it."""
-    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+    """Yield the verdicts about the database; none for a hub without one."""
+    if not is_database_address(settings.store):
         return
-    path = settings.data / DATABASE_FILE
-    found = check_file(path)
-    if found is None:
-        yield ok("database", f"{path} is undamaged")
+    try:
+        found = examine_store(settings.store, settings.bus_address)
+    except ConfigError as wrong:
+        yield problem("database", wrong.expected, "patchbay doctor --store postgresql://user@host/db")
         return
-    fault, sentence = found
-    folder = quote_word(str(settings.data))
-    mends = {
-        "full": "patchbay gc --blob-hours 1",
-        "unwritable": f"chmod -R u+rwX {folder}, or patchbay serve --data FOLDER on another disk",
-        "damaged": f"stop the hub, mv {folder} {folder}.damaged, and copy a backup to {folder}",
-        "other": f"ls -l {folder}",
-    }
-    yield problem("database", sentence, mends[fault])
+    for one in found:
+        if not one.mend:
+            yield ok(one.check, one.sentence)
+        else:
+            yield (problem if one.is_fatal else warning)(one.check, one.sentence, one.mend)

@@ -14,6 +14,7 @@ from patchbay.access.tokens.issuer import load_issuer
 from patchbay.access.tokens.issuer_documents import IssuerDocuments
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.doctor.database import check_database
+from patchbay.cli.doctor.database_file import check_database_file
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
@@ -33,6 +34,7 @@ def check_hub(settings: Settings, hub: RunningHub | None, environ: Mapping[str, 
     """Yield the verdicts about the hub; `hub` is the running one."""
     yield from check_data_folder(settings)
     yield from check_database(settings)
+    yield from check_database_file(settings)
     yield from check_secret_files(settings.data)
     yield from check_key(settings)
     yield check_answers(settings, hub)

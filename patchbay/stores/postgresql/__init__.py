@@ -6,7 +6,7 @@ whose answer was lost finds what it wrote. Times are those of the database.
 
 from __future__ import annotations
 
-from patchbay.store import Blobs, Bus, Collection, Journal, Names
+from patchbay.store import Blobs, Bus, Collection, Journal, Names, Transfer
 from patchbay.stores.postgresql.blobs import PostgresqlBlobs
 from patchbay.stores.postgresql.bus import PostgresqlBus
 from patchbay.stores.postgresql.collection import PostgresqlCollection
@@ -14,6 +14,7 @@ from patchbay.stores.postgresql.database import Database
 from patchbay.stores.postgresql.journal import PostgresqlJournal
 from patchbay.stores.postgresql.names import PostgresqlNames
 from patchbay.stores.postgresql.schema import prepare_schema
+from patchbay.stores.postgresql.transfer import PostgresqlTransfer
 
 
 class PostgresqlStore:
@@ -38,6 +39,7 @@ class PostgresqlStore:
         self.collection: Collection = PostgresqlCollection(self._database)
         self.names: Names = PostgresqlNames(self._database)
         self.journal: Journal = PostgresqlJournal(self._database)
+        self.transfer: Transfer | None = PostgresqlTransfer(self._database)
         self._bus = PostgresqlBus(self._database, bus_address or address)
         self.bus: Bus = self._bus
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchbay.errors import ContentError
-from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Journal, Names
+from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Journal, Names, Transfer
 from patchbay.stores.bus import machine_order_token
 from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
@@ -19,6 +19,7 @@ from patchbay.stores.sqlite.collection import SqliteCollection
 from patchbay.stores.sqlite.database import Database
 from patchbay.stores.sqlite.journal import SqliteJournal
 from patchbay.stores.sqlite.names import SqliteNames
+from patchbay.stores.sqlite.transfer import SqliteTransfer
 
 
 class SqliteStore:
@@ -40,6 +41,7 @@ class SqliteStore:
         self.collection: Collection = SqliteCollection(self._database)
         self.names: Names = SqliteNames(self._database)
         self.journal: Journal = SqliteJournal(self._database)
+        self.transfer: Transfer | None = SqliteTransfer(self._database)
         self._bus = SqliteBus(self._database)
         self.bus: Bus = self._bus
 

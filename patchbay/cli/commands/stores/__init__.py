@@ -1,0 +1,1 @@
+"""The commands `patchbay store copy` and `patchbay store migrate`."""

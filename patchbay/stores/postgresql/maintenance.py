@@ -1,0 +1,135 @@
+"""What an operator does with a database: bring its schema up to date, and examine it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+
+from patchbay.errors import PatchbayError
+from patchbay.store import Finding
+from patchbay.stores.postgresql.address import parse_address
+from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database, describe
+from patchbay.stores.postgresql.schema import VERSION, migrate, read_version
+
+OLDEST_VERSION = 150000
+"""The oldest PostgreSQL that is supported, as `server_version_num`."""
+
+MAX_CLOCK_SECONDS = 5.0
+"""Difference between the clocks of the machine and the database from which on records look wrong."""
+
+HINT_SECONDS = 2.0
+"""Seconds in which a message has to arrive."""
+
+
+def migrate_database(address: str) -> tuple[int, int]:
+    """Apply the files of the schema that the database lacks; return its versions before and after."""
+    with closing(Database(address, 1)) as database:
+        before = read_version(database)
+        return before, migrate(database)
+
+
+def examine_database(address: str, bus_address: str) -> list[Finding]:
+    """Examine a database. Changes nothing. Raises ConfigError for a wrong address."""
+    parse_address(bus_address or address)
+    with closing(Database(address, 1)) as database:
+        found: list[Finding] = []
+        try:
+            found.extend(_examine(database))
+            found.append(_examine_bus(database, bus_address or address))
+        except PatchbayError as problem:
+            mend = "check the address, and that PostgreSQL runs and lets this machine in (pg_hba.conf)"
+            found.append(Finding("database", problem.message, mend, is_fatal=True))
+        return found
+
+
+def _examine(database: Database) -> Iterator[Finding]:
+    number, text, encoding = database.read_one(
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version'),"
+        " current_setting('server_encoding')"
+    )
+    if number < OLDEST_VERSION:
+        oldest = OLDEST_VERSION // 10000
+        yield Finding("database", f"this is PostgreSQL {text}", f"use PostgreSQL {oldest} or newer", is_fatal=True)
+    else:
+        yield Finding("database", f"PostgreSQL {text}")
+    if encoding != "UTF8":
+        yield Finding("database", f"its encoding is {encoding}", "make a database with ENCODING 'UTF8'", is_fatal=True)
+    yield _examine_schema(database)
+    yield _examine_rights(database)
+    yield _examine_clock(database)
+    yield _examine_connections(database)
+
+
+def _examine_schema(database: Database) -> Finding:
+    found = read_version(database)
+    if found == 0:
+        return Finding("schema", "the database is empty; the first start makes the schema")
+    if found < VERSION:
+        return Finding(
+            "schema", f"it is {found}; this program needs {VERSION}", "patchbay store migrate", is_fatal=True
+        )
+    if found > VERSION:
+        sentence = f"it is {found}; this program knows {VERSION}"
+        return Finding("schema", sentence, "use the version of Patchbay that made it", is_fatal=True)
+    return Finding("schema", f"version {found}")
+
+
+def _examine_rights(database: Database) -> Finding:
+    user, read_only, may_create, may_write = database.read_one(
+        "SELECT current_user, current_setting('transaction_read_only') = 'on',"
+        " has_schema_privilege(current_schema(), 'CREATE'),"
+        " (SELECT coalesce(bool_and(has_table_privilege(to_regclass('journal'), privilege)), true)"
+        " FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege)"
+    )
+    if read_only:
+        mend = "use the address of the primary server"
+        return Finding("rights", "the database is read-only: it is a replica", mend, is_fatal=True)
+    if not may_write:
+        mend = f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{user}"'
+        return Finding("rights", f"{user} may not write the tables", mend, is_fatal=True)
+    if not may_create:
+        mend = f'GRANT CREATE ON SCHEMA public TO "{user}"'
+        return Finding("rights", f"{user} may not make tables: a migration fails", mend)
+    return Finding("rights", f"{user} may read, write and migrate")
+
+
+def _examine_clock(database: Database) -> Finding:
+    begun = time.time()
+    (now,) = database.read_one("SELECT extract(epoch FROM clock_timestamp())::float8")
+    ahead = (begun + time.time()) / 2 - float(now)
+    if abs(ahead) > MAX_CLOCK_SECONDS:
+        where = "ahead of" if ahead > 0 else "behind"
+        sentence = f"the clock of this machine is {abs(ahead):.0f} s {where} that of the database"
+        return Finding("clocks", sentence, "sudo timedatectl set-ntp true")
+    return Finding("clocks", f"{abs(ahead) * 1000:.0f} ms between this machine and the database")
+
+
+def _examine_connections(database: Database) -> Finding:
+    limit, taken, ours = database.read_one(
+        "SELECT current_setting('max_connections')::int, count(*),"
+        " count(*) FILTER (WHERE application_name = 'patchbay') FROM pg_stat_activity"
+    )
+    each = MAX_CONNECTIONS + 1
+    sentence = f"{taken} of {limit} are taken, {ours} by hubs; each worker takes up to {each}"
+    if limit - taken < each:
+        mend = "raise max_connections, lower --workers, or put a pooler between and set --bus-address"
+        return Finding("connections", sentence, mend)
+    return Finding("connections", sentence)
+
+
+def _examine_bus(database: Database, address: str) -> Finding:
+    """Send a hint, and wait for it on a connection that listens."""
+    mend = "give the address of PostgreSQL itself, not of a pooler, as --bus-address"
+    try:
+        with psycopg.connect(parse_address(address), autocommit=True) as listening:
+            listening.execute("LISTEN patchbay_doctor")
+            begun = time.monotonic()
+            database.run(lambda connection: connection.execute("NOTIFY patchbay_doctor"))
+            for _ in listening.notifies(timeout=HINT_SECONDS, stop_after=1):
+                return Finding("bus", f"a hint arrives after {(time.monotonic() - begun) * 1000:.0f} ms")
+    except psycopg.Error as problem:
+        return Finding("bus", f"the connection that listens fails: {describe(problem)}", mend)
+    return Finding("bus", f"no hint arrived within {HINT_SECONDS:g} s: messages take up to a second", mend)

@@ -1,0 +1,92 @@
+"""`patchbay store copy`, `patchbay store migrate`, and what `patchbay doctor` says about a database."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from patchbay.access.audit.chain import AuditChain
+from patchbay.cli.commands.patchbay import main
+from patchbay.cli.doctor.database import check_database
+from patchbay.rooms.record.canonical import Signer
+from patchbay.settings import Settings
+from patchbay.stores import open_store
+from patchbay.stores.folder_lock import claim_folder
+from patchbay.stores.postgresql import PostgresqlStore
+from tests.databases import PostgresqlServer
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["store", *arguments])
+    return done.exit_code, done.output
+
+
+def test_a_hub_is_moved_with_its_root_and_its_audit_chain(tmp_path: Path, database: str) -> None:
+    """35.17: there and back."""
+    with closing(open_store("sqlite", tmp_path / "data")) as store:
+        root = store.blobs.put(b"{}")
+        store.names.move({"root": root}, "me", "test")
+        AuditChain(store.journal, Signer(b"k" * 32)).append([{"at": 1, "kind": "dropped", "count": 1, "reason": "x"}])
+    code, said = run("copy", str(tmp_path / "data"), database)
+    assert code == 0, said
+    assert f"root {root}" in said and "rows are intact and in order" in said
+    assert run("copy", database, str(tmp_path / "back")) == (0, said)
+    assert run("copy", database, str(tmp_path / "back")) == (0, said)
+
+
+def test_a_copy_needs_a_source_and_a_folder_without_a_running_hub(tmp_path: Path, database: str) -> None:
+    code, said = run("copy", str(tmp_path / "absent"), database)
+    assert code == 2 and f"there is no data of a hub in {tmp_path / 'absent'}" in said
+    open_store("sqlite", tmp_path).close()
+    with closing(claim_folder(tmp_path)):
+        code, said = run("copy", str(tmp_path), database)
+    assert code == 2 and "is in use by another hub" in said
+
+
+def test_the_schema_is_migrated_and_says_so(database: str) -> None:
+    """35.18"""
+    assert run("migrate", "--store", database) == (0, "the schema is 1; it was 0\n")
+    assert run("migrate", "--store", database) == (0, "the schema is 1\n")
+    code, said = run("migrate", "--store", "sqlite")
+    assert code == 2 and "expected postgresql://user@host/db" in said
+
+
+def verdicts(settings: Settings) -> dict[str, tuple[str, str]]:
+    return {one.check: (one.grade, one.sentence) for one in check_database(settings)}
+
+
+def test_the_doctor_says_what_a_database_is_like(tmp_path: Path, database: str) -> None:
+    """35.18: version, rights, clock, connections, bus."""
+    settings = Settings(data=tmp_path, store=database)
+    found = verdicts(settings)
+    assert {grade for grade, _ in found.values()} == {"ok"}, found
+    assert list(found) == ["database", "schema", "rights", "clocks", "connections", "bus"]
+    assert found["schema"][1] == "the database is empty; the first start makes the schema"
+    PostgresqlStore(database).close()
+    assert verdicts(settings)["schema"] == ("ok", "version 1")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE patchbay_schema SET version = 99")
+    assert verdicts(settings)["schema"] == ("problem", "it is 99; this program knows 1")
+    assert verdicts(Settings(data=tmp_path)) == {}
+
+
+def test_the_doctor_names_a_user_without_rights(tmp_path: Path, database: str, postgresql: PostgresqlServer) -> None:
+    """35.18"""
+    PostgresqlStore(database).close()
+    postgresql.execute("CREATE ROLE reader LOGIN")
+    with psycopg.connect(database, autocommit=True) as connection:
+        (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO reader".encode())
+        connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader".encode())
+    found = verdicts(Settings(data=tmp_path, store=database.replace("hub@", "reader@")))
+    assert found["rights"] == ("problem", "reader may not write the tables")
+
+
+def test_the_doctor_says_that_a_database_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchbay.stores.postgresql.database.READ_SECONDS", 0.0)
+    found = verdicts(Settings(data=tmp_path, store="postgresql://hub@127.0.0.1:1/hub"))
+    assert found == {"database": ("problem", "the database hub at 127.0.0.1 does not answer")}
