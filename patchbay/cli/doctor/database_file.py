@@ -13,7 +13,7 @@ from patchbay.stores.sqlite.database import check_file
 
 def check_database_file(settings: Settings) -> Iterator[Verdict]:
     """Check the database of the hub, if there is one, without changing it."""
-    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+    if settings.store != "sqlite" or not store_exists(settings.store, settings.data):
         return
     path = settings.data / DATABASE_FILE
     found = check_file(path)
