@@ -12,11 +12,18 @@ import resource
 from dataclasses import replace
 
 from patchbay.settings import Settings
+from patchbay.wire.front.sockets import count_descriptors
 
 log = logging.getLogger(__name__)
 
 OWN_DESCRIPTORS = 1024
 """What a worker has open beside its streams and its calls: the store, pipes of processes, idle connections."""
+
+START_DESCRIPTORS = 24
+"""What a worker opens between the making of its application and its first request."""
+
+MAX_KEPT_DESCRIPTORS = 512
+"""Limit on the descriptors that connections leave to calls."""
 
 DESCRIPTORS_OF_A_CALL = 4
 """Connection, two pipes of a process and a file."""
@@ -56,6 +63,17 @@ def ensure_descriptors(settings: Settings) -> Settings:
         needed,
     )
     return replace(settings, listeners=min(fitting, settings.listeners))
+
+
+def fitting_connections(wanted: int) -> int:
+    """How many connections this process should take of `wanted`: half of its free descriptors, at most
+    MAX_KEPT_DESCRIPTORS, stay free for calls.
+    """
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    free = soft - count_descriptors() - START_DESCRIPTORS
+    return max(1, min(wanted, free - min(MAX_KEPT_DESCRIPTORS, free // 2)))
 
 
 def _is_enough(limit: int, needed: int) -> bool:

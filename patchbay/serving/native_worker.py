@@ -40,6 +40,7 @@ def serve_natively(  # type: ignore[no-untyped-def]
 ) -> None:
     """Serve until told to end. `front` takes each request; `options` are those of the web server, in its order."""
     idle, backpressure, _, http, http1, http2, websockets, static, _, tls, _, metrics = options
+    backpressure = min(backpressure, front.connections or backpressure)
     ended = SignalEvent()
     signal = set_sync_signals()  # type: ignore[no-untyped-call]
     signal.add_cb(ended.set)

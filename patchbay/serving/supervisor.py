@@ -30,13 +30,14 @@ from patchbay import exit_codes
 from patchbay.errors import PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
-from patchbay.serving.descriptors import ensure_descriptors
+from patchbay.serving.descriptors import ensure_descriptors, fitting_connections
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts, without_collections
 from patchbay.serving.heartbeats import Heartbeats
 from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
+from patchbay.serving.overflow import Overflow
 from patchbay.serving.respawning import Supervisor
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
@@ -130,7 +131,7 @@ def supervisor(settings: Settings, started: Semaphore, heartbeats: Heartbeats) -
         # Threads that a burst of calls needed go soon after it.
         blocking_threads_idle_timeout=5,
         # What the server calls backpressure counts connections, and an idle one holds its place.
-        backpressure=settings.listeners + settings.threads + MAX_IDLE_CONNECTIONS,
+        backpressure=most_connections_of(settings),
         backlog=1024,
         respawn_failed_workers=True,
         workers_kill_timeout=math.ceil(settings.drain) + KILL_GRACE_SECONDS,
@@ -138,6 +139,11 @@ def supervisor(settings: Settings, started: Semaphore, heartbeats: Heartbeats) -
         log_level=LogLevels.debug if settings.log_level == "debug" else LogLevels.warning,
         log_access=False,
     )
+
+
+def most_connections_of(settings: Settings) -> int:
+    """The limit on the connections of one worker, where its descriptors are enough."""
+    return settings.listeners + settings.threads + MAX_IDLE_CONNECTIONS
 
 
 def application(
@@ -164,11 +170,15 @@ def application(
     app.extensions["health"].watch(heartbeats.describe_problem)
     app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
-    app.wsgi_app = WorkLimits(at_work, settings.threads)
+    overflow = Overflow(settings.port, fitting_connections(most_connections_of(settings)))
+    app.wsgi_app = WorkLimits(at_work, settings.threads, lambda: overflow.is_short)
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = app.extensions["drain"]
     front = Front(app, settings, request_threads(settings))
+    front.connections = overflow.most
+    overflow.watch()
+    drain.on_begin(overflow.end)
     drain.on_begin(front.drain)
     drain.watch_signals()
     serving = threading.Event()

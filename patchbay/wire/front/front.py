@@ -55,6 +55,8 @@ class Front:
         self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)
         self.websockets = WebSockets(settings, self._loop)
+        self.connections: int | None = None
+        """Limit on the connections that the web server takes, if it is lower than its own."""
 
     def __call__(self, watcher: Any) -> None:
         """Take one request; called by the web server on one of its threads, which has nothing to catch an error."""

@@ -44,14 +44,26 @@ class TooManyRequests(PatchbayError):
         super().__init__("too many requests are running; try again later (setting threads)")
 
 
+class NoDescriptors(PatchbayError):
+    """The worker can open no file and no connection."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the hub has no free connections or files; try again later")
+
+
 class WorkLimits:
-    """WSGI middleware that passes requests to `app`, at most `threads` at once.
+    """WSGI middleware that passes requests to `app`, at most `threads` at once, and none while `is_short()`.
 
     A streamed answer counts until its end, except a stream that waits on the event loop.
     """
 
-    def __init__(self, app: Callable[[Any, Any], Iterable[bytes]], threads: int) -> None:
+    def __init__(
+        self, app: Callable[[Any, Any], Iterable[bytes]], threads: int, is_short: Callable[[], bool] = lambda: False
+    ) -> None:
         self._app = app
+        self._is_short = is_short
         self._threads = threads
         self._crowded = threads - min(MAX_FREE, threads // 4)
         self._working: dict[object, str] = {}
@@ -62,6 +74,8 @@ class WorkLimits:
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["PATH_INFO"] in HEALTH:
             return self._app(environ, start_response)
+        if self._is_short():
+            return json_reply(failure(None, NoDescriptors()), NoDescriptors.status).send(start_response)
         address = environ.get("REMOTE_ADDR", "")
         if len(self._working) >= self._crowded and not self._wait_for_place(address):
             problem = TooManyRequests()
