@@ -14,7 +14,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,18 @@ def sections() -> Sections:
     """Section title to requirement ID to sentence."""
     found: Sections = json.loads(SOURCE.read_text("utf-8"))
     return found
+
+
+def deviation_faults(tables: Sections, proved: Mapping[str, str], deviations: str) -> list[str]:
+    """What disagrees between the index and the page of deviations, which names each unproved row and no other."""
+    known = [one for rows in tables.values() for one in rows]
+    named = set(IN_TEXT.findall(deviations)) & set(known)
+    missing = [f"{one} has no proving test and no row in docs/deviations.md" for one in known if one not in proved]
+    return [line for line in missing if line.split()[0] not in named] + [
+        f"{one} has a proving test; docs/deviations.md names it as a deviation"
+        for one in known
+        if one in named & set(proved)
+    ]
 
 
 def proofs() -> dict[str, str]:

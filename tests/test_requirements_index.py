@@ -6,7 +6,18 @@ import re
 
 import pytest
 
-from scripts.requirements_index import PAGE, faults, found_in, ids_in, page, proofs, sections, shown_by
+from scripts.requirements_index import (
+    PAGE,
+    ROOT,
+    deviation_faults,
+    faults,
+    found_in,
+    ids_in,
+    page,
+    proofs,
+    sections,
+    shown_by,
+)
 
 GROUPS = (9, 5, 4, 6, 8, 6, 5, 5, 11, 5, 6, 6, 8, 5)
 """How many rows each group of the acceptance plan has, T1 to T14."""
@@ -31,6 +42,20 @@ def test_a_missing_and_a_wrong_proving_test_are_reported() -> None:
     assert faults(tables, tests, {"T1.1": "a.py::test_c"}) == [
         "T1.2 has no proving test: name one of a.py::test_b, a.py::test_c",
         "T1.1 is proved by a.py::test_c, which does not carry its ID or is not there",
+    ]
+
+
+def test_a_requirement_without_a_proving_test_is_a_deviation_and_no_other_is() -> None:
+    """34.22."""
+    assert deviation_faults(sections(), proofs(), (ROOT / "docs" / "deviations.md").read_text("utf-8")) == []
+
+
+def test_rows_that_the_page_of_deviations_lacks_or_names_wrongly_are_reported() -> None:
+    """34.22."""
+    tables = {"Rows": {"T1.1": "One.", "T1.2": "Two.", "T1.3": "Three."}}
+    assert deviation_faults(tables, {"T1.1": "a.py::test_a"}, "| T1.1 | T1.2 |") == [
+        "T1.3 has no proving test and no row in docs/deviations.md",
+        "T1.1 has a proving test; docs/deviations.md names it as a deviation",
     ]
 
 
