@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)$", re.MULTILINE)
 _UNDERLINE = re.compile(r"^ {0,3}(=+|-+)[ \t\r]*$", re.MULTILINE)
@@ -31,6 +32,13 @@ _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _HTML_HEADING = re.compile(r"<h1\b[^<>]{0,500}>(.{1,1000}?)</h1>", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 
+_NOISE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\b(?:class|parameter|event|function|method|interface|type|enum)s?:", re.I)
+_RUN = re.compile(r"[\w.-]+")
+_JOINTS = re.compile(r"[._-]")
+
+MAX_KEPT_CHARACTERS = 64 * 1024
+"""Characters of the longest text whose headings are kept in memory."""
+
 MAX_TITLE_PLACE = 20_000
 """Characters at the beginning of a text that are searched for an HTML heading as the title."""
 
@@ -46,12 +54,24 @@ class Heading:
     end: int
 
 
-def headings(body: str) -> list[Heading]:
-    """Return the headings of a text, without lines in fenced code and headings without words."""
+def headings(body: str) -> tuple[Heading, ...]:
+    """Return the headings of a text, without lines in fenced code and headings without words.
+
+    The headings of texts that were asked for lately are kept.
+    """
+    return _find_headings(body) if len(body) > MAX_KEPT_CHARACTERS else _find_kept_headings(body)
+
+
+@lru_cache(maxsize=512)
+def _find_kept_headings(body: str) -> tuple[Heading, ...]:
+    return _find_headings(body)
+
+
+def _find_headings(body: str) -> tuple[Heading, ...]:
     if "#" not in body and "\n=" not in body and "\n-" not in body and "\n " not in body:
-        return []
+        return ()
     # The closing `#` are stripped here: a regular expression for them takes cubic time for a line of blanks.
-    plain = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
+    plain = _FENCED.sub(_blank_lines, body)
     found: list[Heading] = []
     anchors = Anchors()
     for level, text, begin, end in sorted((*_atx(plain), *_setext(plain)), key=lambda each: each[2]):
@@ -60,7 +80,12 @@ def headings(body: str) -> list[Heading]:
         if not title:
             continue
         found.append(Heading(level, title, anchors.add(title, own[1] if own else ""), begin, end))
-    return found
+    return tuple(found)
+
+
+def _blank_lines(fence: re.Match[str]) -> str:
+    """Return blanks in place of fenced code, so that all offsets stay."""
+    return "\n".join(" " * len(line) for line in fence[0].split("\n"))
 
 
 def _atx(plain: str) -> Iterator[tuple[int, str, int, int]]:
@@ -122,9 +147,29 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
 
 
+@lru_cache(maxsize=8192)
 def plain_title(text: str) -> str:
     """Return the words of a heading, without images, addresses of links, tags and emphasis."""
     text = _IMAGE.sub("", text)
     text = _LINK.sub(r"\1", text)
     text = _TAG.sub("", text)
     return " ".join(_EMPHASIS.sub("", text).split())
+
+
+def share_of_heading(title: str, name: str) -> float:
+    """Return how much of a heading an identifier is: 1 for the whole, 0.75 for its beginning, 0.5 for another part.
+
+    Parameters, types in parentheses and words such as `Class:` do not count. Another spelling, such as `on_request` for
+    `onRequest`, has a tenth less; 0 without the identifier.
+    """
+    runs = [run for each in _RUN.findall(_NOISE.sub(" ", title)) if (run := each.strip("._-"))]
+    wanted = _join(name)
+    places = [at for at, run in enumerate(runs) if wanted in (_join(run), _join(run.rpartition(".")[2]))]
+    if not places:
+        return 0.9 if wanted == _join("".join(runs)) else 0.0
+    share = 0.5 if places[0] else 1.0 if len(runs) == 1 else 0.75
+    return share if runs[places[0]].endswith(name) else 0.9 * share
+
+
+def _join(name: str) -> str:
+    return _JOINTS.sub("", name).lower()

@@ -1,7 +1,7 @@
 """Finds the words of a query in a document: the lines to show, with whole words marked, and the best section.
 
 One scan of the text finds the beginnings of the words, at most MAX_MATCHES; a word matches if its stem or its form is
-in the query.
+in the query. Where a document has a whole identifier of the query (`onRequest`, `on_request`), its parts do not match.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, islice
+from typing import NamedTuple
 
-from patchbay.documents.headings import Heading, headings
+from patchbay.documents.headings import Heading, headings, share_of_heading
 from patchbay.fulltext.forms import stem
 from patchbay.fulltext.query import ParsedQuery, Word
 from patchbay.fulltext.words import folded, pieces, sign_of
@@ -29,7 +31,13 @@ MAX_WORD_CHARACTERS = 64
 """Limit on the characters of a word on either side of a match."""
 
 MAX_MATCHES = 2000
-"""Limit on the matches in one document."""
+"""Limit on the matches in one document, for each word of a query."""
+
+MAX_KNOWN_WORDS = 20_000
+"""Limit on the words of texts that are kept with each query."""
+
+_OTHER_LETTERS = re.compile(r"[^\x00-\x7f]+")
+_REST_OF_WORD = re.compile(rf"\w{{1,{MAX_WORD_CHARACTERS}}}")
 
 MARK = "**"
 """The text before and after a match."""
@@ -51,13 +59,13 @@ class Passages:
     section: Heading | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    """A match: its offsets in the text, and the number of its word in the query."""
+class _Spot(NamedTuple):
+    """A match: its offsets in the text, the number of its word in the query, and whether it is a whole identifier."""
 
     begin: int
     end: int
     word: int
+    is_whole: bool = False
 
 
 def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
@@ -65,7 +73,7 @@ def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
     spots = list(_spots(reading, body))
     if not spots:
         return Passages(section=None)
-    starts = [0, *(found.end() for found in re.finditer("\n", body))]
+    starts = [0, *accumulate(len(line) + 1 for line in body.split("\n"))][:-1]
     by_line: dict[int, list[_Spot]] = {}
     for spot in spots:
         by_line.setdefault(bisect_right(starts, spot.begin) - 1, []).append(spot)
@@ -79,21 +87,29 @@ def passages(reading: ParsedQuery, body: str, before: int) -> Passages:
 
 
 def _section(body: str, spots: Sequence[_Spot]) -> Heading | None:
-    """Return the section with the most words of the query, then the most in its heading, then the most matches."""
+    """Return the best section: its heading is an identifier of the query, else has the most words of the query.
+
+    Of equal sections, the one with the most words of the query in its heading, then with the most matches.
+    """
     found = headings(body)
     if not found:
         return None
     places = [heading.begin for heading in found]
     words: dict[int, Counter[int]] = {}
     titles: Counter[int] = Counter()
+    named: dict[int, float] = {}
     for spot in spots:
         at = bisect_right(places, spot.begin) - 1
-        if at >= 0:
-            words.setdefault(at, Counter())[spot.word] += 1
-            titles[at] += spot.begin < found[at].end
+        if at < 0:
+            continue
+        words.setdefault(at, Counter())[spot.word] += 1
+        if spot.begin < found[at].end:
+            titles[at] += 1
+            if spot.is_whole:
+                named[at] = max(named.get(at, 0.0), share_of_heading(found[at].title, body[spot.begin : spot.end]))
     if not words:
         return None
-    best = max(words, key=lambda at: (len(words[at]), min(titles[at], 3), words[at].total(), -at))
+    best = max(words, key=lambda at: (named.get(at, 0.0), len(words[at]), min(titles[at], 3), words[at].total(), -at))
     return found[best]
 
 
@@ -101,17 +117,21 @@ def _spots(reading: ParsedQuery, body: str) -> Iterator[_Spot]:
     """Yield the matches in a text in order, at most MAX_MATCHES for each word."""
     flat = _flat(body)
     found: list[_Spot] = []
+    left: list[int] = []
     for number, word in enumerate(reading.words):
-        phrase = word.term.text.split() if word.term.phrase else None
-        if phrase:
-            pattern = r"[\W_]+".join(re.escape(_flat(one)) for one in phrase)
+        if word.term.phrase:
+            pattern = r"[\W_]+".join(re.escape(_flat(one)) for one in word.term.text.split())
             found += (_Spot(one.start(), one.end(), number) for one in _find(rf"(?<!\w){pattern}(?!\w)", flat))
             continue
-        forms = _Forms(word)
-        for one in _find("|".join(map(re.escape, forms.begins)), flat):
-            begin, end = _whole_word(flat, one.start(), one.end())
-            if forms.has(flat[begin:end], body[begin:end]):
-                found.append(_Spot(begin, end, number))
+        whole = [
+            _Spot(one.start(), one.end(), number, True)
+            for one in _find(_forms_of(word).identifier, flat)
+            if not flat[one.start() - 1 : one.start()].isalnum()
+        ]
+        found += whole
+        if not whole:
+            left.append(number)
+    found += _spots_of_forms(_matcher_of(tuple(reading.words[number] for number in left)), left, flat, body)
     last = -1
     for spot in sorted(found, key=lambda spot: (spot.begin, -spot.end)):
         if spot.begin >= last:
@@ -119,17 +139,28 @@ def _spots(reading: ParsedQuery, body: str) -> Iterator[_Spot]:
             yield spot
 
 
+def _spots_of_forms(matcher: _Matcher, numbers: Sequence[int], flat: str, body: str) -> Iterator[_Spot]:
+    """Yield the words of a text that are forms of words of the query; `numbers` are those of the matcher's words."""
+    last = -1
+    for one in islice(matcher.begins.finditer(flat), MAX_MATCHES * len(numbers)):
+        if one.start() < last:
+            continue
+        begin, end = _whole_word(flat, one.start(), one.end())
+        last = end
+        found = matcher.find(flat[begin:end], body[begin:end])
+        if found >= 0:
+            yield _Spot(begin, end, numbers[found])
+
+
 def _find(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    if not pattern:
-        return
-    for number, found in enumerate(re.finditer(pattern, text)):
-        if number == MAX_MATCHES:
-            return
-        yield found
+    return islice(re.finditer(pattern, text), MAX_MATCHES) if pattern else iter(())
 
 
 class _Forms:
-    """The forms of a query's word in a text."""
+    """The forms of a query's word in a text. `identifier` is a pattern of the whole word, if it has several parts.
+
+    The pattern begins with a letter, not with a look at the character before it, so that it is found fast.
+    """
 
     def __init__(self, word: Word) -> None:
         text = word.term.text
@@ -139,15 +170,17 @@ class _Forms:
         self._open = word.term.open
         self._sign = sign_of(text)
         self._stems = {stem("porter", one) for one in (*self._parts, self._whole)}
-        begins = {stem("porter", one)[:-1] or one for one in (*self._parts, self._whole)} | {
-            one[:4] if len(one) > 4 else one for one in self._forms
-        }
-        self.begins = [self._sign] if self._sign else sorted(filter(None, begins), key=len)
+        stems = (stem("porter", one) for one in (*self._parts, self._whole))
+        # A stem is the beginning of its words, except that its last letter may be an `i` for `y` or an added `e`.
+        begins = {(one[:-1] if one[-1:] in ("e", "i") else one) or text for one in stems} | self._forms
+        self.begins = [self._sign] if self._sign else _without_longer(begins)
+        inner = r"[._-]?".join(map(re.escape, self._parts))
+        self.identifier = "" if self._sign or len(self._parts) < 2 else rf"{inner}(?![^\W_])"
 
     def has(self, flat: str, written: str) -> bool:
         """Whether a whole word of a text is a form of the query's word."""
         if self._sign:
-            return True
+            return self._sign in flat
         if flat.replace("_", "") == self._whole or (self._open and flat.startswith(self._whole)):
             return True
         for one in (flat, *(folded(piece.lower()) for piece in pieces(written))):
@@ -156,17 +189,57 @@ class _Forms:
         return not flat.isascii() and self._whole in flat
 
 
+class _Matcher:
+    """Several words of a query: `begins` finds where one of them may begin in a text. Keeps the words that it saw."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._forms = [_forms_of(word) for word in words]
+        begins = _without_longer(one for forms in self._forms for one in forms.begins)
+        self.begins = re.compile("|".join(map(re.escape, begins)) or r"(?!)")
+        self._known: dict[str, int] = {}
+
+    def find(self, flat: str, written: str) -> int:
+        """Return the place of the first word that a whole word of a text is a form of; -1 for none."""
+        known = self._known.get(written)
+        if known is None:
+            if len(self._known) > MAX_KNOWN_WORDS:
+                self._known.clear()
+            found = (place for place, forms in enumerate(self._forms) if forms.has(flat, written))
+            known = self._known[written] = next(found, -1)
+        return known
+
+
+def _without_longer(begins: Iterable[str]) -> list[str]:
+    """Return the texts, shortest first, without those that begin with another one."""
+    found: list[str] = []
+    for one in sorted(filter(None, begins), key=lambda one: (len(one), one)):
+        if not one.startswith(tuple(found)):
+            found.append(one)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _forms_of(word: Word) -> _Forms:
+    return _Forms(word)
+
+
+@lru_cache(maxsize=64)
+def _matcher_of(words: tuple[Word, ...]) -> _Matcher:
+    return _Matcher(words)
+
+
 def _whole_word(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Return the bounds of the whole word around a match."""
-    least, most = max(0, begin - MAX_WORD_CHARACTERS), min(len(text), end + MAX_WORD_CHARACTERS)
+    """Return the bounds of the whole word around a match, without underscores at its ends."""
+    least = max(0, begin - MAX_WORD_CHARACTERS)
     while begin > least and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
         begin -= 1
-    while end < most and (text[end].isalnum() or text[end] == "_"):
-        end += 1
-    inner = text[begin:end].strip("_")
-    if inner:
-        begin += text[begin:end].index(inner)
-        end = begin + len(inner)
+    rest = _REST_OF_WORD.match(text, end)
+    end = rest.end() if rest is not None else end
+    if text[begin] == "_" or text[end - 1] == "_":
+        inner = text[begin:end].strip("_")
+        if inner:
+            begin += text[begin:end].index(inner)
+            end = begin + len(inner)
     return begin, end
 
 
@@ -179,9 +252,12 @@ def _letter(letter: str) -> str:
 
 def _flat(text: str) -> str:
     """Return a text in lower case and without accents, with the same offsets."""
+    low = text.lower()
     if text.isascii():
-        return text.lower()
-    return text.translate({ord(letter): _letter(letter) for letter in set(text)})
+        return low
+    if len(low) != len(text):
+        low = "".join(map(_letter, text))
+    return _OTHER_LETTERS.sub(lambda found: "".join(map(_letter, found[0])), low)
 
 
 def _mark_matches(line: str, start: int, spots: Sequence[_Spot]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from patchbay.documents.headings import share_of_heading
 from patchbay.documents.index import Document, DocumentRow, FolderIndex, group_of
 from patchbay.documents.passages import Match, passages
 from patchbay.errors import WrongArguments
@@ -133,10 +134,31 @@ def _scores(index: Index, reading: ParsedQuery, where: Mapping[str, str], every:
         (0.5, _shares(index.find_documents(reading.wide(every), most, where))),
         (1.5, _shares(index.find_documents(reading.narrow(False), most, where))),
         (0.4, _shares(index.find_documents(reading.wide(False), most, where, ("title",)))),
-        (0.5, dict.fromkeys(index.having(exact, where), 1.0) if (exact := reading.exact()) is not None else {}),
+        *_identifiers(index, reading, where, most),
         *_coverage(index, reading, where),
     ]
     return {key: sum(weight * part.get(key, 0.0) for weight, part in parts) for key in parts[0][1]}
+
+
+def _identifiers(
+    index: Index, reading: ParsedQuery, where: Mapping[str, str], most: int
+) -> Iterator[tuple[float, dict[str, float]]]:
+    """Yield weights and scores for whole identifiers: how often a document has them, and what its headings say.
+
+    A heading that is an identifier and nothing else counts most: the document describes it there.
+    """
+    exact = reading.exact()
+    if exact is None:
+        return
+    yield 0.5, dict.fromkeys(index.having(exact, where), 1.0)
+    yield 0.5, _shares(index.find_documents(exact, most, where))
+    for name, expression in reading.identifiers().items():
+        texts = index.texts(expression, ("title", "headings"), most, where)
+        shares = {
+            key: max(share_of_heading(line, name) for text in both for line in text.split("\n"))
+            for key, both in texts.items()
+        }
+        yield 3.0 / len(reading.words) ** 2, shares
 
 
 def _shares(hits: Sequence[Scored]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from patchbay.errors import ConfigError
 from patchbay.fulltext import tables
 from patchbay.fulltext.query import ParsedQuery, parse_query
 from patchbay.fulltext.time_limit import TimeLimit
-from patchbay.fulltext.vocabulary import IndexVocabulary, question_marks
+from patchbay.fulltext.vocabulary import IndexVocabulary, endings, question_marks
 from patchbay.fulltext.words import (
     UNSAYABLE,
     KnownTexts,
@@ -41,9 +41,6 @@ from patchbay.fulltext.words import (
     significant_words,
 )
 from patchbay.sqlite import sqlite3
-
-MAX_COMPLETIONS = 32
-"""Limit on the known words that complete an unfinished word."""
 
 BEGIN, END = "\x02", "\x03"
 """The marks around a match in a snippet. Texts cannot contain them, so they can be replaced after escaping."""
@@ -201,7 +198,7 @@ class Index:
         """Parse a query with the words of this index."""
         with self._reading() as connection:
             vocabulary = IndexVocabulary(connection, self._limit.check)
-            return parse_query(query, vocabulary, lambda term: _endings(connection, term), vocabulary.has)
+            return parse_query(query, vocabulary, lambda term: endings(connection, term), vocabulary.has)
 
     def find_documents(
         self, expression: str, limit: int, where: Mapping[str, str] | None = None, within: Sequence[str] = ()
@@ -212,6 +209,20 @@ class Index:
         self._check_names(within, self._columns)
         with self._reading() as connection:
             return _rows(connection, self._selection(_only(expression, within), where, (), limit), ())
+
+    def texts(
+        self, expression: str, columns: Sequence[str], limit: int, where: Mapping[str, str] | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the texts of columns by key, of at most `limit` documents that have the expression in one of them."""
+        where = where or {}
+        self._check_names(where, self._labels)
+        self._check_names(columns, self._columns)
+        names = ", ".join(f"found.c_{name}" for name in columns)
+        sql = f"SELECT entry.key, {names} FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
+        sql += "".join(f" AND entry.l_{name} = ?" for name in where) + " LIMIT ?"
+        with self._reading() as connection:
+            rows = connection.execute(sql, (_only(expression, columns), *where.values(), limit))
+            return {key: tuple(texts) for key, *texts in rows}
 
     def having(self, expression: str, where: Mapping[str, str] | None = None, within: Sequence[str] = ()) -> set[str]:
         """Return the keys of all documents that an expression of a `ParsedQuery` finds, unranked."""
@@ -347,10 +358,10 @@ class Index:
         """Return a query as an FTS5 expression, and a second one if its last word may be unfinished."""
         expressions = [fts5_expression(term, every) for term in terms]
         first = _only(joined(expressions, every), within)
-        endings = _endings(connection, terms[-1])
-        if not endings:
+        ended = endings(connection, terms[-1])
+        if not ended:
             return first, None
-        last = "(" + " OR ".join(map(quoted, endings)) + ")"
+        last = "(" + " OR ".join(map(quoted, ended)) + ")"
         # In a word of several parts, only the last part is unfinished.
         last = "(" + " AND ".join([*map(quoted, pieces(terms[-1].text)[:-1]), last]) + ")"
         return first, _only(joined([*expressions[:-1], last], every), within)
@@ -379,12 +390,3 @@ def _rows(
 ) -> list[IndexHit]:
     rows = connection.execute(*selection)
     return [IndexHit(key, score, dict(zip(snippets, shown, strict=True))) for key, score, *shown in rows]
-
-
-def _endings(connection: sqlite3.Connection, term: QueryTerm) -> list[str]:
-    """Return the known words that begin with an unfinished word."""
-    begun = folded(UNSAYABLE.sub("", pieces(term.text)[-1]).lower()) if term.open and not term.phrase else ""
-    if not begun:
-        return []
-    sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MAX_COMPLETIONS}"
-    return [word for (word,) in connection.execute(sql, (begun, begun + "\U0010ffff"))]

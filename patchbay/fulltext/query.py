@@ -48,6 +48,10 @@ class ParsedQuery:
         """Return the expression for documents with any form of the words: of each word, or of any."""
         return joined([word.wide for word in self.words], every)
 
+    def identifiers(self) -> dict[str, str]:
+        """Return the words of several parts, such as `onRequest`, each with the expression for it as a whole."""
+        return {word.term.text: one for word in self.words if (one := exactly(word.term)) is not None}
+
     def exact(self) -> str | None:
         """Return the expression for documents with every whole identifier of the query; None without identifiers."""
         found = [one for word in self.words if (one := exactly(word.term)) is not None]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from patchbay.fulltext.words import quoted
+from patchbay.fulltext.words import UNSAYABLE, QueryTerm, folded, pieces, quoted
 from patchbay.sqlite import sqlite3
+
+MAX_COMPLETIONS = 32
+"""Limit on the known words that complete an unfinished word."""
 
 
 class IndexVocabulary:
@@ -45,3 +48,12 @@ class IndexVocabulary:
 def question_marks(values: Sequence[object]) -> str:
     """Return one `?` for each value, for a statement."""
     return ", ".join("?" * len(values))
+
+
+def endings(connection: sqlite3.Connection, term: QueryTerm) -> list[str]:
+    """Return the known words that begin with an unfinished word."""
+    begun = folded(UNSAYABLE.sub("", pieces(term.text)[-1]).lower()) if term.open and not term.phrase else ""
+    if not begun:
+        return []
+    sql = f"SELECT word FROM word WHERE folded > ? AND folded < ? LIMIT {MAX_COMPLETIONS}"
+    return [word for (word,) in connection.execute(sql, (begun, begun + "\U0010ffff"))]

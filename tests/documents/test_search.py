@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from patchbay.documents.collection import Library
+from patchbay.documents.headings import share_of_heading
 from patchbay.documents.passages import passages
 from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS, search
+from patchbay.documents.search_results import answered
 from patchbay.errors import TimedOut, WrongArguments
 from tests.documents.corpus import unpack
 
@@ -251,3 +253,36 @@ def test_a_query_and_an_offset_have_a_limit(library: Library) -> None:
         library.search("w" * (MAX_QUERY_CHARACTERS + 1))
     with pytest.raises(WrongArguments, match="from 0 to 1000000"):
         library.search("w", offset=MAX_OFFSET + 1)
+
+
+def test_the_heading_that_is_an_identifier_comes_first(library: Library, root: Path) -> None:
+    """34.17: before documents that have the identifier, or its parts, more often; other identifiers are not marked."""
+    (root / "hooks.md").write_text("# Hooks\n\n## onError\n\nonError of a request\n\n### `onRequest`\n\nruns first\n")
+    (root / "requests.md").write_text("# On a request\n\non request, a request on requests\n" * 5)
+    (root / "lifecycle.md").write_text("# Lifecycle\n\n## onRequest and onSend\n\nonRequest onRequest onRequest\n")
+    (root / "python.md").write_text("# Python\n\n### on_request\n\ntext\n")
+    library.refresh()
+    assert [hit.row.key for hit in library.search("onRequest").hits][:3] == ["hooks.md", "python.md", "lifecycle.md"]
+    found = answered(library, "onRequest", {}, lambda row: {"uri": row.key, "title": row.title})["results"][0]
+    assert found["section"]["title"] == "onRequest"
+    assert [match["text"] for match in found["matches"]] == ["### `**onRequest**`"]
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "share"),
+    [
+        ("onRequest", "onRequest", 1.0),
+        (".code(statusCode)", "code", 1.0),
+        ("Class: ProxyAgent", "ProxyAgent", 1.0),
+        ("depthLimit (Number)", "depthLimit", 1.0),
+        ("logger.setBindings(bindings)", "setBindings", 1.0),
+        ("on_request", "onRequest", 0.9),
+        ("OAuth Proxy", "OAuthProxy", 0.9),
+        ("onRequest and onSend", "onRequest", 0.75),
+        ("The hook onRequest", "onRequest", 0.5),
+        ("onError", "onRequest", 0.0),
+    ],
+)
+def test_a_heading_is_an_identifier_in_part_or_as_a_whole(title: str, name: str, share: float) -> None:
+    """34.17: parameters and kinds do not count."""
+    assert share_of_heading(title, name) == pytest.approx(share)
