@@ -69,19 +69,19 @@ def unpack(into: Path, languages: Sequence[str] = LANGUAGES) -> int:
     return count
 
 
-def search_library(folder: Path) -> Search:
+def search_library(folder: Path, endings: tuple[str, ...] = (".md",)) -> Search:
     """Return the search of a library."""
-    library = Library(folder)
+    library = Library(folder, endings)
     library.refresh()
     return lambda question: [hit.row.key.removeprefix("specs/") for hit in library.search(question, limit=10).hits]
 
 
-def search_fts5(folder: Path) -> Search:
+def search_fts5(folder: Path, endings: tuple[str, ...] = (".md",)) -> Search:
     """Return a search with SQLite's FTS5, as its documentation shows it."""
     connection = sqlite3.connect(":memory:")
     columns = "path UNINDEXED, title, body, tokenize='porter unicode61'"
     connection.execute(f"CREATE VIRTUAL TABLE found USING fts5({columns})")
-    for path in sorted((folder / "specs").rglob("*.md")):
+    for path in sorted(one for one in (folder / "specs").rglob("*") if one.name.endswith(endings)):
         body = path.read_text("utf-8")
         name = path.relative_to(folder / "specs").as_posix()
         connection.execute("INSERT INTO found VALUES (?, ?, ?)", (name, title_of(body), body))
@@ -121,10 +121,10 @@ def reciprocal_rank(found: Sequence[str], answers: Sequence[str]) -> float:
     return next((1 / place for place, path in enumerate(found[:DEEPEST_RANK], 1) if path in answers), 0.0)
 
 
-def measure_means(search: Search, report: Report | None = None) -> dict[str, float]:
+def measure_means(search: Search, report: Report | None = None, asked: Path = QUESTIONS) -> dict[str, float]:
     """Return the mean reciprocal rank of each class of questions, and of all; `report` receives each question."""
     ranks: dict[str, list[float]] = {}
-    for kind, questions in json.loads(QUESTIONS.read_text("utf-8")).items():
+    for kind, questions in json.loads(asked.read_text("utf-8")).items():
         for question, *answers in questions:
             found = search(question)
             rank = reciprocal_rank(found, answers)

@@ -36,7 +36,7 @@ _NOISE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\b(?:class|parameter|event|functio
 _RUN = re.compile(r"[\w.-]+")
 _JOINTS = re.compile(r"[._-]")
 
-MAX_KEPT_CHARACTERS = 64 * 1024
+MAX_KEPT_CHARACTERS = 128 * 1024
 """Characters of the longest text whose headings are kept in memory."""
 
 MAX_TITLE_PLACE = 20_000
@@ -62,7 +62,7 @@ def headings(body: str) -> tuple[Heading, ...]:
     return _find_headings(body) if len(body) > MAX_KEPT_CHARACTERS else _find_kept_headings(body)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _find_kept_headings(body: str) -> tuple[Heading, ...]:
     return _find_headings(body)
 

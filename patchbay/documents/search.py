@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from patchbay.documents.file_names import list_stems, share_of_name
 from patchbay.documents.headings import share_of_heading
 from patchbay.documents.index import Document, DocumentRow, FolderIndex, group_of
 from patchbay.documents.passages import Match, passages
 from patchbay.errors import WrongArguments
-from patchbay.fulltext.index import Index
+from patchbay.fulltext.index import Index, only
 from patchbay.fulltext.index import IndexHit as Scored
 from patchbay.fulltext.query import ParsedQuery
 from patchbay.sqlite import sqlite3
@@ -114,11 +115,8 @@ def _search(
     reading = index.read(query)
     if not reading.words or limit < 1:
         return Search([], 0, reading=reading)
-    total = index.count(reading.wide(True), where)
-    every = len(reading.words) == 1 or (total >= ENOUGH_FULL_MATCHES and len(reading.words) <= MAX_SHORT_QUERY_WORDS)
-    if not every:
-        total = index.count(reading.wide(False), where)
-    scores = _scores(index, reading, where, every, offset + limit)
+    expression, total, every = _choose(index, reading, where)
+    scores = _scores(index, reading, expression, where, offset + limit)
     rows = folder_index.rows
     hits = [
         DocumentHit(row, float(f"{score:.4g}")) for key, score in scores.items() if (row := rows.get(key)) is not None
@@ -127,17 +125,59 @@ def _search(
     return Search(hits[offset : offset + limit], total, every, reading.suggestion, reading)
 
 
-def _scores(index: Index, reading: ParsedQuery, where: Mapping[str, str], every: bool, wanted: int) -> dict[str, float]:
+def _choose(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> tuple[str, int, bool]:
+    """Return the expression for the documents to rank, their number, and whether each has every word.
+
+    A short query with enough documents that have every word finds these, and those with one of its words in the title
+    or in a heading.
+    """
+    full = reading.wide(True)
+    total = index.count(full, where)
+    if len(reading.words) == 1:
+        return full, total, True
+    if total < ENOUGH_FULL_MATCHES or len(reading.words) > MAX_SHORT_QUERY_WORDS:
+        some = reading.wide(False)
+        return some, index.count(some, where), False
+    titled = f"({full}) OR {only(reading.wide(False), ('title', 'headings'))}"
+    all_of_them = index.count(titled, where)
+    return titled, all_of_them, all_of_them == total
+
+
+def _scores(
+    index: Index, reading: ParsedQuery, expression: str, where: Mapping[str, str], wanted: int
+) -> dict[str, float]:
     """Return the scores of the documents that are best by their texts, at least `wanted` if so many match."""
     most = wanted + MAX_RANKED
     parts = [
-        (0.5, _shares(index.find_documents(reading.wide(every), most, where))),
+        (0.5, _shares(index.find_documents(expression, most, where))),
         (1.5, _shares(index.find_documents(reading.narrow(False), most, where))),
         (0.4, _shares(index.find_documents(reading.wide(False), most, where, ("title",)))),
         *_identifiers(index, reading, where, most),
         *_coverage(index, reading, where),
     ]
-    return {key: sum(weight * part.get(key, 0.0) for weight, part in parts) for key in parts[0][1]}
+    weights = _weigh_stems(index, reading, where)
+    return {
+        key: sum(weight * part.get(key, 0.0) for weight, part in parts) + share_of_name(key, weights)
+        for key in parts[0][1]
+    }
+
+
+def _weigh_stems(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> dict[str, float]:
+    """Return the stems of the query's words; those of rare words weigh more. None for a single identifier.
+
+    A document is not named after a part of an identifier; its headings decide.
+    """
+    found: dict[str, float] = {}
+    if len(reading.words) == len(reading.identifiers()) == 1:
+        return found
+    for word in reading.words:
+        rarity = _rarity(len(index), len(index.having(word.wide, where)))
+        found |= {one: max(rarity, found.get(one, 0.0)) for one in list_stems(word.term.text)}
+    return found
+
+
+def _rarity(documents: int, having: int) -> float:
+    return math.log(1 + documents / max(having, 0.5))
 
 
 def _identifiers(
@@ -171,7 +211,7 @@ def _coverage(index: Index, reading: ParsedQuery, where: Mapping[str, str]) -> I
     """Yield weight and share of the query in each document, in its text and in its title; rare words weigh more."""
     count = len(index)
     having = [index.having(word.wide, where) for word in reading.words]
-    rarity = [math.log(1 + count / max(len(found), 0.5)) for found in having]
+    rarity = [_rarity(count, len(found)) for found in having]
     whole = sum(rarity) or 1.0
     titled = [index.having(word.wide, where, ("title",)) for word in reading.words]
     plainly = [index.having(word.narrow, where, ("title",)) for word in reading.words]

@@ -89,7 +89,7 @@ def told(value: Json) -> str:
     meant = f"Did you mean: {value['didYouMean']}" if "didYouMean" in value else ""
     if not value["results"]:
         return "\n\n".join(filter(None, ("No document was found.", meant, late)))
-    some = "" if value["every"] else " Few have all the words, so documents with some of them are listed too."
+    some = "" if value["every"] else " Documents with some of the words are listed too."
     least = "At least " if value.get("behind") else ""
     parts = [f"{least}{value['total']} found, {len(value['results'])} shown.{some}", meant, late]
     parts += [_result_as_text(one) for one in value["results"]]

@@ -28,7 +28,7 @@ from patchbay.errors import ConfigError
 from patchbay.fulltext import tables
 from patchbay.fulltext.query import ParsedQuery, parse_query
 from patchbay.fulltext.time_limit import TimeLimit
-from patchbay.fulltext.vocabulary import IndexVocabulary, endings, question_marks
+from patchbay.fulltext.vocabulary import IndexVocabulary, KnownForms, endings, question_marks
 from patchbay.fulltext.words import (
     UNSAYABLE,
     KnownTexts,
@@ -92,6 +92,7 @@ class Index:
             f"INSERT INTO found (rowid, {tables.names(columns)}) VALUES (?, {question_marks(2 * [*columns])})"
         )
         self._texts = KnownTexts()
+        self._known_forms = KnownForms()
         self._version = 0
         self._lock = threading.RLock()
         self._limit = TimeLimit()
@@ -197,7 +198,7 @@ class Index:
     def read(self, query: str) -> ParsedQuery:
         """Parse a query with the words of this index."""
         with self._reading() as connection:
-            vocabulary = IndexVocabulary(connection, self._limit.check)
+            vocabulary = IndexVocabulary(connection, self._limit.check, self._known_forms)
             return parse_query(query, vocabulary, lambda term: endings(connection, term), vocabulary.has)
 
     def find_documents(
@@ -208,7 +209,7 @@ class Index:
         self._check_names(where, self._labels)
         self._check_names(within, self._columns)
         with self._reading() as connection:
-            return _rows(connection, self._selection(_only(expression, within), where, (), limit), ())
+            return _rows(connection, self._selection(only(expression, within), where, (), limit), ())
 
     def texts(
         self, expression: str, columns: Sequence[str], limit: int, where: Mapping[str, str] | None = None
@@ -221,7 +222,7 @@ class Index:
         sql = f"SELECT entry.key, {names} FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
         sql += "".join(f" AND entry.l_{name} = ?" for name in where) + " LIMIT ?"
         with self._reading() as connection:
-            rows = connection.execute(sql, (_only(expression, columns), *where.values(), limit))
+            rows = connection.execute(sql, (only(expression, columns), *where.values(), limit))
             return {key: tuple(texts) for key, *texts in rows}
 
     def having(self, expression: str, where: Mapping[str, str] | None = None, within: Sequence[str] = ()) -> set[str]:
@@ -232,7 +233,7 @@ class Index:
         sql = "SELECT entry.key FROM found CROSS JOIN entry ON entry.id = found.rowid WHERE found MATCH ?"
         sql += "".join(f" AND entry.l_{name} = ?" for name in where)
         with self._reading() as connection:
-            return {key for (key,) in connection.execute(sql, (_only(expression, within), *where.values()))}
+            return {key for (key,) in connection.execute(sql, (only(expression, within), *where.values()))}
 
     def count(self, expression: str, where: Mapping[str, str] | None = None) -> int:
         """Return the number of documents that an expression of a `ParsedQuery` finds."""
@@ -357,14 +358,14 @@ class Index:
     ) -> tuple[str, str | None]:
         """Return a query as an FTS5 expression, and a second one if its last word may be unfinished."""
         expressions = [fts5_expression(term, every) for term in terms]
-        first = _only(joined(expressions, every), within)
+        first = only(joined(expressions, every), within)
         ended = endings(connection, terms[-1])
         if not ended:
             return first, None
         last = "(" + " OR ".join(map(quoted, ended)) + ")"
         # In a word of several parts, only the last part is unfinished.
         last = "(" + " AND ".join([*map(quoted, pieces(terms[-1].text)[:-1]), last]) + ")"
-        return first, _only(joined([*expressions[:-1], last], every), within)
+        return first, only(joined([*expressions[:-1], last], every), within)
 
 
 def _replace_unsayable(text: str) -> str:
@@ -374,7 +375,7 @@ def _replace_unsayable(text: str) -> str:
     return UNSAYABLE.sub(" ", text)
 
 
-def _only(expression: str, within: Sequence[str]) -> str:
+def only(expression: str, within: Sequence[str]) -> str:
     """Return the expression restricted to some columns."""
     columns = " ".join(f"c_{name} p_{name}" for name in within)
     return f"{{{columns}}} : ({expression})" if within else f"({expression})"

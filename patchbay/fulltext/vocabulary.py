@@ -10,18 +10,50 @@ from patchbay.sqlite import sqlite3
 MAX_COMPLETIONS = 32
 """Limit on the known words that complete an unfinished word."""
 
+MAX_KEPT_CONNECTIONS = 4
+"""Limit on the connections whose forms of words are kept as a text."""
+
+
+class KnownForms:
+    """The forms of all words of an index as one text, in which a part of a word is found without reading the table.
+
+    The text is kept for each connection, until the index changes. After a change the table is read directly once, so
+    that an index with many writes does not make the text for each search.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[tuple[int, int], str | None]] = {}
+
+    def get(self, connection: sqlite3.Connection) -> str | None:
+        """Return the forms, each between line breaks; None when the index has changed since the last call."""
+        state = (connection.execute("PRAGMA data_version").fetchone()[0], connection.total_changes)
+        known, text = self._texts.get(id(connection), (None, None))
+        if known != state:
+            if len(self._texts) >= MAX_KEPT_CONNECTIONS:
+                self._texts.clear()
+            self._texts[id(connection)] = (state, None)
+            return None
+        if text is None:
+            text = "\n".join(["", *(form for (form,) in connection.execute("SELECT folded FROM word")), ""])
+            self._texts[id(connection)] = (state, text)
+        return text
+
 
 class IndexVocabulary:
     """The words of an index, read through one connection. `check_time` raises TimedOut when the time is over."""
 
-    def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
+    def __init__(self, connection: sqlite3.Connection, check_time: Callable[[], None], known: KnownForms) -> None:
         self._connection = connection
         self._check_time = check_time
+        self._forms = known.get(connection)
 
     def between(self, begin: str, end: str, most: int) -> list[str]:
         return self._words("folded >= ? AND folded < ? LIMIT ?", begin, end, most)
 
     def containing(self, part: str, letters: int, most: int) -> list[str]:
+        if self._forms is not None and "\n" not in part:
+            forms = _forms_containing(self._forms, part, letters, most)
+            return sorted(self.words_with_forms(forms), key=lambda word: (len(folded(word)), folded(word)))[:most]
         condition = "instr(folded, ?) > 0 AND length(folded) >= ? ORDER BY length(folded), folded LIMIT ?"
         return self._words(condition, part, letters, most)
 
@@ -43,6 +75,19 @@ class IndexVocabulary:
     def _words(self, condition: str, *values: object) -> list[str]:
         self._check_time()
         return [word for (word,) in self._connection.execute(f"SELECT word FROM word WHERE {condition}", values)]
+
+
+def _forms_containing(text: str, part: str, letters: int, most: int) -> list[str]:
+    """Return the forms of at least `letters` letters that contain a part, the shortest first."""
+    found: set[str] = set()
+    at = text.find(part)
+    while at >= 0:
+        end = text.index("\n", at)
+        form = text[text.rindex("\n", 0, at) + 1 : end]
+        if len(form) >= letters:
+            found.add(form)
+        at = text.find(part, end)
+    return sorted(found, key=lambda form: (len(form), form))[:most]
 
 
 def question_marks(values: Sequence[object]) -> str:

@@ -286,3 +286,15 @@ def test_the_heading_that_is_an_identifier_comes_first(library: Library, root: P
 def test_a_heading_is_an_identifier_in_part_or_as_a_whole(title: str, name: str, share: float) -> None:
     """34.17: parameters and kinds do not count."""
     assert share_of_heading(title, name) == pytest.approx(share)
+
+
+def test_a_short_query_finds_a_document_that_is_named_after_one_of_its_words(library: Library, root: Path) -> None:
+    """34.17: also when enough other documents have both words somewhere."""
+    for number in range(6):
+        (root / f"notes-{number}.md").write_text(f"# Notes {number}\n\nlifespan and, much later, some events\n")
+    (root / "lifespan.md").write_text("# Lifespan\n\nstartup and shutdown\n")
+    (root / "other.md").write_text("# Other\n\nthe lifespan of a cat\n")
+    library.refresh()
+    found = library.search("lifespan events")
+    assert found.hits[0].row.key == "lifespan.md"
+    assert (found.total, found.every) == (7, False), "a word in the text alone is not enough"
