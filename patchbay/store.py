@@ -69,6 +69,10 @@ class StoredEntry:
     until: float | None
 
 
+EMPTY_SCHEMA = "the database is empty; the first start makes the schema"
+"""The sentence of a finding about the schema of a new database."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One result of the examination of a store: what was checked, a sentence, and what to do (empty: it is well).

@@ -34,7 +34,8 @@ OPTIONS = {
 class PostgresqlServer:
     """A server with a data folder of its own below `/tmp`. Each test has a schema in its only database."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str = "hub") -> None:
+        self._owner = owner
         self._folder = Path(tempfile.mkdtemp(prefix="patchbay-postgresql-"))
         self._is_root = os.geteuid() == 0
         if self._is_root:
@@ -42,7 +43,7 @@ class PostgresqlServer:
         self._data = self._folder / "data"
         self._schemas = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "-D", str(self._data), "-U", "hub", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        self._run("initdb", "-D", str(self._data), "-U", owner, "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.port = int(found.getsockname()[1])
@@ -51,7 +52,7 @@ class PostgresqlServer:
     @property
     def address(self) -> str:
         """The address of the whole database."""
-        return f"postgresql://hub@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://{self._owner}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         """Start the server; it answers when this returns."""

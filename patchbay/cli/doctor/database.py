@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
+from patchbay.access.given_key import read_given_key
+from patchbay.access.hub_key import has_key, hub_id, load_key
+from patchbay.access.stored_key_id import stored_id
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
-from patchbay.store import is_database_address
-from patchbay.stores import examine_store
+from patchbay.store import EMPTY_SCHEMA, is_database_address
+from patchbay.stores import examine_store, open_store
+
+
+def _check_key(settings: Settings) -> Iterator[Verdict]:
+    """Check that the key of this machine is that of the hubs in the database."""
+    check, mend = "key", "give each machine the key of the first one: --key-file, or PATCHBAY_KEY"
+    try:
+        key = read_given_key(settings) or (load_key(settings.data) if has_key(settings.data) else None)
+        with closing(open_store(settings.store, settings.data)) as store:
+            known = stored_id(store)
+    except PatchbayError as unusable:
+        yield problem(check, unusable.message, mend)
+        return
+    if known is not None and (key is None or hub_id(key) != known):
+        found = "there is none" if key is None else "it is that of another hub"
+        yield problem(check, f"expected the key of the hubs in the database, but {found}", mend)
 
 
 def check_database(settings: Settings) -> Iterator[Verdict]:
@@ -20,6 +39,8 @@ def check_database(settings: Settings) -> Iterator[Verdict]:
     except ConfigError as wrong:
         yield problem("database", wrong.expected, "patchbay doctor --store postgresql://user@host/db")
         return
+    if not any(one.is_fatal or one.sentence == EMPTY_SCHEMA for one in found):
+        yield from _check_key(settings)
     for one in found:
         if not one.mend:
             yield ok(one.check, one.sentence)

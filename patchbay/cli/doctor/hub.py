@@ -94,7 +94,7 @@ def check_key(settings: Settings) -> Iterator[Verdict]:
 
     The checks of the data folder report such a database.
     """
-    if settings.store == "memory" or not store_exists(settings.store, settings.data):
+    if settings.store != "sqlite" or not store_exists(settings.store, settings.data):
         return
     try:
         with opened_store(settings) as store:

@@ -9,7 +9,7 @@ from contextlib import closing
 import psycopg
 
 from patchbay.errors import PatchbayError
-from patchbay.store import Finding
+from patchbay.store import EMPTY_SCHEMA, Finding
 from patchbay.stores.postgresql.address import parse_address
 from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database, describe
 from patchbay.stores.postgresql.schema import VERSION, migrate, read_version
@@ -66,7 +66,7 @@ def _examine(database: Database) -> Iterator[Finding]:
 def _examine_schema(database: Database) -> Finding:
     found = read_version(database)
     if found == 0:
-        return Finding("schema", "the database is empty; the first start makes the schema")
+        return Finding("schema", EMPTY_SCHEMA)
     if found < VERSION:
         return Finding(
             "schema", f"it is {found}; this program needs {VERSION}", "patchbay store migrate", is_fatal=True

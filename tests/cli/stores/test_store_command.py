@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from patchbay.access.audit.chain import AuditChain
+from patchbay.access.hub_key import load_key
+from patchbay.access.stored_key_id import open_key
 from patchbay.cli.commands.patchbay import main
 from patchbay.cli.doctor.database import check_database
 from patchbay.rooms.record.canonical import Signer
@@ -90,3 +93,19 @@ def test_the_doctor_says_that_a_database_is_away(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("patchbay.stores.postgresql.database.READ_SECONDS", 0.0)
     found = verdicts(Settings(data=tmp_path, store="postgresql://hub@127.0.0.1:1/hub"))
     assert found == {"database": ("problem", "the database hub at 127.0.0.1 does not answer")}
+
+
+def test_the_doctor_names_a_key_of_another_hub_and_changes_nothing(tmp_path: Path, database: str) -> None:
+    """35.12"""
+    load_key(tmp_path / "first")
+    with closing(PostgresqlStore(database)) as store:
+        open_key(store, tmp_path / "first")
+    settings = Settings(data=tmp_path / "second", store=database)
+    expected = "expected the key of the hubs in the database, but "
+    assert verdicts(settings)["key"] == ("problem", expected + "there is none")
+    assert not settings.data.exists()
+    (tmp_path / "key").write_text("ab" * 32)
+    other = replace(settings, key_file=str(tmp_path / "key"))
+    assert verdicts(other)["key"] == ("problem", expected + "it is that of another hub")
+    assert "key" not in verdicts(replace(settings, key_file=str(tmp_path / "first" / "key")))
+    assert not settings.data.exists()
