@@ -18,6 +18,7 @@ from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.control import AccessControl
 from patchbay.access.given_key import place_given_key
 from patchbay.access.hub_key import has_key, hub_id
+from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas, default_quotas
 from patchbay.access.stored_key_id import open_key
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
@@ -54,8 +55,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
 
-ROOMS, PACKAGES = "/rooms", "/packages"
-"""Names under which the hub holds its rooms and its environments, to close them when it stops; no server can have them.
+ROOMS, PACKAGES, QUOTA_SHARES = "/rooms", "/packages", "/quota-shares"
+"""Names under which the hub holds its rooms, its environments and its shares of quotas, to close them when it stops; no
+server can have them.
 """
 
 
@@ -87,6 +89,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.visible_to = access.catalogue_for
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
     catalogue.hub.begin_call = quotas.begin_call
+    shares = QuotaShares(store, quotas)
+    shares.start()
+    catalogue.hub.kept(QUOTA_SHARES, lambda: shares)
     audit = _audit(store, settings, rooms.signer, catalogue)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
     catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)

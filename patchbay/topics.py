@@ -239,3 +239,6 @@ ROOM_SNAPSHOTS = "room-snapshots/"
 
 LEASES = "leases/"
 """Which process does a piece of regular work for all hubs on a store, by the name of the work."""
+
+LIVING = "living"
+"""The processes of all hubs on a store that several machines use, each once a second."""

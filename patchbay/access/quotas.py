@@ -111,7 +111,8 @@ class Quotas:
     def __init__(self, grants: Callable[[], Grants | None], defaults: Mapping[str, int], workers: int = 1) -> None:
         self._grants = grants
         self.defaults = defaults
-        self._workers = workers
+        self._own_defaults = defaults
+        self._own_workers = self._workers = workers
         self._lock = threading.Lock()
         self._in_use: dict[str, set[int]] = {}
         self._rates = CallRates()
@@ -119,6 +120,22 @@ class Quotas:
         self._cached_for: Grants | None = None
         self._cached: dict[tuple[Principal, str], Counters] = {}
         self._seen: dict[str, Principal] = {}
+
+    def share(self, processes: int) -> None:
+        """Let so many processes of all machines share each limit; counting goes on.
+
+        The defaults for calls in flight and for streams come from the threads of one machine, so they grow with the
+        machines.
+        """
+        with self._lock:
+            if processes == self._workers:
+                return
+            self._workers = processes
+            self.defaults = {
+                name: limit if name == CALLS_PER_MINUTE else -(-limit * processes // self._own_workers)
+                for name, limit in self._own_defaults.items()
+            }
+            self._sweep(self._cached_for)
 
     def begin_call(self, sender: Principal | None, server: str, is_nested: bool = False) -> Place | None:
         """Count a call until the place is released; None where no limit applies. Raises OverQuota.

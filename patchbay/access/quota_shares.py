@@ -1,0 +1,71 @@
+"""The shares of quotas on a store that several machines use: each process has its part of every limit.
+
+Each process says once a second that it lives, and counts those that have said so lately. A caller that sends everything
+to one machine reaches the share of that machine at least.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from uuid import uuid4
+
+from patchbay.access.quotas import Quotas
+from patchbay.errors import PatchbayError
+from patchbay.store import Store
+from patchbay.topics import LIVING
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 1.0
+"""Seconds between two beats of a process."""
+
+LOST_SECONDS = 4.0
+"""Seconds without a beat after which a process has no share."""
+
+MAX_BEATS = 10_000
+"""Beats that are read at once."""
+
+
+class QuotaShares:
+    """Settles the shares of the quotas of this process. Does nothing on a store of one machine."""
+
+    def __init__(self, store: Store, quotas: Quotas) -> None:
+        self._store = store
+        self._quotas = quotas
+        self._id = uuid4().hex.encode()
+        self._seq = 0
+        self._beats: dict[bytes, float] = {}
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Settle now, and then once a second in a thread."""
+        if self._store.is_shared:
+            self.settle()
+            self._thread = threading.Thread(target=self._run, name="quota-shares", daemon=True)
+            self._thread.start()
+
+    def settle(self) -> None:
+        """Say that this process lives, and share the limits with those that live. A failing store changes nothing."""
+        try:
+            self._store.journal.append(LIVING, self._id, 2 * LOST_SECONDS)
+            for beat in self._store.journal.read(LIVING, self._seq, MAX_BEATS):
+                self._seq = beat.seq
+                self._beats[beat.data] = beat.at
+        except PatchbayError as problem:
+            log.debug("the shares of quotas stay as they are: %s", problem)
+            return
+        since = self._store.now() - LOST_SECONDS
+        self._beats = {id: at for id, at in self._beats.items() if at > since or id == self._id}
+        self._quotas.share(len(self._beats))
+
+    def close(self) -> None:
+        """Stop; the share of this process goes to the others when its beats are old."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(2 * BEAT_SECONDS)
+
+    def _run(self) -> None:
+        while not self._ending.wait(BEAT_SECONDS):
+            self.settle()
