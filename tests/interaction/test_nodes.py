@@ -276,6 +276,30 @@ def test_clients_go_on_when_a_node_is_killed(tmp_path: Path, database: str, mode
             until(lambda: nodes.hubs[1].get("/mcp/later")[0] != 404, "the other node watches the folder")
 
 
+@MODES
+def test_a_node_that_is_stopped_holds_up_no_other_and_goes_on_later(nodes: Nodes, mode: str) -> None:
+    """35.16: as a machine that is suspended; it may hold no lock of the database."""
+    hub = nodes.hubs[1]
+    processes = (hub.process.pid, *hub.workers())
+
+    async def conversation() -> None:
+        async with nodes.client("several", mode) as (client, transport):
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            try:
+                transport.use([nodes.ports[0], nodes.ports[2]])
+                for number in range(10):
+                    assert texts((await client.call_tool("say", {"text": str(number)})).content) == str(number)
+            finally:
+                for process in processes:
+                    os.kill(process, signal.SIGCONT)
+            transport.use(nodes.ports)
+            for number in range(6):
+                assert texts((await client.call_tool("say", {"text": str(number)})).content) == str(number)
+
+    asyncio.run(conversation())
+
+
 def kill(hub: Hub) -> None:
     """Kill a whole node at once."""
     for process in (*hub.workers(), hub.process.pid):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from patchbay.errors import ConfigError, ContentError, StaleUpdate, StoreAway
+from patchbay.stores import migrate_store, open_store
 from patchbay.stores.postgresql import PostgresqlStore
 from patchbay.stores.postgresql import database as connections
 from tests.databases import PostgresqlServer
@@ -257,3 +260,13 @@ def test_a_stale_write_stays_refused(store: PostgresqlStore) -> None:
     store.journal.append("all", b"1")
     with pytest.raises(StaleUpdate, match="all has a newer entry"):
         store.journal.append_all([("all", b"2", None)], {"all": 0})
+
+
+def test_without_the_extra_the_setting_names_it(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """35.4"""
+    for name in [name for name in sys.modules if name.startswith("patchbay.stores.postgresql")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for use in (lambda: open_store(database, tmp_path), lambda: migrate_store(database)):
+        with pytest.raises(ConfigError, match=r"needs the extra `cluster`: install `patchbay\[cluster\]`"):
+            use()
