@@ -54,8 +54,9 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     drain = Drain(settings.drain)
     dispatcher = assemble(settings, drain.seconds_left, hosts)
     catalogue = dispatcher.services.catalogue
-    drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
+    drain.on_begin(lambda: catalogue.store.bus.publish_here(ENDING))
     drain.on_begin(dispatcher.services.activity.hurry)
+    drain.on_begin(catalogue.upkeep.begin_release)
     access = dispatcher.services.access
     operators = Operators(settings, catalogue.store, lambda: catalogue.readonly, access.is_administrator)
 

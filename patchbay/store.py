@@ -265,6 +265,10 @@ class Bus(Protocol):
 
     def publish(self, topic: str, message: bytes = b"") -> None: ...
 
+    def publish_here(self, topic: str, message: bytes = b"") -> None:
+        """Deliver a message in this process only."""
+        ...
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> Subscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         ...

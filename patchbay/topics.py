@@ -95,7 +95,7 @@ VARIABLE_CHANGED = "variable/"
 """A variable of the hub changed, by its name."""
 
 ENDING = "ending"
-"""The hub stops: every stream ends."""
+"""This process stops: every stream of it ends."""
 
 CANCELLED = "cancelled/"
 """A request was cancelled, by the owner of its id."""

@@ -31,14 +31,13 @@ from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server, ServerTable, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.upkeep.leases import Lease
 from patchbay.catalogue.upkeep.regular_work import Upkeep
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
 from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
-from patchbay.errors import UnavailableServer
+from patchbay.errors import StoreAway, UnavailableServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
@@ -50,9 +49,6 @@ log = logging.getLogger(__name__)
 
 MAX_ROUNDS = 3
 """How often a refresh begins again because others changed the store meanwhile."""
-
-WATCH_LEASE_SECONDS = 15.0
-"""Life of the lease of the process that watches the servers folder for all hubs on a shared store."""
 
 STORE_POLL_SECONDS = 1.0
 """Seconds between two polls of the store without a hint."""
@@ -111,8 +107,7 @@ class Catalogue(VisibleToAll):
         self.collector = Collector(store, settings.blob_hours * 3600)
         self.end_processes: Callable[[str], None] = lambda name: None
         self._ending = threading.Event()
-        self._upkeep = Upkeep(store, self.collector, self._ending)
-        self._watching = Lease(store, "servers-folder", WATCH_LEASE_SECONDS)
+        self.upkeep = Upkeep(store, self.collector, self._ending)
         self._threads: list[threading.Thread] = []
         self._pinned = PinnedServers(store, self._build_pinned)
         self.refresh()
@@ -231,8 +226,7 @@ class Catalogue(VisibleToAll):
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
-        for release in (self._upkeep.release, self._watching.release):
-            self._run_guarded(release)
+        self._run_guarded(self.upkeep.release)
         if self.connections is not None:
             self.connections.close()
 
@@ -306,7 +300,7 @@ class Catalogue(VisibleToAll):
                 if self._ending.is_set():
                     return
                 self._run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
-                self._run_guarded(self._upkeep.sweep)
+                self._run_guarded(self.upkeep.sweep)
 
     def _handle_hint(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
@@ -330,24 +324,23 @@ class Catalogue(VisibleToAll):
 
     def _collect_regularly(self) -> None:
         while not self._ending.wait(COLLECTION_SECONDS):
-            self._run_guarded(self._upkeep.collect)
+            self._run_guarded(self.upkeep.collect)
 
     def _watch(self, folder: WatchedFolder) -> None:
         for _ in follow(folder.folders, folder.is_unsettled, self._ending):
             self._run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
-        # On a shared store a machine without the folder would remove the servers that another one found in it.
-        if self.store.is_shared and not (self.settings.servers.is_dir() and self._watching.take()):
-            return
-        if scan():
+        if self.upkeep.may_watch(self.settings.servers) and scan():
             self.store.bus.publish(NAMES_CHANGED)
             self.refresh()
 
     def _run_guarded(self, run: Callable[[], None]) -> None:
-        """Run one round of a thread; log a failure, so that the thread continues."""
+        """Run one round of a thread; log a failure, and continue."""
         try:
             run()
+        except StoreAway as problem:  # the store itself says once that it is away
+            log.debug("the catalogue waits: %s", problem)
         except Exception:
             log.exception("the catalogue could not be brought up to date; the next round tries again")
 

@@ -69,7 +69,7 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     drain = Drain(CANCELLED_GRACE_SECONDS)
     dispatcher = assemble(settings, drain.seconds_left)
     catalogue = dispatcher.services.catalogue
-    drain.on_begin(lambda: catalogue.store.bus.publish(ENDING))
+    drain.on_begin(lambda: catalogue.store.bus.publish_here(ENDING))
     try:
         dispatcher.server(server, LOCAL_OPERATOR, operator=True)
         speak = NativePipe if native else partial(Pipe, endpoint=server)

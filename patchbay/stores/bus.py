@@ -120,6 +120,10 @@ class LocalBus:
         for reader in readers:
             reader.offer(topic, message)
 
+    def publish_here(self, topic: str, message: bytes = b"") -> None:
+        """Deliver a message in this process, which is all that this bus has."""
+        self.publish(topic, message)
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. `size` bounds the queue, at least 1."""
         if isinstance(topics, str) or size < 1:

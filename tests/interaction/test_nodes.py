@@ -300,6 +300,26 @@ def test_a_node_that_is_stopped_holds_up_no_other_and_goes_on_later(nodes: Nodes
     asyncio.run(conversation())
 
 
+def test_the_end_of_one_node_ends_no_stream_of_another(tmp_path: Path, database: str) -> None:
+    """35.16: nodes are restarted one after the other."""
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "several.py").write_text(DEFINITION)
+
+    async def conversation(nodes: Nodes) -> None:
+        async with (
+            mcp.Client(f"http://127.0.0.1:{nodes.ports[1]}/mcp/several", mode=MODERN) as client,
+            client.listen(tools_list_changed=True) as subscription,
+        ):
+            assert await asyncio.to_thread(nodes.hubs[0].end) == 0
+            (nodes.servers / "several.py").write_text(DEFINITION.replace("def say(", "def tell("))
+            await asyncio.wait_for(anext(aiter(subscription)), BOUND)
+            assert "tell" in names((await client.list_tools()).tools)
+
+    with running_nodes(tmp_path, database, 2) as nodes:
+        until(lambda: all(hub.get("/mcp/several")[0] != 404 for hub in nodes.hubs), "all nodes serve it")
+        asyncio.run(conversation(nodes))
+
+
 def kill(hub: Hub) -> None:
     """Kill a whole node at once."""
     for process in (*hub.workers(), hub.process.pid):

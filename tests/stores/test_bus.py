@@ -92,3 +92,9 @@ def test_many_threads_publish_and_each_reader_gets_all_in_each_senders_order(sto
     assert len(got) == 200
     for sender in range(4):
         assert [int(data) for topic, data in got if topic == f"t/{sender}"] == list(range(50))
+
+
+def test_a_message_for_this_process_reaches_its_readers(store: Store) -> None:
+    with store.bus.subscribe(["a"]) as reader:
+        store.bus.publish_here("a", b"1")
+        assert reader.get(SOON) == ("a", b"1")

@@ -30,6 +30,7 @@ class Lease:
         self._seconds = seconds
         self._holder = uuid4().hex.encode()
         self._until = 0.0
+        self._is_over = False
 
     def take(self) -> bool:
         """Take or renew the lease; return whether this process holds it. Renews after a third of its life.
@@ -38,6 +39,8 @@ class Lease:
         """
         if not self._store.is_shared:
             return True
+        if self._is_over:
+            return False
         begun = time.monotonic()
         if begun < self._until - self._seconds * 2 / 3:
             return True
@@ -49,12 +52,18 @@ class Lease:
         return time.monotonic() < self._until
 
     def release(self) -> None:
-        """Let another process take the lease at once."""
-        if self._until > time.monotonic():
-            self._until = 0.0
-            newest = self._store.journal.tail(self._topic, 1)
-            if newest and newest[0].data == self._holder:
-                self._store.journal.remove(self._topic, newest[0].seq + 1)
+        """Let another process take the lease at once; this one does not take it again. Logs a failure of the store."""
+        was_held, self._until, self._is_over = self._until > time.monotonic(), 0.0, True
+        try:
+            if was_held:
+                self._remove()
+        except ContentError as problem:
+            log.info("the lease %s ends by its time: %s", self._topic, problem)
+
+    def _remove(self) -> None:
+        newest = self._store.journal.tail(self._topic, 1)
+        if newest and newest[0].data == self._holder:
+            self._store.journal.remove(self._topic, newest[0].seq + 1)
 
     def _write(self) -> bool:
         """Write the lease if it is free or this process holds it; return whether it did."""

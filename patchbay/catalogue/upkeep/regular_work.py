@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.upkeep.leases import Lease
@@ -11,6 +12,9 @@ from patchbay.store import Store
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
+
+WATCH_LEASE_SECONDS = 15.0
+"""Life of the lease of the process that watches the servers folder for all hubs on a shared store."""
 
 LEASE_FACTOR = 1.5
 """The life of a lease in intervals of its work: its holder renews it each time."""
@@ -26,6 +30,7 @@ class Upkeep:
         self._next_sweep = time.monotonic() + SWEEP_SECONDS
         self._sweeping = Lease(store, "sweep", SWEEP_SECONDS * LEASE_FACTOR)
         self._collecting = Lease(store, "collect", COLLECTION_SECONDS * LEASE_FACTOR)
+        self._watching = Lease(store, "servers-folder", WATCH_LEASE_SECONDS)
 
     def sweep(self) -> None:
         """Remove expired journal entries at intervals. Call it often."""
@@ -39,7 +44,18 @@ class Upkeep:
         if self._collecting.take():
             self._collector.collect_and_give_back(self._ending)
 
+    def may_watch(self, folder: Path) -> bool:
+        """Whether this process imports the servers of the folder. On a store of one machine every process may.
+
+        On a shared store, a machine without the folder would remove the servers that another one found in it.
+        """
+        return not self._store.is_shared or (folder.is_dir() and self._watching.take())
+
     def release(self) -> None:
-        """Leave the work to other processes at once."""
-        self._sweeping.release()
-        self._collecting.release()
+        """Leave the work to other processes at once, for good."""
+        for lease in (self._sweeping, self._collecting, self._watching):
+            lease.release()
+
+    def begin_release(self) -> None:
+        """Leave the work to other processes, without waiting for the store."""
+        threading.Thread(target=self.release, name="leases", daemon=True).start()

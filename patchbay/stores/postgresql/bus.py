@@ -76,6 +76,10 @@ class PostgresqlBus:
             writer = self._writer
         writer.add(topic, message)
 
+    def publish_here(self, topic: str, message: bytes = b"") -> None:
+        """Deliver a message in this process only."""
+        self._local.publish(topic, message)
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:

@@ -58,6 +58,10 @@ class SqliteBus:
         except ContentError as problem:
             log.warning("a message on %s did not reach other processes: %s", topic, problem)
 
+    def publish_here(self, topic: str, message: bytes = b"") -> None:
+        """Deliver a message in this process only."""
+        self._local.publish(topic, message)
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:
