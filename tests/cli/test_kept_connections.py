@@ -157,6 +157,15 @@ def test_an_idle_program_ends_and_its_socket_goes(kept: Workspace) -> None:
         until(lambda: not list_places(kept.environ()), "the background process ends")
 
 
+def test_a_process_without_its_socket_ends(kept: Workspace) -> None:
+    """33.11: no command could find or stop it."""
+    kept.serve(COUNT)
+    with opened(kept):
+        (status,) = statuses(kept)
+        list_places(kept.environ())[0].unlink()
+        until(lambda: not Path(f"/proc/{status['process']}").exists(), "the background process ends")
+
+
 def test_a_command_that_leaves_cancels_its_request(kept: Workspace) -> None:
     """33.11: an abandoned request does not keep the program busy."""
     kept.serve({"name": "slow"})

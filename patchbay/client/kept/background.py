@@ -58,9 +58,9 @@ class Background:
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def serve(self, listener: socket.socket) -> None:
-        """Serve commands until the end of this process is due."""
+        """Serve commands until the end of this process is due, or its socket is gone: no command could find it."""
         listener.settimeout(CHECK_SECONDS)
-        while not (self._stopped.is_set() or self.connection.closed or self._is_idle()):
+        while not (self._stopped.is_set() or self.connection.closed or self._is_idle()) and self.place.exists():
             with suppress(TimeoutError):
                 peer, _ = listener.accept()
                 peer.setblocking(True)
