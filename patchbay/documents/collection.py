@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from patchbay.documents import front_matter, paths, search
-from patchbay.documents.errors import DocumentExists, NoDocument, Overwritten, Unreadable
+from patchbay.documents.errors import NoDocument, Overwritten, Unreadable
 from patchbay.documents.files import MAX_DOCUMENT_BYTES, Disk, encoded
-from patchbay.documents.history import DISK_FAULTS, DISK_STEP, History, Version
+from patchbay.documents.history import DISK_FAULTS, DISK_STEP, History, Version, log_failures
 from patchbay.documents.index import Document, DocumentChange, DocumentRow, FolderIndex, document_of
 from patchbay.documents.notifications import Listener, ListenerThread
 from patchbay.documents.passages import Match
@@ -84,7 +84,7 @@ class Library:
     def read(self, path: str) -> Document:
         """Return the present document. Raises BadPath, NoDocument, Unreadable."""
         path, parts = self._find(path)
-        with self._log_failures(path):
+        with log_failures(self._disk.root, path):
             return document_of(path, *self._disk.read(parts))
 
     def rows(self, under: str = "") -> list[DocumentRow]:
@@ -161,7 +161,7 @@ class Library:
         """Create a document with this text. Raises as `create` does."""
         parts = paths.document_path(path, self._endings)
         with self._write_access():
-            self._check_path_is_free(parts, path)
+            self._disk.check_path_is_free(parts, path)
             return self._write(path, parts, encoded(text), "created")
 
     def update(
@@ -213,7 +213,7 @@ class Library:
         with self._write_access():
             data, _ = self._disk.read(old)
             self._record_disk_versions([(path, data)])
-            self._check_path_is_free(new, to)
+            self._disk.check_path_is_free(new, to)
             document = document_of(to, data, self._disk.move(old, new))
             self._keep([(path, None, f"moved to {to}"), (to, data, f"moved from {path}")])
             self._listener_thread.report([self._index.drop(path), self._index.put(document)])
@@ -347,21 +347,8 @@ class Library:
             raise Unreadable("this library is read-only")
         if not self._has_files:
             raise Unreadable(f"the history of this library cannot be opened: {DISK_STEP}")
-        with self._log_failures("a write"), self._disk.write_lock():
+        with log_failures(self._disk.root, "a write"), self._disk.write_lock():
             yield
-
-    @contextmanager
-    def _log_failures(self, what: str) -> Iterator[None]:
-        """Log the details of a file system failure; the caller gets only the message."""
-        try:
-            yield
-        except Unreadable as problem:
-            cause = problem.__cause__ or problem
-            log.warning("the library %s failed at %s: %s (%r)", self._disk.root, what, problem.message, cause)
-            raise
-        except sqlite3.Error as problem:
-            log.warning("the history of the library %s failed at %s: %s", self._disk.root, what, problem)
-            raise Unreadable(f"the history of this library failed ({problem}): {DISK_STEP}") from problem
 
     @contextmanager
     def _lock_writers(self, seconds: float) -> Iterator[None]:
@@ -384,13 +371,6 @@ class Library:
         self._keep([(path, data, how)])
         self._listener_thread.report([self._index.put(document)])
         return document
-
-    def _check_path_is_free(self, parts: tuple[str, ...], path: str) -> None:
-        taken = self._disk.find_ignoring_case(parts)
-        if taken == path:
-            raise DocumentExists(f"there is a document {path} already")
-        if taken is not None:
-            raise DocumentExists(f"{path} differs from {taken} only by case, which some file systems ignore")
 
     def _record_disk_versions(self, found: Sequence[tuple[str, bytes | None]]) -> None:
         self._record([(path, data, ON_DISK if data is not None else f"{ON_DISK}: gone") for path, data in found])

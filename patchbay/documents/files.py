@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from patchbay.documents.errors import NoDocument, Unreadable
+from patchbay.documents.errors import DocumentExists, NoDocument, Unreadable
 from patchbay.errors import ToolFailed
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
@@ -130,6 +130,14 @@ class Disk:
             return None
         with self._convert_errors(parts, writing=True), self._folder(()) as top:
             return _find_ignoring_case(top, parts)
+
+    def check_path_is_free(self, parts: Sequence[str], path: str) -> None:
+        """Check that no file has this path, also when case is ignored. Raises DocumentExists."""
+        taken = self.find_ignoring_case(parts)
+        if taken == path:
+            raise DocumentExists(f"there is a document {path} already")
+        if taken is not None:
+            raise DocumentExists(f"{path} differs from {taken} only by case, which some file systems ignore")
 
     def stamp(self, parts: Sequence[str]) -> str | None:
         """Return the stamp of a file, which differs after a change; None without a regular file."""

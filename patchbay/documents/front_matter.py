@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, time
+from datetime import date, datetime, time
 from typing import Any
 
 import yaml
@@ -245,3 +245,18 @@ def _has_values(block: str, wanted: Mapping[str, Any]) -> bool:
 
 def _as_text(value: Any) -> str:
     return str(yaml.dump(value, Dumper=CoreDumper))
+
+
+def list_text(value: Any) -> str:
+    """Return a value as a text for lists; `true` and `false` as YAML writes them, a date of TOML in ISO 8601."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return "" if value is None or isinstance(value, (dict, list, set, bytes)) else " ".join(str(value).split())
+
+
+def list_tags(value: Any) -> tuple[str, ...]:
+    """Return the tags of a list, or of one value, as texts."""
+    values = value if isinstance(value, (list, set)) else [value]
+    return tuple(found for one in values if (found := list_text(one)))

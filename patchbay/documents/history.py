@@ -12,13 +12,13 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchbay.cid import cid_of, verify
-from patchbay.documents.errors import NoDocument
+from patchbay.documents.errors import NoDocument, Unreadable
 from patchbay.sqlite import Fault, fault_of, sqlite3
 
 log = logging.getLogger(__name__)
@@ -162,3 +162,17 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def log_failures(root: Path, what: str) -> Iterator[None]:
+    """Log the details of a failure in the library `root`; the caller gets only the message. Raises Unreadable."""
+    try:
+        yield
+    except Unreadable as problem:
+        cause = problem.__cause__ or problem
+        log.warning("the library %s failed at %s: %s (%r)", root, what, problem.message, cause)
+        raise
+    except sqlite3.Error as problem:
+        log.warning("the history of the library %s failed at %s: %s", root, what, problem)
+        raise Unreadable(f"the history of this library failed ({problem}): {DISK_STEP}") from problem

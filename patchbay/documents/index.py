@@ -16,7 +16,6 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -99,12 +98,12 @@ def document_of(key: str, data: bytes, stamp: str) -> Document:
         key,
         cid_of(data),
         stamp,
-        _text(metadata.get("title")) or title_of(parts.body, stem) or stem,
-        _text(metadata.get("description")),
-        _text(metadata.get("author")),
-        _tags(metadata.get("tags")),
-        _text(metadata.get("createdAt")),
-        _text(metadata.get("updatedAt")),
+        front.list_text(metadata.get("title")) or title_of(parts.body, stem) or stem,
+        front.list_text(metadata.get("description")),
+        front.list_text(metadata.get("author")),
+        front.list_tags(metadata.get("tags")),
+        front.list_text(metadata.get("createdAt")),
+        front.list_text(metadata.get("updatedAt")),
         len(data),
         parts.problem or "",
     )
@@ -381,20 +380,6 @@ def _rows(index: Index) -> Iterator[tuple[str, DocumentRow]]:
 def _unreadable(key: str, data: bytes, stamp: str, problem: str) -> Document:
     row = DocumentRow(key, cid_of(data), stamp, PurePosixPath(key).stem, size=len(data), problem=problem)
     return Document(row, "", FrontMatter(""))
-
-
-def _text(value: Any) -> str:
-    """Return a value as a text for lists; `true` and `false` as YAML writes them, a date of TOML in ISO 8601."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return "" if value is None or isinstance(value, (dict, list, set, bytes)) else " ".join(str(value).split())
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    values = value if isinstance(value, (list, set)) else [value]
-    return tuple(found for one in values if (found := _text(one)))
 
 
 def _remove(place: Path) -> None:
