@@ -57,5 +57,5 @@ class Upkeep:
             lease.release()
 
     def begin_release(self) -> None:
-        """Leave the work to other processes, without waiting for the store."""
-        threading.Thread(target=self.release, name="leases", daemon=True).start()
+        """Leave the work to other processes, without waiting for the store; the end of this process waits for it."""
+        threading.Thread(target=self.release, name="leases", daemon=False).start()
