@@ -18,13 +18,14 @@ from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import now_ms
 from patchbay.rooms.errors import BadFrame, RoomExists, RoomRefused, TooMany, UnknownRoom
-from patchbay.rooms.folding.acl import RULES, rules_of, with_exact_names
+from patchbay.rooms.folding.acl import RULES
 from patchbay.rooms.folding.fold import Fold, fold
 from patchbay.rooms.folding.rights import decide
 from patchbay.rooms.folding.state import DEFAULT_POLICY, OWNER, copied
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
+from patchbay.rooms.record.forks import make_fork_payload
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
@@ -95,18 +96,7 @@ class Rooms:
         owner = room.pseudonym(principal)
         self._check_fork(room, principal)
         then = fold(logged.entry for logged in room.core.log.read(0, seq, is_bare=True))
-        members = {
-            member: {**record, "membership": "joined" if member == owner else record["membership"]}
-            for member, record in then.now["members"].items()
-            if not member.startswith("ghost-")
-        }
-        members[owner] = {**members.get(owner, {"powers": []}), "membership": "joined", "role": OWNER}
-        policy = then.now["policy"]
-        if rules_of(then.now) < RULES:
-            policy = {**policy, "acl": with_exact_names(policy["acl"])[0]}
-        payload: Json = {"creator": owner, "salt": then.now["salt"], "policy": policy}
-        payload |= {"flags": then.now["flags"], "members": members}
-        payload["predecessor"] = {"room": room.id, "seq": seq, "head": then.head}
+        payload = make_fork_payload(then, room.id, seq, owner)
         return self._create(name, payload)
 
     def _check_fork(self, room: Room, principal: str) -> None:

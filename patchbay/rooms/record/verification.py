@@ -25,7 +25,9 @@ class Verdict:
     """The result. `seq` is the first wrong entry and `reason` says why; both are empty for a valid log.
 
     `entries` were checked; `withheld` are those that the hub did not show. `state_cid` is "" where some were withheld:
-    a state needs the whole log. `room` and `head` are CIDs, `key` is the hub's public key (base64).
+    a state needs the whole log. `room` and `head` are CIDs, `key` is the hub's public key (base64). `predecessor` is
+    what a fork goes on from (`room`, `seq`, `head`), and `past` are the rooms before it that were verified with it
+    (`forks.py`).
     """
 
     ok: bool
@@ -37,11 +39,13 @@ class Verdict:
     seq: int | None = None
     reason: str = ""
     withheld: int = 0
+    predecessor: Json | None = None
+    past: tuple[str, ...] = ()
 
 
 def verify(lines: Iterable[bytes], head: str | None = None, key: str | None = None) -> Verdict:
     """Check an exported log (`Room.lines`), line by line; raises nothing for a log that is wrong."""
-    check = _Check(key)
+    check = LogCheck(key)
     try:
         for line in lines:
             if line.strip():
@@ -55,13 +59,14 @@ def verify(lines: Iterable[bytes], head: str | None = None, key: str | None = No
     return check.verdict()
 
 
-class _Check:
-    """A log checked so far."""
+class LogCheck:
+    """A log checked so far: its last entry (`seq`, `head`), and its state, None where entries were withheld."""
 
     def __init__(self, key: str | None) -> None:
         self.seq = 0
         self.head = ""
-        self._fold: Fold | None = Fold()
+        self.fold: Fold | None = Fold()
+        self._predecessor: Json | None = None
         self._room = ""
         self._key = key or ""
         self._wanted = key
@@ -85,8 +90,8 @@ class _Check:
             raise WrongLog(expected, "its signature is not of the hub that wrote the first entry")
         _check_content(entry, content)
         self._check_participant(entry, content)
-        if self._fold is not None:
-            self._fold.apply(entry)
+        if self.fold is not None:
+            self.fold.apply(entry)
         self.seq, self.head = entry.seq, entry.cid
         self._entries += 1
 
@@ -97,19 +102,21 @@ class _Check:
         if self._wanted is not None and found != self._wanted:
             raise WrongLog(1, f"it has the key {found}; expected the hub's key {self._wanted}")
         self._key, self._room = found, entry.cid
+        predecessor = entry.envelope["payload"].get("predecessor")
+        self._predecessor = predecessor if isinstance(predecessor, dict) else None
 
     def _skip(self, mark: Json, expected: int) -> None:
         last, head = mark.get("to"), mark.get("head")
         if mark.get("from") != expected or not isinstance(last, int) or last < expected or not isinstance(head, str):
             raise WrongLog(expected, "the mark of withheld entries does not say from which, to which, and the head")
         self._withheld += last - expected + 1
-        self.seq, self.head, self._fold = last, head, None
+        self.seq, self.head, self.fold = last, head, None
 
     def _check_participant(self, entry: Entry, content: Json | None) -> None:
         envelope = entry.envelope
-        if self._fold is None or "sig" not in envelope:
+        if self.fold is None or "sig" not in envelope:
             return
-        key = self._fold.now["sessions"].get(envelope["from"], {}).get("key")
+        key = self.fold.now["sessions"].get(envelope["from"], {}).get("key")
         whole = join(envelope, content)
         has_all = content is not None or (whole is envelope and content_cid(envelope) is None)
         if not has_all or WITHHELD in whole["payload"]:
@@ -118,10 +125,10 @@ class _Check:
             raise WrongLog(entry.seq, "the participant's signature is not of this envelope")
 
     def verdict(self, problem: WrongLog | None = None) -> Verdict:
-        whole = self._fold is not None and problem is None
-        state_cid = self._fold.state_cid if whole and self._fold is not None else ""
+        whole = self.fold is not None and problem is None
+        state_cid = self.fold.state_cid if whole and self.fold is not None else ""
         found: dict[str, Any] = {"entries": self._entries, "room": self._room, "head": self.head, "key": self._key}
-        found |= {"state_cid": state_cid, "withheld": self._withheld}
+        found |= {"state_cid": state_cid, "withheld": self._withheld, "predecessor": self._predecessor}
         if problem is not None:
             found |= {"seq": problem.seq, "reason": problem.why}
         return Verdict(problem is None, **found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 import httpx2
@@ -18,6 +18,7 @@ from patchbay.cli.messages import fail
 from patchbay.cli.ndjson import parse_object
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress
+from patchbay.rooms.record.forks import verify_with_past
 from patchbay.rooms.record.verification import verify
 
 
@@ -65,16 +66,32 @@ def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
 @click.option(
     "--key", metavar="KEY", help="The expected public key of the hub, base64. The check fails for another key."
 )
-def verify_log(file: BinaryIO, head: str | None, key: str | None) -> None:
+@click.option(
+    "--past",
+    "pasts",
+    multiple=True,
+    type=click.File("rb"),
+    metavar="FILE",
+    help="For a fork: the log of the room that it goes on from. May be repeated for the rooms before that one.",
+)
+def verify_log(file: BinaryIO, head: str | None, key: str | None, pasts: tuple[BinaryIO, ...]) -> None:
     """Check FILE, a log written by `patchbay room log`: every byte, every signature, the order, the rules.
 
-    Exit code 1 when something is wrong; the first wrong entry is named by its seq.
+    Exit code 1 when something is wrong; the first wrong entry is named by its seq. A fork names its predecessor; with
+    the log of that room (--past) its past is checked too.
     """
     with exit_on_error():
-        found = verify(file, head, key)
+        found = verify_with_past(file, pasts, head, key) if pasts else verify(file, head, key)
         if not found.ok:
             fail(f"{Path(file.name).name}: entry {found.seq} is wrong: {found.reason}", exit_codes.FAILED)
-        summary = {"entries": found.entries, "withheld": found.withheld, "room": found.room, "head": found.head}
+        summary: dict[str, Any] = {
+            "entries": found.entries,
+            "withheld": found.withheld,
+            "room": found.room,
+            "head": found.head,
+        }
+        if found.predecessor is not None:
+            summary |= {"predecessor": found.predecessor, "verified_past": list(found.past)}
         click.echo(json.dumps(summary | {"state": found.state_cid, "key": found.key}))
 
 
