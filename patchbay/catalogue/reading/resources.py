@@ -134,11 +134,10 @@ def _is_own_content(catalogue: CatalogueForReading, uri: str, principal: str) ->
 
 def _tool_at(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTarget:
     """Find `server://<name>/<function>?key=value`: a read-only tool and its arguments."""
-    found = _find_tool(catalogue, uri, rest)
-    if found.descriptor is not None and not found.descriptor.read_only:
-        named = f"{found.descriptor.name} of {found.server.name}"
-        raise InvalidParams(f"{named} is not marked read-only: call it instead of reading it")
-    return found
+    server, tool, query = _find_tool(catalogue, uri, rest)
+    if not tool.read_only:
+        raise InvalidParams(f"{tool.name} of {server.name} is not marked read-only: call it instead of reading it")
+    return _with_arguments(uri, server, tool, query)
 
 
 def find_changing_tool(catalogue: CatalogueForReading, uri: str) -> ResourceTarget | None:
@@ -146,11 +145,12 @@ def find_changing_tool(catalogue: CatalogueForReading, uri: str) -> ResourceTarg
     scheme, _, rest = uri.partition("://")
     if scheme != "server" or "/" not in rest.partition("?")[0]:
         return None
-    found = _find_tool(catalogue, uri, rest)
-    return None if found.descriptor is None or found.descriptor.read_only else found
+    server, tool, query = _find_tool(catalogue, uri, rest)
+    return None if tool.read_only else _with_arguments(uri, server, tool, query)
 
 
-def _find_tool(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceTarget:
+def _find_tool(catalogue: CatalogueForReading, uri: str, rest: str) -> tuple[Server, Descriptor, str]:
+    """Return the server, the tool and the query of `server://<name>/<function>?key=value`."""
     path, _, query = rest.partition("?")
     name, _, wanted = path.partition("/")
     try:
@@ -160,6 +160,10 @@ def _find_tool(catalogue: CatalogueForReading, uri: str, rest: str) -> ResourceT
     tool = server.tools.get(percent_decode(wanted, uri))
     if tool is None:
         raise ResourceNotFound(uri, f"{server.name} has no tool of this name")
+    return server, tool, query
+
+
+def _with_arguments(uri: str, server: Server, tool: Descriptor, query: str) -> ResourceTarget:
     schema = tool.wire["inputSchema"]
     arguments = parse_arguments(parse_qsl(query, keep_blank_values=True), schema)
     wrong = problems(validator(schema), arguments)
@@ -191,11 +195,9 @@ def content_of_result(uri: str, result: Mapping[str, Any]) -> dict[str, Any]:
     if found is not None and not texts:
         return {"uri": uri, "mimeType": found["mimeType"], "blob": found["data"]}
     inner = next((block["resource"] for block in blocks if block.get("type") == "resource"), None)
-    return (
-        dict(inner)
-        if inner is not None and not texts
-        else {"uri": uri, "mimeType": "text/plain", "text": "\n".join(texts)}
-    )
+    if inner is not None and not texts:
+        return dict(inner)
+    return {"uri": uri, "mimeType": "text/plain", "text": "\n".join(texts)}
 
 
 def _stored_content(catalogue: CatalogueForReading, resource: ResourceTarget, principal: str) -> Events:

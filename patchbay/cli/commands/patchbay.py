@@ -129,7 +129,7 @@ HUB = {
     ),
     "store": LateCommand(
         "patchbay.cli.commands.stores.group:store_command",
-        "Move a hub to another store, such as PostgreSQL.",
+        "Move a hub to another store, or bring its schema up to date.",
     ),
     "gc": LateCommand(
         "patchbay.cli.commands.gc:gc_command",

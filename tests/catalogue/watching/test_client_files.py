@@ -103,8 +103,10 @@ def test_a_literal_secret_is_never_stored_and_the_operator_is_told(hub: Hub) -> 
 def test_two_servers_of_one_name_are_a_problem_and_the_file_of_its_own_comes_first(hub: Hub) -> None:
     drop(hub, "a.json", {"far": FAR, "x y": OFF, "x-y": FAR})
     (hub.servers / "far.json").write_text(json.dumps({"kind": "upstream", "address": "http://127.0.0.1:9/own"}))
-    # The folder may be read between the two files.
+    # The folder may be read between the two files; a problem is told after the servers.
+    told = {"a.json: far", "a.json: mcpServers.x-y"}
     until(lambda: served(hub, "far") and served(hub, "far").origin == "servers/far.json" and served(hub, "x-y"))
+    until(lambda: told <= set(hub.catalogue.refused), "both problems are told")
     assert hub.catalogue.refused["a.json: far"] == "far.json is the server far already: rename one of the two"
     assert "x-y already" in hub.catalogue.refused["a.json: mcpServers.x-y"]
 

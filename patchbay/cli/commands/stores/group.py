@@ -37,7 +37,7 @@ SQLITE = "sqlite"
     ),
 )
 def store_command() -> None:
-    """Move a hub to another store, and bring the schema of a database up to date."""
+    """Move a hub to another store, or bring its schema up to date."""
 
 
 @store_command.command(
