@@ -60,6 +60,7 @@ class BusReader:
         self._waker.send(b"x")
         self._thread.join(2 * POLL_SECONDS)
         self._waker.close()
+        self._woken.close()
 
     def _run(self) -> None:
         failing = False
@@ -80,7 +81,6 @@ class BusReader:
                 self._poll()
                 self._stop.wait(POLL_SECONDS)
         self._drop_connection()
-        self._woken.close()
 
     def _wait_for_hint(self) -> None:
         """Return after a hint, after POLL_SECONDS, or when this is newly connected."""

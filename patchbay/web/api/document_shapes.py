@@ -32,6 +32,7 @@ DOCUMENT_SHAPES: dict[str, Schema] = {
         documents=array_of(_ROW),
         total=INTEGER,
         pending=INTEGER,
+        left_out=array_of(object_of(path=TEXT, reason=TEXT)),
     ),
     "Document": object_of(
         server=TEXT,
