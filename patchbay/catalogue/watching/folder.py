@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -106,6 +107,7 @@ class WatchedFolder:
         self._settling = ScanComparison(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
+        self._scanning = threading.Lock()
         self.refused: Mapping[str, str] = {}
 
     def check(self) -> None:
@@ -134,7 +136,15 @@ class WatchedFolder:
         return bool(self._waiting)
 
     def scan(self) -> bool:
-        """Scan once; return whether anything changed. A difference from the scan before waits for the next one."""
+        """Scan once; return whether anything changed. A difference from the scan before waits for the next one.
+
+        The watcher scans, and so does a page after a change: one of them at a time, because each goes on from the
+        scan before.
+        """
+        with self._scanning:
+            return self._scan_once()
+
+    def _scan_once(self) -> bool:
         refused: dict[str, str] = {}
         try:
             files = dict(self._files(refused))
