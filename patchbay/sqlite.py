@@ -33,7 +33,7 @@ else:
 
 
 def fault_of(problem: BaseException | None) -> Fault:
-    """Return the fault that an error of SQLite reports; `other` for errors that are none, such as a locked database."""
+    """Return the fault that an error of SQLite reports; `other` for any other error, such as a locked database."""
     code = getattr(problem, "sqlite_errorcode", 0)
     return _FAULTS.get(code) or _FAULTS.get(code & 0xFF, "other")
 

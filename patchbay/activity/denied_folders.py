@@ -33,7 +33,7 @@ class DeniedFolder:
 def find_denied_folder(journal: Journal, server: str, allowed: Collection[str]) -> DeniedFolder | None:
     """Return the newest denied folder of a server that is not `allowed` meanwhile.
 
-    Without stored contents of calls (setting `activity_contents`) there is none.
+    Finds nothing where the setting `activity_contents` does not keep the contents of calls.
     """
     wanted = Filter(server=server, outcome="tool_error", since=time.time() - DAYS * 86_400)
     for record in recent(journal, wanted, LOOKED_AT).records:

@@ -26,7 +26,7 @@ def _check_key(settings: Settings) -> Iterator[Verdict]:
         yield problem(check, unusable.message, mend)
         return
     if known is not None and (key is None or hub_id(key) != known):
-        found = "there is none" if key is None else "it is that of another hub"
+        found = "this machine has no key" if key is None else "it is that of another hub"
         yield problem(check, f"expected the key of the hubs in the database, but {found}", mend)
 
 

@@ -50,7 +50,7 @@ def open_kept(
     log_level: str | None,
     idle_seconds: float = IDLE_SECONDS,
 ) -> KeptConnection:
-    """Return the kept connection to a program; start its background process if there is none.
+    """Return the kept connection to a program; start its background process if that does not run.
 
     The options are those of `Connection.open`. Raises NotKept when no background process can be used, and what
     `Connection.open` raises when the program cannot be started.

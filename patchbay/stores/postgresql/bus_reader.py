@@ -97,7 +97,7 @@ class BusReader:
             pass
 
     def _poll(self) -> None:
-        """Read the rows through the other connections, while there is none that listens."""
+        """Read the rows through the other connections, while no connection listens."""
         try:
             self.deliver()
         except ContentError as problem:

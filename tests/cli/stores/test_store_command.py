@@ -102,7 +102,7 @@ def test_the_doctor_names_a_key_of_another_hub_and_changes_nothing(tmp_path: Pat
         open_key(store, tmp_path / "first")
     settings = Settings(data=tmp_path / "second", store=database)
     expected = "expected the key of the hubs in the database, but "
-    assert verdicts(settings)["key"] == ("problem", expected + "there is none")
+    assert verdicts(settings)["key"] == ("problem", expected + "this machine has no key")
     assert not settings.data.exists()
     (tmp_path / "key").write_text("ab" * 32)
     other = replace(settings, key_file=str(tmp_path / "key"))
