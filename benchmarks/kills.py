@@ -22,7 +22,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -132,8 +131,7 @@ class Writer:
 
     def run(self) -> None:
         """Write the state of a tool, a variable, a content and a message in a room, again and again."""
-        kinds = [self._write_tool_state, self._set_variable, self._write_content, self._write_message]
-        writes: list[Callable[[], None]] = kinds
+        writes = [self._write_tool_state, self._set_variable, self._write_content, self._write_message]
         try:
             while True:
                 self._number += 1

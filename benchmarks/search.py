@@ -20,7 +20,7 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from patchbay.documents.collection import Library
@@ -137,28 +137,35 @@ def measure_means(search: Search, report: Report | None = None, asked: Path = QU
     }
 
 
+def report_miss(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
+    """Print a question whose first document is not a right one."""
+    if rank < 1:
+        sys.stdout.write(f"{rank:.2f} {kind}: {question} -> {', '.join(found[:4])}\n")
+
+
+def print_means(table: Mapping[str, Mapping[str, float]]) -> None:
+    """Print the means of each search, a column for each; the first one names the rows."""
+    write = sys.stdout.write
+    write(f"{'mean reciprocal rank':24}{''.join(f'{name:>10}' for name in table)}\n")
+    for kind in next(iter(table.values())):
+        write(f"{kind:24}{''.join(f'{means[kind]:10.3f}' for means in table.values())}\n")
+
+
 def main(misses: bool) -> int:
     """Measure all three searches and print the means; return 1 when the goal is missed."""
     write = sys.stdout.write
-
-    def report_miss(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
-        if misses and rank < 1:
-            write(f"{rank:.2f} {kind}: {question} -> {', '.join(found[:4])}\n")
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(f"{unpack(folder)} documents in {len(LANGUAGES)} languages\n")
         table = {
-            "library": measure_means(search_library(folder), report_miss),
+            "library": measure_means(search_library(folder), report_miss if misses else None),
             "FTS5": measure_means(search_fts5(folder)),
         }
         if shutil.which("rg"):
             table["ripgrep"] = measure_means(search_ripgrep(folder))
         else:
             write("ripgrep is not installed: apt-get install ripgrep\n")
-    write(f"{'mean reciprocal rank':24}{''.join(f'{name:>10}' for name in table)}\n")
-    for kind in table["library"]:
-        write(f"{kind:24}{''.join(f'{means[kind]:10.3f}' for means in table.values())}\n")
+    print_means(table)
     ours = table["library"]
     first = all(ours[kind] >= max(other[kind] for other in table.values()) for kind in ours)
     return 0 if first and list(ours.values())[-1] >= GOAL else 1

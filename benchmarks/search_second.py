@@ -17,10 +17,10 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from benchmarks.search import CACHE, measure_means, search_fts5, search_library
+from benchmarks.search import CACHE, measure_means, print_means, report_miss, search_fts5, search_library
 from patchbay.documents.collection import Library
 from patchbay.documents.search_results import answered
 
@@ -81,20 +81,13 @@ def time_answers(folder: Path) -> Iterator[float]:
 def main(misses: bool) -> int:
     """Measure both searches and print the means; return 1 when the goal is missed."""
     write = sys.stdout.write
-
-    def report_miss(kind: str, question: str, rank: float, found: Sequence[str]) -> None:
-        if misses and rank < 1:
-            write(f"{rank:.2f} {kind}: {question} -> {', '.join(found[:4])}\n")
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(f"{unpack(folder)} documents of {len(PYPI) + len(NPM)} packages\n")
-        ours = measure_means(search_library(folder, ENDINGS), report_miss, QUESTIONS)
+        ours = measure_means(search_library(folder, ENDINGS), report_miss if misses else None, QUESTIONS)
         fts5 = measure_means(search_fts5(folder, ENDINGS), asked=QUESTIONS)
         times = sorted(time_answers(folder))
-    write(f"{'mean reciprocal rank':24}{'library':>10}{'FTS5':>10}\n")
-    for kind, mean in ours.items():
-        write(f"{kind:24}{mean:10.3f}{fts5[kind]:10.3f}\n")
+    print_means({"library": ours, "FTS5": fts5})
     quantiles = statistics.quantiles(times, n=20)
     write(f"milliseconds of an answer: p50 {statistics.median(times):.1f}, p95 {quantiles[-1]:.1f}\n")
     return 0 if list(ours.values())[-1] >= GOAL else 1

@@ -51,12 +51,10 @@ class Heartbeats:
 
     def take_place(self) -> int:
         """Return a place for a new worker: the one that has been unused for longest."""
-        place = self._next
-        self._next = (place + 1) % len(self._times)
-        while self._processes[place] and self._next != place:
-            place = self._next
-            self._next = (place + 1) % len(self._times)
-        self.clear(place)
+        count = len(self._processes)
+        order = [(self._next + step) % count for step in range(count)]
+        place = next((one for one in order if not self._processes[one]), self._next)
+        self._next = (place + 1) % count
         return place
 
     def clear(self, place: int) -> None:

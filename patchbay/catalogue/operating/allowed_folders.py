@@ -8,13 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from patchbay.catalogue.operating.switching import check_changeable, check_not_of_room
-from patchbay.catalogue.rows import parse_row
+from patchbay.catalogue.operating.switching import find_row
 from patchbay.catalogue.saving import ServerEditor
-from patchbay.catalogue.servers import unknown_server
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.store import Store
-from patchbay.topics import MCPS, SERVERS
+from patchbay.topics import SERVERS
 
 
 def allow_folder(
@@ -26,15 +24,8 @@ def allow_folder(
     UnknownServer, StaleUpdate, Refused, InvalidParams for a folder that does not exist, and ConfigError for a server
     whose configuration is elsewhere.
     """
-    check_changeable(store)
+    cid, row = find_row(store, name, origin, f'add {json.dumps(folder)} to its field "writes" there')
     _check_folder(folder)
-    cid = store.names.get(SERVERS + name)
-    if origin == MCPS:
-        raise ConfigError(MCPS, f"{name}.writes", f"only this variable has the server: add {json.dumps(folder)} there")
-    if cid is None:
-        raise unknown_server(name, ())
-    row = parse_row(name, store.blobs.get(cid), origin)
-    check_not_of_room(row)
     if row.is_configuration:
         raise ConfigError(origin, "writes", f"expected a server with code of its own; {name} has none")
     writes = list(config.get("writes", ()))

@@ -24,14 +24,7 @@ def switch_server(store: Store, name: str, origin: str, config: Mapping[str, Any
     `origin` and `config` are those of the server as it is built. Raises ReadOnly, UnknownServer for a server that was
     removed meanwhile, and ConfigError for one that only its configuration, a variable or its room can switch.
     """
-    check_changeable(store)
-    cid = store.names.get(SERVERS + name)
-    if cid is None and origin == MCPS:
-        raise ConfigError(MCPS, name, 'only this variable has the server: change its field "enabled" there')
-    if cid is None:
-        raise unknown_server(name, ())
-    row = parse_row(name, store.blobs.get(cid), origin)
-    check_not_of_room(row)
+    cid, row = find_row(store, name, origin, 'change its field "enabled" there')
     wanted = replace(row, enabled=is_on)
     if is_on and not wanted.is_enabled(config):
         raise ConfigError(origin, "enabled", f"expected true; change it there, because it switches {name} off")
@@ -42,6 +35,23 @@ def switch_server(store: Store, name: str, origin: str, config: Mapping[str, Any
         store, {SERVERS + name: fresh}, who, f"{name} is switched {'on' if is_on else 'off'}", {SERVERS + name: cid}
     )
     return True
+
+
+def find_row(store: Store, name: str, origin: str, elsewhere: str) -> tuple[str, ServerRow]:
+    """Return the row of a server that can be changed here, with its CID.
+
+    `elsewhere` is what to do where only the variable `mcps` has the server. Raises ReadOnly, UnknownServer, and
+    ConfigError for a server of that variable or of a room.
+    """
+    check_changeable(store)
+    cid = store.names.get(SERVERS + name)
+    if cid is None and origin == MCPS:
+        raise ConfigError(MCPS, name, f"only this variable has the server: {elsewhere}")
+    if cid is None:
+        raise unknown_server(name, ())
+    row = parse_row(name, store.blobs.get(cid), origin)
+    check_not_of_room(row)
+    return cid, row
 
 
 def request_restart(store: Store, name: str) -> None:

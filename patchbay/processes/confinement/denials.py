@@ -55,13 +55,9 @@ class Rules:
         return self._explain_path(Path(found[1]).expanduser()) if found else ""
 
     def _explain_one(self, problem: OSError) -> str:
-        if isinstance(problem, gaierror) or problem.errno in NO_NETWORK:
-            no_network = self.sandbox and (not isinstance(problem, gaierror) or problem.errno == EAI_AGAIN)
-            return (
-                f"{self.server} runs in the sandbox, which has no network. {self._without_sandbox}"
-                if no_network
-                else ""
-            )
+        if _needs_network(problem):
+            without = f"{self.server} runs in the sandbox, which has no network. {self._without_sandbox}"
+            return without if self.sandbox else ""
         if problem.errno == errno.EFBIG:
             return f"A tool of {self.server} may write files of at most 1 GiB."
         if isinstance(problem, gaierror) or problem.errno not in REFUSED:

@@ -71,8 +71,10 @@ class _Views:
         shown = self._site.visible.shows_source(found.name)
         text = definition_text(self._store, found) if shown else None
         versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
+        detail = self._site.detail(found)
+        runs_apart = bool(detail["protections"])
         data = {
-            "server": self._site.detail(found),
+            "server": detail,
             "source": text,
             "versions": versions,
             "past": list_moves(self._store, f"{SERVERS}{found.name}") if shown else [],
@@ -90,13 +92,11 @@ class _Views:
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
             csrf=self._site.operators.csrf(),
             done=request.args.get("done") if request.args.get("done") in DONE else None,
-            denied=self._find_denied(found) if shown and tab == "settings" else None,
+            denied=self._find_denied(found) if runs_apart and shown and tab == "settings" else None,
         )
 
     def _find_denied(self, server: Server) -> DeniedFolder | None:
-        """Return a folder that a tool was not allowed to change lately, for a server whose code runs apart."""
-        if not self._site.detail(server)["protections"]:
-            return None
+        """Return a folder that a tool was not allowed to change lately."""
         return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()))
 
     def compare(self, name: str) -> Response:
