@@ -204,7 +204,7 @@ def _open_store(settings: Settings) -> tuple[Store, bytes]:
     ran_before = settings.store != "memory" and has_key(settings.data)
     served = {"servers": str(settings.servers.resolve()), "boot": settings.boot}
     place_given_key(settings)
-    store = open_store(settings.store, settings.data, served, settings.bus_address)
+    store = open_store(settings.store, settings.data, served, settings.bus_address, settings.blobs)
     try:
         if ran_before and store.names.get(BOOT) is None:
             log.warning(

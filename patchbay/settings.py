@@ -72,6 +72,12 @@ class Settings:
         "Address of the connection to PostgreSQL that listens for messages, where that of the store leads through a"
         " pooler such as PgBouncer.",
     )
+    blobs: str = _setting(
+        "",
+        "Bucket for contents above 1 MiB of a store in PostgreSQL, such as s3://BUCKET/PREFIX, with a prefix that no"
+        " other hub uses. The endpoint and the credentials come from AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID"
+        " and AWS_SECRET_ACCESS_KEY.",
+    )
     key_file: str = _setting(
         "",
         "File with the key of all hubs on one store, as 64 hexadecimal digits. The variable PATCHBAY_KEY holds the key"

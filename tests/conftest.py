@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from patchbay.settings import Settings
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
+from tests.buckets import BucketServer
 from tests.databases import PostgresqlServer
 from tests.interaction.programs import WORKERS
 from tests.locks import holding
@@ -104,6 +105,22 @@ def postgresql() -> Iterator[PostgresqlServer]:
     server = PostgresqlServer()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def bucket_server() -> Iterator[BucketServer]:
+    """An S3 server of this test process."""
+    server = BucketServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(bucket_server: BucketServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty prefix in a bucket; the environment leads there."""
+    for name, value in bucket_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return bucket_server.new_prefix()
 
 
 @pytest.fixture

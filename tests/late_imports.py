@@ -62,6 +62,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.stores.postgresql.maintenance.migrate_database",
         ),
     },
+    "a bucket of a store in PostgreSQL": {
+        "patchbay/stores/postgresql/__init__.py": ("patchbay.stores.postgresql.bucket.Bucket",),
+    },
     "a room, or an audited call": {
         "patchbay/rooms/record/canonical.py": (
             "cryptography.exceptions.InvalidSignature",

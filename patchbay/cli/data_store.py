@@ -34,7 +34,7 @@ def opened_store(
         check_has_data(settings)
     place_given_key(settings)
     try:
-        store = open_store(settings.store, settings.data)
+        store = open_store(settings.store, settings.data, blobs=settings.blobs)
     except StoreFailed as problem:
         raise StoreFailed(str(problem), str(problem)) from problem
     try:

@@ -38,7 +38,7 @@ class ContractBlobs:
             if self._store is None:
                 from patchbay.stores import open_store
 
-                self._store = open_store(self._reading.store, self._reading.data)
+                self._store = open_store(self._reading.store, self._reading.data, blobs=self._reading.blobs)
             return self._store.blobs
 
     def put(self, data: bytes, cid: str | None = None) -> str:

@@ -9,18 +9,30 @@ from patchbay.store import Store
 from patchbay.stores import KINDS, open_store
 from tests.clocks import Clock, DatabaseClock
 
-POSTGRESQL = "postgresql"
+POSTGRESQL, WITH_BUCKET, WITH_REDIS = "postgresql", "postgresql with a bucket", "postgresql with redis"
 
 
-@pytest.fixture(params=[*KINDS, POSTGRESQL])
-def kind(request: pytest.FixtureRequest) -> str:
-    """The setting `store`."""
-    return str(request.getfixturevalue("database") if request.param == POSTGRESQL else request.param)
+@pytest.fixture(params=[*KINDS, POSTGRESQL, WITH_BUCKET])
+def form(request: pytest.FixtureRequest) -> str:
+    """Which of the stores."""
+    return str(request.param)
 
 
 @pytest.fixture
-def store(kind: str, tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(kind, tmp_path)
+def kind(form: str, request: pytest.FixtureRequest) -> str:
+    """The setting `store`."""
+    return form if form in KINDS else str(request.getfixturevalue("database"))
+
+
+@pytest.fixture
+def store(
+    form: str, kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Store]:
+    blobs = ""
+    if form == WITH_BUCKET:
+        monkeypatch.setattr("patchbay.stores.postgresql.large_blobs.LARGE_BYTES", 2)
+        blobs = request.getfixturevalue("bucket")
+    opened = open_store(kind, tmp_path, blobs=blobs)
     yield opened
     opened.close()
 

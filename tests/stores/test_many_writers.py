@@ -48,7 +48,7 @@ def run_processes(kind: str, folder: Path) -> list[Line]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["sqlite", POSTGRESQL], indirect=True)
+@pytest.mark.parametrize("form", ["sqlite", POSTGRESQL], indirect=True)
 def test_names_and_topics_of_many_writers_in_several_processes(kind: str, tmp_path: Path) -> None:
     """35.10"""
     with closing(open_store(kind, tmp_path)) as store:

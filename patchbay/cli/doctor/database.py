@@ -35,7 +35,7 @@ def check_database(settings: Settings) -> Iterator[Verdict]:
     if not is_database_address(settings.store):
         return
     try:
-        found = examine_store(settings.store, settings.bus_address)
+        found = examine_store(settings.store, settings.bus_address, settings.blobs)
     except ConfigError as wrong:
         yield problem("database", wrong.expected, "patchbay doctor --store postgresql://user@host/db")
         return

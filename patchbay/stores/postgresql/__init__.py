@@ -6,28 +6,36 @@ whose answer was lost finds what it wrote. Times are those of the database.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from patchbay.store import Blobs, Bus, Collection, Journal, Names, Transfer
 from patchbay.stores.postgresql.blobs import PostgresqlBlobs
 from patchbay.stores.postgresql.bus import PostgresqlBus
 from patchbay.stores.postgresql.collection import PostgresqlCollection
 from patchbay.stores.postgresql.database import Database
 from patchbay.stores.postgresql.journal import PostgresqlJournal
+from patchbay.stores.postgresql.large_blobs import LargeBlobs
 from patchbay.stores.postgresql.names import PostgresqlNames
 from patchbay.stores.postgresql.schema import prepare_schema
 from patchbay.stores.postgresql.transfer import PostgresqlTransfer
+
+if TYPE_CHECKING:
+    from patchbay.stores.postgresql.bucket import Bucket
 
 
 class PostgresqlStore:
     """Blobs, names, journal and bus in the database of an address such as `postgresql://user@host/db`.
 
     An empty database gets the schema. `bus_address` is that of the connection that listens, which must not lead through
-    a pooler of transactions. Raises ConfigError for a wrong address, StoreAway when the database does not answer,
-    ContentError for a database of another program or version.
+    a pooler of transactions. `blobs` is the address of a bucket for large contents, such as `s3://bucket/prefix`.
+    Raises ConfigError for a wrong address, StoreAway when the database does not answer, ContentError for a database of
+    another program or version.
     """
 
     is_shared = True
 
-    def __init__(self, address: str, bus_address: str = "") -> None:
+    def __init__(self, address: str, bus_address: str = "", blobs: str = "") -> None:
+        bucket = _open_bucket(blobs) if blobs else None
         self._database = Database(address)
         try:
             prepare_schema(self._database)
@@ -35,11 +43,12 @@ class PostgresqlStore:
         except BaseException:
             self._database.close()
             raise
-        self.blobs: Blobs = PostgresqlBlobs(self._database)
-        self.collection: Collection = PostgresqlCollection(self._database)
+        large = LargeBlobs(self._database, bucket)
+        self.blobs: Blobs = PostgresqlBlobs(self._database, large)
+        self.collection: Collection = PostgresqlCollection(self._database, large)
         self.names: Names = PostgresqlNames(self._database)
         self.journal: Journal = PostgresqlJournal(self._database)
-        self.transfer: Transfer | None = PostgresqlTransfer(self._database)
+        self.transfer: Transfer | None = PostgresqlTransfer(self._database, large)
         self._bus = PostgresqlBus(self._database, bus_address or address)
         self.bus: Bus = self._bus
 
@@ -56,3 +65,9 @@ class PostgresqlStore:
     def close(self) -> None:
         self._bus.close()
         self._database.close()
+
+
+def _open_bucket(address: str) -> Bucket:
+    from patchbay.stores.postgresql.bucket import Bucket
+
+    return Bucket(address)

@@ -1,4 +1,4 @@
-"""Blobs as rows. Each write and each read hashes the bytes.
+"""Blobs as rows; large ones are objects of a bucket, where one is set. Each write and each read hashes the bytes.
 
 A time younger than RENEW_SECONDS is not written again, so that a `put` of a known blob only reads.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from patchbay.cid import canonical, cid_of, content_in, is_content, verify
 from patchbay.errors import ContentError, CorruptBlob, MissingBlob
 from patchbay.stores.postgresql.database import Connection, Database
+from patchbay.stores.postgresql.large_blobs import Large, LargeBlobs
 
 RENEW_SECONDS = 600.0
 """How old the time of a blob may be before `put` and `renew` write it again."""
@@ -17,11 +18,14 @@ RENEW_SECONDS = 600.0
 MAX_BLOB_BYTES = 64 * 1024 * 1024
 """Limit on one content in a row."""
 
+MAX_LARGE_BYTES = 256 * 1024 * 1024
+"""Limit on one content in a bucket."""
+
 PUT = f"""
-INSERT INTO blobs (cid, at, data) VALUES (%s, store_time(), %s)
+INSERT INTO blobs (cid, at, size, data) VALUES (%s, store_time(), %s, %s)
 ON CONFLICT (cid) DO UPDATE SET at = excluded.at,
     data = CASE WHEN blobs.data = excluded.data THEN blobs.data ELSE excluded.data END
-WHERE blobs.at < excluded.at - {RENEW_SECONDS} OR blobs.data <> excluded.data
+WHERE blobs.at < excluded.at - {RENEW_SECONDS} OR blobs.data IS DISTINCT FROM excluded.data
 """.encode()
 """Store a blob and its time. Bytes that are damaged on the disk are replaced; equal bytes are not written again."""
 
@@ -29,8 +33,9 @@ WHERE blobs.at < excluded.at - {RENEW_SECONDS} OR blobs.data <> excluded.data
 class PostgresqlBlobs:
     """Immutable bytes under their CID."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, large: LargeBlobs) -> None:
         self._database = database
+        self._large = large
 
     def put(self, data: bytes, cid: str | None = None) -> str:
         name = cid_of(data) if cid is None else verify(cid, data)
@@ -54,7 +59,7 @@ class PostgresqlBlobs:
     def get(self, cid: str) -> bytes:
         name = canonical(cid)
         rows = self._database.execute("SELECT data FROM blobs WHERE cid = %s", (name,))
-        data = bytes(rows[0][0]) if rows else content_in(name)
+        data = self._bytes_of(name, rows[0][0]) if rows else content_in(name)
         if data is None:
             raise MissingBlob([name])
         if rows and not is_content(name, data) and cid_of(data) != name:
@@ -70,19 +75,36 @@ class PostgresqlBlobs:
     def count(self) -> int:
         return int(self._database.read_one("SELECT count(*) FROM blobs")[0])
 
+    def _bytes_of(self, name: str, data: bytes | None) -> bytes:
+        """Return the bytes of a row, or those of its object."""
+        found = bytes(data) if data is not None else self._large.read(name)
+        if found is None:
+            raise CorruptBlob(f"the content {name} is missing in the bucket; store the content again to repair it")
+        return found
+
     def _write(self, named: Sequence[tuple[str, bytes]]) -> None:
+        large: list[Large] = []
+        small: list[tuple[bytes, Sequence[object]]] = []
         for name, data in named:
-            if len(data) > MAX_BLOB_BYTES:
+            is_large = self._large.is_large(data)
+            limit = MAX_LARGE_BYTES if is_large else MAX_BLOB_BYTES
+            if len(data) > limit:
                 raise ContentError(
-                    f"the content {name} has {len(data)} bytes; a store in PostgreSQL takes up to {MAX_BLOB_BYTES}"
+                    f"the content {name} has {len(data)} bytes; a store in PostgreSQL takes up to {limit}"
                 )
+            if is_large:
+                large.append((name, None, data))
+            else:
+                small.append((PUT, (name, len(data), data)))
 
         def work(connection: Connection) -> None:
             with connection.transaction():
-                for row in named:
-                    connection.execute(PUT, row)
+                for query, given in small:
+                    connection.execute(query, given)
 
-        if len(named) == 1:
-            self._database.run(lambda connection: connection.execute(PUT, named[0]))
-        elif named:
+        if large:
+            self._large.write(large, small)
+        elif len(small) == 1:
+            self._database.run(lambda connection: connection.execute(*small[0]))
+        elif small:
             self._database.run(work)

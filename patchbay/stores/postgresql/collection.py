@@ -1,4 +1,7 @@
-"""Deletes blobs under the lock of names. PostgreSQL's own vacuum gives the space to later rows."""
+"""Deletes blobs under the lock of names, and later their objects in the bucket.
+
+PostgreSQL's own vacuum gives the space of rows to later rows.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,21 @@ import psycopg
 from patchbay.errors import StaleUpdate
 from patchbay.store import Collected
 from patchbay.stores.postgresql.database import STALE, Connection, Database
+from patchbay.stores.postgresql.large_blobs import LargeBlobs
 
 
 class PostgresqlCollection:
     """Deletes blobs that are no longer needed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, large: LargeBlobs) -> None:
         self._database = database
+        self._large = large
 
     def older_than(self, at: float) -> list[str]:
         return [row[0] for row in self._database.execute("SELECT cid FROM blobs WHERE at < %s ORDER BY at", (at,))]
 
     def size(self, cids: Iterable[str]) -> Collected:
-        query = "SELECT count(*), coalesce(sum(octet_length(data)), 0)::bigint FROM blobs WHERE cid = ANY(%s)"
+        query = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM blobs WHERE cid = ANY(%s)"
         count, size = self._database.read_one(query, (sorted(set(cids)),))
         return Collected(int(count), int(size))
 
@@ -40,4 +45,7 @@ class PostgresqlCollection:
         return self._database.run(work)
 
     def give_back(self, whole: bool = False) -> int:
+        """Delete objects of the bucket that no blob needs. What PostgreSQL has free it keeps for later rows."""
+        while self._large.delete_garbage() and whole:
+            pass
         return 0

@@ -8,9 +8,10 @@ from contextlib import closing
 
 import psycopg
 
-from patchbay.errors import PatchbayError
+from patchbay.errors import PatchbayError, StoreAway
 from patchbay.store import EMPTY_SCHEMA, Finding
 from patchbay.stores.postgresql.address import parse_address
+from patchbay.stores.postgresql.bucket import Bucket
 from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database, describe
 from patchbay.stores.postgresql.schema import VERSION, migrate, read_version
 
@@ -31,14 +32,19 @@ def migrate_database(address: str) -> tuple[int, int]:
         return before, migrate(database)
 
 
-def examine_database(address: str, bus_address: str) -> list[Finding]:
-    """Examine a database. Changes nothing. Raises ConfigError for a wrong address."""
+def examine_database(address: str, bus_address: str, blobs: str) -> list[Finding]:
+    """Examine a database, and the bucket `blobs` if there is one. Raises ConfigError for a wrong address.
+
+    Changes nothing, except that it writes and deletes one object in the bucket.
+    """
     parse_address(bus_address or address)
+    bucket = Bucket(blobs) if blobs else None
     with closing(Database(address, 1)) as database:
         found: list[Finding] = []
         try:
             found.extend(_examine(database))
             found.append(_examine_bus(database, bus_address or address))
+            found.extend(_examine_bucket(database, bucket))
         except PatchbayError as problem:
             mend = "check the address, and that PostgreSQL runs and lets this machine in (pg_hba.conf)"
             found.append(Finding("database", problem.message, mend, is_fatal=True))
@@ -133,3 +139,26 @@ def _examine_bus(database: Database, address: str) -> Finding:
     except psycopg.Error as problem:
         return Finding("bus", f"the connection that listens fails: {describe(problem)}", mend)
     return Finding("bus", f"no hint arrived within {HINT_SECONDS:g} s: messages take up to a second", mend)
+
+
+def _examine_bucket(database: Database, bucket: Bucket | None) -> Iterator[Finding]:
+    """Use the bucket, and look for the newest content that should be there; nothing for a hub without one."""
+    (has_table,) = database.read_one("SELECT to_regclass('bucket_garbage') IS NOT NULL")
+    query = "SELECT cid FROM blobs WHERE data IS NULL ORDER BY at DESC LIMIT 1"
+    newest = [row[0] for row in database.execute(query)] if has_table else []
+    if bucket is None:
+        if newest:
+            yield Finding("bucket", "contents of this hub are in a bucket", "set --blobs to its address", is_fatal=True)
+        return
+    try:
+        bucket.try_out()
+        absent = [cid for cid in newest if not bucket.has(cid)]
+    except StoreAway as problem:
+        mend = "check --blobs, AWS_ENDPOINT_URL and the credentials in the environment"
+        yield Finding("bucket", problem.message, mend, is_fatal=True)
+        return
+    if absent:
+        mend = "set --blobs to the bucket of this hub, or restore the bucket from its backup"
+        yield Finding("bucket", f"the content {absent[0]} is not in {bucket.address}", mend, is_fatal=True)
+    else:
+        yield Finding("bucket", f"{bucket.address} takes, returns and deletes contents")

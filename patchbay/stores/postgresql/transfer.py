@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from patchbay.cid import verify
 from patchbay.store import NameChange, StoredBlob, StoredEntry
 from patchbay.stores.postgresql.database import Connection, Database
+from patchbay.stores.postgresql.large_blobs import LargeBlobs
 
 SEQUENCE = "pg_get_serial_sequence('journal', 'seq')::regclass"
 
@@ -14,11 +15,12 @@ SEQUENCE = "pg_get_serial_sequence('journal', 'seq')::regclass"
 class PostgresqlTransfer:
     """Implements `patchbay.store.Transfer`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, large: LargeBlobs) -> None:
         self._database = database
+        self._large = large
 
     def blobs(self, after: str, limit: int) -> list[StoredBlob]:
-        query = "SELECT cid, at, octet_length(data) FROM blobs WHERE cid > %s ORDER BY cid LIMIT %s"
+        query = "SELECT cid, at, size FROM blobs WHERE cid > %s ORDER BY cid LIMIT %s"
         return [StoredBlob(*row) for row in self._database.execute(query, (after, limit))]
 
     def entries(self, after: int, limit: int) -> list[StoredEntry]:
@@ -38,7 +40,13 @@ class PostgresqlTransfer:
 
     def write_blobs(self, blobs: Sequence[tuple[StoredBlob, bytes]]) -> None:
         rows = [(verify(blob.cid, data), blob.at, data) for blob, data in blobs]
-        self._write(b"INSERT INTO blobs (cid, at, data) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows)
+        insert = b"INSERT INTO blobs (cid, at, size, data) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+        small = [(cid, at, len(data), data) for cid, at, data in rows if not self._large.is_large(data)]
+        if len(small) < len(rows):
+            large = [row for row in rows if self._large.is_large(row[2])]
+            self._large.write(large, [(insert, row) for row in small])
+        else:
+            self._write(insert, small)
 
     def write_entries(self, entries: Sequence[StoredEntry]) -> None:
         query = (

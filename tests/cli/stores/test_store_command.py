@@ -109,3 +109,30 @@ def test_the_doctor_names_a_key_of_another_hub_and_changes_nothing(tmp_path: Pat
     assert verdicts(other)["key"] == ("problem", expected + "it is that of another hub")
     assert "key" not in verdicts(replace(settings, key_file=str(tmp_path / "first" / "key")))
     assert not settings.data.exists()
+
+
+def test_the_doctor_uses_the_bucket_and_misses_contents_that_should_be_there(
+    tmp_path: Path, database: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.20"""
+    with closing(PostgresqlStore(database, blobs=bucket)) as store:
+        cid = store.blobs.put(bytes(2_000_000))
+    settings = Settings(data=tmp_path, store=database, blobs=bucket)
+    assert verdicts(settings)["bucket"] == ("ok", f"{bucket} takes, returns and deletes contents")
+    other = replace(settings, blobs=f"{bucket}-other")
+    assert verdicts(other)["bucket"] == ("problem", f"the content {cid} is not in {bucket}-other")
+    without = replace(settings, blobs="")
+    assert verdicts(without)["bucket"] == ("problem", "contents of this hub are in a bucket")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert "does not take contents" in verdicts(settings)["bucket"][1]
+
+
+def test_a_copy_takes_the_large_contents_from_the_bucket(tmp_path: Path, database: str, bucket: str) -> None:
+    """35.17"""
+    with closing(PostgresqlStore(database, blobs=bucket)) as store:
+        cid = store.blobs.put(bytes(2_000_000))
+        store.names.move({"root": cid}, "me", "test")
+    code, said = run("copy", database, str(tmp_path / "data"), "--blobs", bucket)
+    assert code == 0 and f"root {cid}" in said, said
+    code, said = run("copy", database, str(tmp_path / "without"))
+    assert code != 0 and "the setting --blobs" in said

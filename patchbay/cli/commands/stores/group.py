@@ -49,18 +49,22 @@ def store_command() -> None:
 )
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-def copy_command(source: str, target: str) -> None:
+@with_settings_in_help("blobs")
+@click.pass_context
+def copy_command(context: click.Context, /, source: str, target: str, **_: Any) -> None:
     """Copy the whole store FROM to TO: each is a data folder, or the address of a PostgreSQL.
 
     Stop the hubs of both first. TO has to be empty, or to hold an earlier copy that was interrupted: then the command
     goes on there. At the end it compares both, row by row, reads back and hashes each content, and verifies the audit
-    chain. The key of the hub is not part of its store: copy the file `key` of the data folder too.
+    chain. The bucket --blobs holds the large contents of the PostgreSQL. The key of the hub is not part of its store:
+    copy the file `key` of the data folder too.
     """
     with errors_as_sentence(), ExitStack() as stack:
         if not is_database_address(source) and not store_exists(SQLITE, Path(source)):
             fail(f"there is no data of a hub in {source}; name its data folder or a database", exit_codes.USAGE)
-        reading = stack.enter_context(_opened(source))
-        writing = stack.enter_context(_opened(target))
+        blobs = load_settings(context).blobs
+        reading = stack.enter_context(_opened(source, blobs))
+        writing = stack.enter_context(_opened(target, blobs))
         bar = ProgressBar() if is_terminal(sys.stderr) else None
         if bar is not None:
             stack.callback(bar.stop)
@@ -86,12 +90,12 @@ def migrate_command(context: click.Context, /, **_: Any) -> None:
 
 
 @contextmanager
-def _opened(place: str) -> Iterator[Store]:
+def _opened(place: str, blobs: str) -> Iterator[Store]:
     """Open the store of a data folder, which no hub may use meanwhile, or of a database."""
     with ExitStack() as stack:
         if not is_database_address(place):
             stack.callback(claim_folder(Path(place)).close)
-        store = open_store(place if is_database_address(place) else SQLITE, Path(place))
+        store = open_store(place if is_database_address(place) else SQLITE, Path(place), blobs=blobs)
         stack.callback(store.close)
         yield store
 
