@@ -98,6 +98,10 @@ class Hub(Protocol):
         """Report that the content of a resource changed."""
         ...
 
+    def emit(self, server: str, event: str, data: Mapping[str, Any], id: str) -> str:
+        """Emit an event of a type that the server declares; return its id. Raises ToolFailed."""
+        ...
+
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of the calling definition in the background. Raises ToolFailed."""
         ...

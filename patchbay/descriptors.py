@@ -1,4 +1,4 @@
-"""Descriptors: one tool, resource, resource template or prompt as clients see it.
+"""Descriptors: one tool, resource, resource template, prompt or event type as clients see it.
 
 `wire` is the JSON object of the newest revision, without nulls; `target` says how to run it and never leaves the hub.
 `protocol/translate.py` removes the fields that older revisions do not have.
@@ -15,7 +15,7 @@ import orjson
 
 from patchbay.cid import cid_of
 
-Kind = Literal["tool", "resource", "template", "prompt"]
+Kind = Literal["tool", "resource", "template", "prompt", "event"]
 Source = Literal["static", "transform", "discovered", "upstream"]
 
 NAME = r"[A-Za-z0-9_.-]{1,128}"
@@ -28,7 +28,8 @@ class Descriptor:
 
     Targets of a tool or prompt: `{"function": name}`, `{"argv": [...]}` (shell), `{"messages": [...]}` (prompt).
     Targets of a resource: one of `text`, `blob` (base64), `cid`, `variable`, `function`, `last_output_of`.
-    A template's target is `{"function": name}`, which gets the URI's variables as arguments.
+    A template's target is `{"function": name}`, which gets the URI's variables as arguments. The target of an event
+    type is empty, or names its source: `{"source": {...}}`.
     `belongs_to` is the server and the name on that server, in the list of all servers' tools.
     """
 

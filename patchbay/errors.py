@@ -11,6 +11,11 @@
     ├── HeaderMismatch                -32020  400   2026-07-28 only
     ├── MissingCapability             -32021  400   2026-07-28 only
     ├── UnsupportedVersion            -32022  400
+    ├── EventNotFound                 -32023  400   no such event type, or no such subscription (SEP-3415)
+    ├── EventForbidden                -32024  403   the principal may not have this subscription
+    ├── EventsExhausted               -32025  429   a limit on subscriptions is reached
+    ├── EventUnsupported              -32026  400   an option that an event type does not have
+    ├── CallbackFailed                -32027  400   the address of a webhook does not answer, or not as it has to
     ├── UnknownServer                 -32600  404
     │   └── UnavailableServer         -32600  404   disabled, or its definition is broken
     ├── UnknownSession                -32600  404
@@ -124,6 +129,44 @@ class UnsupportedVersion(PatchbayError):
             f"protocol version {requested!r} is not served here; use one of {', '.join(supported)}",
             {"supported": list(supported), "requested": requested},
         )
+
+
+class EventNotFound(PatchbayError):
+    """No event type, or no subscription (`kind`), of this description."""
+
+    code, status = -32023, 400
+
+    def __init__(self, message: str, kind: str = "event") -> None:
+        super().__init__(message, {"kind": kind})
+
+
+class EventForbidden(PatchbayError):
+    code, status = -32024, 403
+
+
+class EventsExhausted(PatchbayError):
+    """The limit named `limit` is reached; `most` is its value."""
+
+    code, status = -32025, 429
+
+    def __init__(self, message: str, limit: str, most: int) -> None:
+        super().__init__(message, {"limit": limit, "max": most})
+
+
+class EventUnsupported(PatchbayError):
+    """A feature that an event type does not have; `data` names it."""
+
+    code, status = -32026, 400
+
+
+class CallbackFailed(PatchbayError):
+    """The address of a webhook failed; `reason` is a category of SEP-3415, never a text of that address."""
+
+    code, status = -32027, 400
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message, {"reason": reason})
+        self.reason = reason
 
 
 class UnknownServer(PatchbayError):

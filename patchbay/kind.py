@@ -168,6 +168,7 @@ class ServerParts:
     via: tuple[str, ...] = ()
     pins: Any = None
     audience: Audience | None = None
+    events: Mapping[str, Descriptor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,15 @@ ACTIVITY_INDEX = "activity/index"
 AUDIT = "audit"
 """The rows of the audit chain."""
 
+EVENTS = "events/"
+"""The events that a server emitted, by server and event type."""
+
+EVENT_SUBSCRIPTIONS = "event-subscriptions"
+"""The webhook subscriptions of the hub: each entry makes, changes or ends one."""
+
+EVENT_DELIVERIES = "event-deliveries/"
+"""How far the events of a webhook subscription are delivered, and its failures, by its id."""
+
 DISCOVERED = "discovered/"
 """What was read from definitions, by version of the code that read them."""
 

@@ -25,7 +25,7 @@ FLOORS: dict[str, int] = {
     "hosts": 1,
     **dict.fromkeys(("jsonrpc", "activation", "config", "kind", "store", "descriptors"), 2),
     **dict.fromkeys(("outputs", "arguments", "fulltext", "processes"), 2),
-    **dict.fromkeys(("stores", "views", "documents", "client", "pins"), 3),
+    **dict.fromkeys(("stores", "views", "documents", "client", "pins", "occurrences"), 3),
     "kinds": 4,
     **dict.fromkeys(("catalogue", "boot"), 5),
     **dict.fromkeys(("access", "messages", "protocol", "activity", "rooms"), 6),

@@ -1,4 +1,4 @@
-"""All servers as one: tools and prompts are called `server__tool`, resources keep their URIs.
+"""All servers as one: tools, prompts and events are called `server__tool`, resources keep their URIs.
 
 A public name (`patchbay/catalogue/public_names.py`) depends on server and tool alone, never on the order of the
 servers. Where two entries would share a name or a URI, both are left out, so that no server can impersonate another.
@@ -24,6 +24,9 @@ from patchbay.descriptors import Descriptor, Problem
 NAME_OF_ALL = "patchbay"
 """The name that the aggregate server reports to clients."""
 
+NAMED = frozenset(("tools", "prompts", "events"))
+"""The lists whose entries have names; those of the others have URIs."""
+
 Owner = tuple[Server, str]
 
 
@@ -44,7 +47,7 @@ class Aggregate(Server):
         return ""
 
     def owner(self, kind: str, key: str) -> Owner | None:
-        """Return the owner of a `tools`, `prompts`, `resources` or `templates` entry.
+        """Return the owner of a `tools`, `prompts`, `events`, `resources` or `templates` entry.
 
         Tools and prompts are also found by `server.name`, tools also by `server_tool`.
         """
@@ -75,7 +78,7 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
     gathered: dict[str, dict[str, Descriptor]] = {}
     owners: dict[str, dict[str, Owner]] = {}
     problems: list[Problem] = []
-    for kind in ("tools", "resources", "templates", "prompts"):
+    for kind in ("tools", "resources", "templates", "prompts", "events"):
         gathered[kind], owners[kind], faults = _merge_entries(kind, parts)
         problems += faults
     dotted: dict[str, dict[str, Owner]] = {}
@@ -103,6 +106,7 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         resources=gathered["resources"],
         templates=gathered["templates"],
         prompts=gathered["prompts"],
+        events=gathered["events"],
         skills=skills,
         problems=tuple(problems),
         listing=listing,
@@ -126,7 +130,7 @@ def _merge_entries(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor
             problems.append(Problem(public, reason))
             continue
         server, key, one = claimants[0]
-        named = kind in ("tools", "prompts")
+        named = kind in NAMED
         renamed = replace(one, name=public, wire={**one.wire, "name": public}, belongs_to=(server.name, key))
         found[public] = renamed if named else one
         owners[public] = (server, key)
@@ -158,7 +162,9 @@ def _dotted_names(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner],
 
 
 def _public_key(kind: str, server: Server, key: str) -> str:
-    return public_name(server.name, key) if kind in ("tools", "prompts") else key
+    if kind == "events":  # no model calls events, so that their names keep their dots
+        return f"{server.name}__{key}"
+    return public_name(server.name, key) if kind in NAMED else key
 
 
 def _refusal_reason(kind: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:

@@ -35,6 +35,7 @@ ENTRY_MAKERS = (
     ("resources", entries.make_resource),
     ("resource_templates", entries.make_template),
     ("prompts", entries.make_prompt),
+    ("events", entries.make_event),
 )
 
 
@@ -98,7 +99,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     if enabled and not pinned and needs.packages is not None:
         needs.packages.start()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
-    known = {one.target.get("function", one.name): one.wire for one in found.descriptors}
+    known = {one.target.get("function", one.name): one.wire for one in found.descriptors if one.kind == "tool"}
     entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
     listed, problems = _merge_descriptors(entry_context, config if enabled else None, found, context)
     skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
@@ -124,6 +125,7 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
         resources=listed["resource"],
         templates=listed["template"],
         prompts=listed["prompt"],
+        events=listed["event"],
         skills=skills,
         problems=(*needs.problems, *found.problems, *problems, *faults),
         packages=needs.packages,
@@ -188,6 +190,7 @@ def configured_server(
         resources=parts.resources if enabled else {},
         templates=templates if enabled else {},
         prompts=parts.prompts if enabled else {},
+        events=parts.events if enabled else {},
         problems=tuple(problems) if enabled else (),
         handler=parts.handler,
         enabled=enabled,
@@ -223,7 +226,7 @@ def _load_config(row: ServerRow, source: bytes, context: BuildContext) -> Config
 
 def _report_unlisted(entry_context: EntryContext, found: Discovery) -> Iterator[Problem]:
     """Report functions that are not listed because the configuration does not list them."""
-    count = len(found.descriptors)
+    count = sum(one.kind == "tool" for one in found.descriptors)
     if count and not lists_tools(entry_context.config):
         functions = "1 function" if count == 1 else f"{count} functions"
         yield Problem(entry_context.where, f"{functions} found and not listed: auto_discover is not true")
@@ -242,8 +245,10 @@ def _merge_descriptors(
     transforms = Transforms(entry_context, context.handler_for, context.hub)
     given = transforms.run(config.transforms) if config else []
     auto = not entry_context.config or entry_context.config.get("auto_discover", False)
-    discovered = [_with_annotations(one, entry_context.config) for one in found.descriptors] if auto else []
-    merged: dict[str, dict[str, Descriptor]] = {"tool": {}, "resource": {}, "template": {}, "prompt": {}}
+    # The author lists event types by name, so that they need no `auto_discover`.
+    chosen = [one for one in found.descriptors if auto or one.kind == "event"]
+    discovered = [_with_annotations(one, entry_context.config) for one in chosen]
+    merged: dict[str, dict[str, Descriptor]] = {"tool": {}, "resource": {}, "template": {}, "prompt": {}, "event": {}}
     for one in (*static, *given, *discovered):
         merged[one.kind].setdefault(one.name, one)
     problems += transforms.problems

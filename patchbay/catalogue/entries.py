@@ -11,6 +11,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchbay.arguments import validator
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import canonical
 from patchbay.config import SOURCES
@@ -18,6 +19,7 @@ from patchbay.descriptors import Descriptor, Source
 from patchbay.errors import BadCid, ConfigError
 from patchbay.kind import EntryContext as EntryContext
 from patchbay.kind import kind_named
+from patchbay.occurrences.event_types import CHANGE_SCHEMA, event_type
 
 HUB_SCHEMES = ("cid://", "variable://", "server://")
 """URI schemes that the hub itself reads."""
@@ -118,6 +120,18 @@ def make_prompt(context: EntryContext, name: str, entry: Mapping[str, Any], sour
     else:
         target = {"messages": entry["messages"]}
     return Descriptor("prompt", name, {"name": name} | _select(entry, _PROMPT), target, source)
+
+
+def make_event(context: EntryContext, name: str, entry: Mapping[str, Any], source: Source) -> Descriptor:
+    """Make an event type, with its arguments and delivery modes. Raises ConfigError for an invalid payload schema."""
+    if "source" in entry:
+        return event_type(name, entry.get("description", ""), CHANGE_SCHEMA, {"source": entry["source"]}, source)
+    payload = entry.get("payloadSchema") or {"type": "object"}
+    try:
+        validator(payload)
+    except ConfigError as problem:
+        raise ConfigError(context.where, f"events.{name}.payloadSchema", problem.expected) from problem
+    return event_type(name, entry.get("description", ""), payload, {}, source)
 
 
 def _select(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from patchbay.activation import Call, CallPlace, CancelFlag, Closing, Events, Memory, activate
+from patchbay.arguments import describe_problems, problems, validator
 from patchbay.boot import read_variable
 from patchbay.catalogue.reading.last_outputs import store_output
 from patchbay.catalogue.reading.resources import (
@@ -32,6 +33,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.kinds.python.redirects import REDIRECT_PREFIX
+from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 
@@ -223,6 +225,22 @@ class CatalogueHub:
     def updated(self, server: str, uri: str) -> None:
         """Announce that a resource's content changed."""
         self._catalogue.store.bus.publish(f"{UPDATED}{server}", uri.encode())
+
+    def emit(self, server: str, event: str, data: Mapping[str, Any], id: str) -> str:
+        """Store an event of a server and announce it; return its id. Raises ToolFailed."""
+        found = self._catalogue.find(server)
+        descriptor = found.events.get(event)
+        if descriptor is None or "source" in descriptor.target:
+            known = ", ".join(name for name, one in found.events.items() if "source" not in one.target) or "none"
+            raise ToolFailed(f"{server} has no event type {event!r} to emit; its EVENTS has {known}")
+        if self._catalogue.readonly:
+            raise ToolFailed("this hub is read-only: no events are stored")
+        wrong = problems(validator(descriptor.wire["payloadSchema"]), data)
+        if wrong:
+            raise ToolFailed(f"the data of the event {event} does not fit its type: {describe_problems(wrong)}")
+        if len(id) > MAX_ID_CHARACTERS:
+            raise ToolFailed(f"the id of an event has {len(id)} characters; at most {MAX_ID_CHARACTERS}")
+        return record_event(self._catalogue.store, server, event, data, id)
 
     def state(self, server: str) -> Memory:
         """Return a server's own key-value state in the store."""

@@ -29,7 +29,8 @@ class Server:
 
     `version` is the CID of the manifest (definition, configuration and name together), `definition` and `config_cid`
     are the CIDs of its parts (None without one). `config` is the resolved mcps configuration. Descriptors are by name,
-    in listing order; resources and templates are by URI and URI template, skills by name. `problems` are shown on the
+    in listing order; resources and templates are by URI and URI template, skills by name, event types by
+    name. `problems` are shown on the
     meta page. A server with `broken` set is not served; the sentence gives the reason. `listing` decides which of
     `tools` a list shows. `upstream` is the connection behind a mounted server, `api` what the hub maintains for a
     mounted HTTP API; `offers` are the capabilities that it declared, `via` are the mounts between it and this hub.
@@ -53,6 +54,7 @@ class Server:
     resources: Mapping[str, Descriptor] = field(default_factory=dict)
     templates: Mapping[str, Descriptor] = field(default_factory=dict)
     prompts: Mapping[str, Descriptor] = field(default_factory=dict)
+    events: Mapping[str, Descriptor] = field(default_factory=dict)
     skills: Mapping[str, Skill] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     handler: Handler | None = None
@@ -105,7 +107,7 @@ class Server:
         fault = next((problem for problem in self.problems if problem.is_fault), None)
         if fault is not None:
             return fault.reason
-        has_entries = self.tools or self.resources or self.templates or self.prompts
+        has_entries = self.tools or self.resources or self.templates or self.prompts or self.events
         return None if has_entries or is_room_name(self.name) else "it offers no tools, resources or prompts"
 
     @cached_property

@@ -28,7 +28,7 @@ from patchbay.store import NameChange, Store
 from patchbay.topics import ACCESS, ANNOUNCED_ACCESS, CHANGED, CHANGES, LISTS, SERVED, SERVERS
 
 AUTHOR = "catalogue"
-KINDS = ("tools", "resources", "prompts")
+KINDS = ("tools", "resources", "prompts", "events")
 
 MAX_PINNED_SERVERS = 256
 """Maximum number of pinned servers in memory."""
@@ -149,7 +149,7 @@ class Versions:
 
     def _changed_kinds(self, before: str | None, after: str | None) -> set[str]:
         old, new = (orjson.loads(self._store.blobs.get(cid)) if cid else EMPTY_DIGESTS for cid in (before, after))
-        return {kind for kind in KINDS if old[kind] != new[kind]}
+        return {kind for kind in KINDS if old.get(kind) != new.get(kind)}
 
     def _publish(self, changed: Mapping[str, Collection[str]]) -> None:
         """Write the changed kinds of each name into the journal, in one transaction, then publish them."""
@@ -176,6 +176,8 @@ def _digests(server: Server) -> bytes:
     # Tools that only a search finds count too: clients cache what they found.
     tools = [server.tools, server.visible_tools] if server.is_search_active else [server.tools]
     groups = {"tools": tools, "resources": [server.resources, server.templates], "prompts": [server.prompts]}
+    if server.events:  # servers without any keep the digests that earlier versions of the hub stored
+        groups["events"] = [server.events]
     audience = "" if server.audience is None else server.audience.digest
     return orjson.dumps(
         {kind: _digest([] if hidden else found, server.via, audience) for kind, found in groups.items()}
@@ -190,7 +192,7 @@ def _digest(groups: Sequence[Mapping[str, Descriptor]], via: Sequence[str], audi
     return sha256(orjson.dumps([wires, *more] if more else wires, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-EMPTY_DIGESTS = dict.fromkeys(KINDS, _digest([], ()))
+EMPTY_DIGESTS = dict.fromkeys(KINDS[:-1], _digest([], ()))
 """The digests of a server with empty lists."""
 
 

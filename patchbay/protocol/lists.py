@@ -23,7 +23,8 @@ from patchbay.kinds.mount.snapshots import VIA
 from patchbay.messages.versions import Revision
 from patchbay.protocol.translate import for_revision, stamped
 
-MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates", "prompts": "prompts"}
+MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates"}
+MEMBERS |= {"prompts": "prompts", "events": "events"}
 
 PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
 """Rendered pages by list, revision and cursor."""
@@ -37,7 +38,10 @@ class Lists:
         self._page_size = page_size
 
     def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
-        """Return one page of `tools`, `resources`, `templates` or `prompts`. Raises InvalidParams for a bad cursor."""
+        """Return one page of `tools`, `resources`, `templates`, `prompts` or `events`.
+
+        Raises InvalidParams for a bad cursor.
+        """
         cursor = _cursor(params)
         key = (kind, revision.name, cursor)
         return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))

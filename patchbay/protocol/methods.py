@@ -18,6 +18,9 @@ from patchbay.kinds.mount.snapshots import mounts_in
 from patchbay.messages.versions import MODERN, Revision
 from patchbay.protocol.calls import call_tool, get_prompt, read_resource
 from patchbay.protocol.completion import complete
+from patchbay.protocol.event_methods.methods import list_events, poll_events
+from patchbay.protocol.event_methods.requests import EVENTS
+from patchbay.protocol.event_methods.streams import stream_events
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
@@ -58,6 +61,9 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
         "completions": {},
         "extensions": _extensions(context),
     }
+    if EVENTS in found["extensions"]:
+        # Some clients read the capability where drafts of the extension had it.
+        found["events"] = {"listChanged": moves}
     if not found["extensions"]:
         del found["extensions"]
     if context.server.upstream is not None and "completions" not in context.server.offers:
@@ -68,9 +74,12 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
 def _extensions(context: RequestContext) -> dict[str, Any]:
     """Return the extensions with their settings: tasks if revision and server support them, skills if any."""
     found: dict[str, Any] = {}
+    if context.caller.revision.modern and context.server.events:
+        moves = not context.server.pinned and not context.services.catalogue.readonly
+        found[EVENTS] = {"listChanged": moves}
     if context.server.upstream is not None:
         offered = context.server.offers.get("extensions") or {}
-        return {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(context, name)}
+        return found | {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(context, name)}
     if context.caller.revision.modern and context.server.tools:
         found[TASKS] = {}
     if context.server.skills:
@@ -207,6 +216,9 @@ METHODS: dict[str, Method] = {
     "tasks/get": Method(_simply(get_task), legacy=False),
     "tasks/update": Method(_simply(update_task), legacy=False),
     "tasks/cancel": Method(_simply(cancel_task), legacy=False),
+    "events/list": Method(_simply(list_events), legacy=False),
+    "events/poll": Method(_simply(poll_events), legacy=False),
+    "events/stream": Method(stream_events, legacy=False),
     "skills/list": Method(_simply(list_skills), needs="extensions"),
     "skills/get": Method(_simply(get_skill), needs="extensions"),
     "resources/directory/read": Method(_simply(read_directory), needs="extensions"),

@@ -58,6 +58,8 @@ log = logging.getLogger(__name__)
 
 Environ = MutableMapping[str, Any]
 PATH = "/mcp"
+LISTENING = frozenset(("subscriptions/listen", "events/stream"))
+"""Methods whose answer is a stream that waits without a thread."""
 
 
 class McpOverHttp:
@@ -152,7 +154,7 @@ class McpOverHttp:
             caller = self.dispatcher.admit(sent, wire)
         except PatchbayError as problem:
             return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
-        if isinstance(sent, Request) and sent.method == "subscriptions/listen" and caller.revision.modern:
+        if isinstance(sent, Request) and sent.method in LISTENING and caller.revision.modern:
             return self._listen(sent, caller, server)
         answers = self.dispatcher.answer(sent, caller, server)
         if not isinstance(sent, Request):
@@ -187,7 +189,7 @@ class McpOverHttp:
 
     def _listen(self, sent: Request, caller: Caller, server: Server) -> Reply:
         if not caller.wire.streams:
-            return refusal(406, "subscriptions/listen is answered by a stream: Accept has to name text/event-stream")
+            return refusal(406, f"{sent.method} is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep its whole environ, which no stream needs.
         wire = replace(caller.wire, waits=True, headers=dict(caller.wire.headers or {}), find_origin=str)
         caller = replace(caller, wire=wire)

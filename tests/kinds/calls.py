@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import dedent
@@ -59,6 +59,10 @@ class SmallHub:
 
     def changed(self, server: str, kind: str) -> None:
         self.announced.append(("changed", server, kind))
+
+    def emit(self, server: str, event: str, data: Mapping[str, Any], id: str) -> str:
+        self.announced.append((event, server, id))
+        return id or "evt"
 
     def updated(self, server: str, uri: str) -> None:
         self.announced.append(("updated", server, uri))

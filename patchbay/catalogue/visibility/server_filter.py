@@ -1,7 +1,7 @@
 """A server as a caller may see it: the entries that it may use, and no others.
 
-A tool needs the action `call`; a resource, template, prompt or skill needs `read`; the server itself is there when one
-of its entries is, or when the caller may `see` it.
+A tool needs the action `call`; a resource, template, prompt, event type or skill needs `read`; the server itself is
+there when one of its entries is, or when the caller may `see` it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
     """
     own = rights.only_about(server.name)
     tools = _allowed(server.name, server.tools, own, CALL, hidden)
-    resources, templates, prompts = (
+    resources, templates, prompts, events = (
         _allowed(server.name, group, own, READ, hidden)
-        for group in (server.resources, server.templates, server.prompts)
+        for group in (server.resources, server.templates, server.prompts, server.events)
     )
     skills = {name: one for name, one in server.skills.items() if own.allows(READ, server.name, one.uri)}
-    visible = (tools, resources, templates, prompts, skills)
+    visible = (tools, resources, templates, prompts, events, skills)
     if not (any(visible) or own.allows(SEE, server.name)):
         return None
-    whole = (server.tools, server.resources, server.templates, server.prompts, server.skills)
+    whole = (server.tools, server.resources, server.templates, server.prompts, server.events, server.skills)
     if [len(group) for group in visible] == [len(group) for group in whole]:
         return server
     # Problems and pins name entries, which may be hidden ones.
@@ -41,6 +41,7 @@ def visible_part(server: Server, rights: Visibility, hidden: frozenset[str] = fr
         resources=resources,
         templates=templates,
         prompts=prompts,
+        events=events,
         skills=skills,
         problems=(),
         pins=None,

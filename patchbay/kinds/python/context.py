@@ -29,6 +29,7 @@ CAPABILITY = {
 """The client capability that each method of a question needs."""
 
 KINDS = ("tools", "resources", "prompts")
+"""What a server may announce as changed."""
 
 PARTS = ("variables", "servers")
 """The keys of the context."""
@@ -224,6 +225,19 @@ class Context:
     def updated(self, uri: str) -> None:
         """Announce that the content of one of this server's resources changed."""
         self._hub("announcing an update").updated(self.server, uri)
+
+    def emit(self, event: str, data: Mapping[str, Any], id: str = "") -> str:
+        """Emit an event of a type that the definition declares in `EVENTS`; return its id.
+
+        The hub stores the event before this returns. `id` is a stable name of what happened, such as the id that
+        another system gives it; without it the hub makes one. Raises ToolFailed for an unknown type, and for data that
+        does not fit it.
+        """
+        shown = of_json(data)
+        value = getattr(shown, "value", None)
+        if not isinstance(value, dict):
+            raise ToolFailed(f"the data of an event has to be an object with fields; not {data!r:.80}")
+        return self._hub(f"emitting {event}").emit(self.server, _text("event", event), value, _text("id", id))
 
     def _hub(self, purpose: str) -> Hub:
         if self._call.hub is None:

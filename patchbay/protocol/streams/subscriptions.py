@@ -38,6 +38,8 @@ MOST_URIS, LONGEST_URI = 256, 8192
 """Limits on the resources of one session or listener, and on the characters of a URI."""
 
 _FLAGS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+_EVENTS_FLAG = {"eventsListChanged": "events"}
+"""The flag of the extension io.modelcontextprotocol/events (SEP-3415), for servers with event types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class Listeners:
         self._ending = ending
         self._sessions = sessions
 
+    def is_ending(self) -> bool:
+        """Whether the hub stops, so that every stream has to end."""
+        return self._ending()
+
     def listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch | None = None
     ) -> Iterator[Message | Sign]:
@@ -84,10 +90,10 @@ class Listeners:
     def _listen(
         self, server: Server, caller: Caller, id: Id, wanted: Any, cancelled: CancelFlag, watch: TaskWatch
     ) -> Iterator[Message | Sign]:
-        asked = _honoured(wanted)
+        asked = _honoured(wanted, _FLAGS | _EVENTS_FLAG if server.events else _FLAGS)
         # A pinned server never changes, and its capabilities say so.
         honoured = ({} if server.pinned else asked) | ({"taskIds": watch.ids} if watch.ids else {})
-        kinds = {kind for flag, kind in _FLAGS.items() if honoured.get(flag)}
+        kinds = {kind for flag, kind in (_FLAGS | _EVENTS_FLAG).items() if honoured.get(flag)}
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
@@ -252,12 +258,12 @@ def _notifications_of(topic: str, data: bytes, kinds: Set[str], uris: Set[str]) 
                 yield f"notifications/{kind}/list_changed", {}
 
 
-def _honoured(wanted: Any) -> dict[str, Any]:
+def _honoured(wanted: Any, flags: Mapping[str, str]) -> dict[str, Any]:
     """Return the supported part of a listen request's filter. Raises InvalidParams."""
     if not isinstance(wanted, Mapping):
         raise InvalidParams("params.notifications has to be an object that says what to listen for")
     honoured: dict[str, Any] = {}
-    for flag in _FLAGS:
+    for flag in flags:
         if flag in wanted and not isinstance(wanted[flag], bool):
             raise InvalidParams(f"params.notifications.{flag} has to be true or false")
         if wanted.get(flag):

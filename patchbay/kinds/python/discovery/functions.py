@@ -20,6 +20,7 @@ import orjson
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
 from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
+from patchbay.kinds.python.discovery.event_types import read_event_types
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
@@ -124,6 +125,9 @@ class FunctionReader:
                 descriptors.append(tool)
             else:
                 problems.append(Problem(function.name, tool, function.lineno))
+        types, faults = read_event_types(self._scope, self._types)
+        descriptors += types
+        problems += faults
         return Discovery(tuple(descriptors), tuple(problems), description)
 
     def _read(self, function: FunctionNode) -> Descriptor | str:

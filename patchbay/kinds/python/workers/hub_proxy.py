@@ -46,6 +46,10 @@ class RemoteHub:
         """Announce that a resource's content changed."""
         self._request("updated", uri)
 
+    def emit(self, server: str, event: str, data: Mapping[str, Any], id: str) -> str:
+        """Emit an event of this server; return its id. Raises ToolFailed."""
+        return str(self._request("emit", event, dict(data), id))
+
     def state(self, server: str) -> Memory:
         """Return this server's own state."""
         return RemoteState(self._request)

@@ -1,0 +1,35 @@
+"""Event types as descriptors: the JSON object that `events/list` shows. Source: SEP-3415, Listing Available Events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchbay.descriptors import Descriptor, Source
+from patchbay.occurrences.arguments import filter_schema
+
+DELIVERY = ("poll", "push", "webhook")
+"""The delivery modes of every event type of the hub."""
+
+CHANGE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "kind": {"type": "string", "description": "What changed, such as variables or servers."},
+        "name": {"type": "string"},
+        "removed": {"type": "boolean"},
+        "by": {"type": "string", "description": "Who made the change."},
+        "reason": {"type": "string"},
+        "cid": {"type": "string", "description": "The content after the change; absent if the name was removed."},
+    },
+    "required": ["kind", "name", "removed", "by", "reason"],
+}
+"""The payload of a change of a variable or a server."""
+
+
+def event_type(
+    name: str, description: str, payload: Mapping[str, Any], target: Mapping[str, Any], source: Source
+) -> Descriptor:
+    """Return an event type with this payload, whose simple fields are its arguments."""
+    wire: dict[str, Any] = {"name": name, **({"description": description} if description else {})}
+    wire |= {"delivery": list(DELIVERY), "inputSchema": filter_schema(payload), "payloadSchema": dict(payload)}
+    return Descriptor("event", name, wire, target, source)
