@@ -60,7 +60,7 @@ class EventSource(Protocol):
 class StoredSource:
     """A source in the store of the hub. Its subclass says where the newest entry is, and reads entries."""
 
-    waits_for_network = False
+    waits_for_network: bool = False
     topics: tuple[str, ...] = ()
 
     def __init__(self, store: Store, place: str) -> None:
@@ -127,7 +127,7 @@ class JournalSource(StoredSource):
 class NameSource(StoredSource):
     """The changes of names of the hub, such as those of its variables and servers; their history never ends."""
 
-    topics = (NAMES_CHANGED, f"{VARIABLE_CHANGED}*")
+    topics: tuple[str, ...] = (NAMES_CHANGED, f"{VARIABLE_CHANGED}*")
 
     def __init__(self, store: Store, place: str, prefixes: Sequence[str], name: str = "") -> None:
         super().__init__(store, place)

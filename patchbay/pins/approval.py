@@ -29,7 +29,7 @@ def parse_item(text: str) -> ItemKey:
     kind, colon, name = text.partition(":")
     if text == "introduction":
         return "introduction", ""
-    if colon and name and kind in ("prompt", "template", "tool"):
+    if colon and name and kind in ("prompt", "template", "tool", "event"):
         return kind, name  # type: ignore[return-value]
     return "tool", text
 

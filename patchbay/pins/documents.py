@@ -26,7 +26,7 @@ from patchbay.jsonrpc import parse
 Changes = Literal["hold", "tell", "follow"]
 """What happens with a changed entry: withdrawn until it is approved, served and reported, or served."""
 
-PinnedKind = Literal["tool", "prompt", "template", "introduction"]
+PinnedKind = Literal["tool", "prompt", "template", "event", "introduction"]
 """Resources are data and not pinned; their templates are."""
 
 ItemKey = tuple[PinnedKind, str]
@@ -37,7 +37,7 @@ Wire = Mapping[str, Any]
 CHANGES: tuple[Changes, ...] = get_args(Changes)
 KINDS: tuple[PinnedKind, ...] = get_args(PinnedKind)
 INTRODUCTION: ItemKey = ("introduction", "")
-NAME_FIELDS: Mapping[PinnedKind, str] = {"tool": "name", "prompt": "name", "template": "uriTemplate"}
+NAME_FIELDS: Mapping[PinnedKind, str] = {"tool": "name", "prompt": "name", "template": "uriTemplate", "event": "name"}
 VERSION = 1
 DIGEST_PREFIX = "sha256:"
 DIGEST_CHARACTERS = 64

@@ -28,12 +28,19 @@ LISTED_CAPABILITIES = frozenset({"tools", "resources", "prompts"})
 """The capabilities of servers that have lists."""
 
 
+EVENTS = "io.modelcontextprotocol/events"
+"""The identifier of the extension with events (SEP-3415)."""
+
+
 def is_declared(method: str, capabilities: Mapping[str, Any]) -> bool:
     """Whether a server with these capabilities has the list of a method such as `tools/list`.
 
     A server that declares no list at all may have tools, because some servers declare nothing.
     """
     capability = method.partition("/")[0]
+    if capability == "events":
+        extensions = capabilities.get("extensions")
+        return isinstance(extensions, Mapping) and EVENTS in extensions
     declared = LISTED_CAPABILITIES & capabilities.keys()
     return capability in declared or (capability == "tools" and not declared)
 

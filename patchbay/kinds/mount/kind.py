@@ -68,6 +68,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         upstream=standing,
         offers=last.capabilities,
         via=(standing.id, *last.via),
+        events=found["event"] if standing.accounts is None else {},
     )
 
 

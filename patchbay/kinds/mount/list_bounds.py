@@ -30,7 +30,10 @@ MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DEPTH = 64
 """Maximum nesting of objects and arrays in one entry."""
 
-MAX_NAME_CHARACTERS: dict[Kind, int] = {"tool": 128, "prompt": 128, "resource": 1024, "template": 1024}
+MAX_NAME_CHARACTERS: dict[Kind, int] = {
+    **{"tool": 128, "prompt": 128, "event": 128},
+    **{"resource": 1024, "template": 1024},
+}
 """Maximum characters of the name of a tool or a prompt, and of the URI of a resource or a resource template."""
 
 MAX_TITLE_CHARACTERS = 1024

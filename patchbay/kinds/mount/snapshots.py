@@ -17,6 +17,7 @@ import orjson
 from patchbay.client.errors import McpFailure, ServerTimeout, SessionLost, Unreachable, describe_briefly
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, MethodNotFound
+from patchbay.kinds.mount.event_entries import bridged, find_faults
 from patchbay.kinds.mount.list_bounds import (
     MAX_CAPABILITIES_BYTES,
     MAX_INFO_BYTES,
@@ -51,15 +52,19 @@ TEXT_FIELDS = ("title", "description", "mimeType")
 """Fields that must be strings in every entry: pages and searches rely on that."""
 
 Json = dict[str, Any]
-PINNED_LISTS: Sequence[Literal["tool", "prompt", "template"]] = ("tool", "prompt", "template")
+PINNED_LISTS: Sequence[Literal["tool", "prompt", "template", "event"]] = ("tool", "prompt", "template", "event")
 """The lists whose entries are pinned. Resources are data that comes and goes."""
 
-KEYS: Mapping[Kind, str] = {"tool": "name", "resource": "uri", "template": "uriTemplate", "prompt": "name"}
+KEYS: Mapping[Kind, str] = {
+    **{"tool": "name", "resource": "uri", "template": "uriTemplate", "prompt": "name"},
+    "event": "name",
+}
 LISTS: Sequence[tuple[Kind, str, str]] = (
     ("tool", "tools/list", "tools"),
     ("resource", "resources/list", "resources"),
     ("template", "resources/templates/list", "resourceTemplates"),
     ("prompt", "prompts/list", "prompts"),
+    ("event", "events/list", "events"),
 )
 
 
@@ -240,6 +245,8 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
     if fault is not None:
         return Problem(name, f"not served: {fault}")
     wire = {field: value for field, value in entry.items() if value is not None}
+    if kind == "event":
+        return Descriptor(kind, name, bridged(wire), {"source": {"upstream": True}}, "upstream")
     return Descriptor(kind, name, wire, target_of(kind, name), "upstream")
 
 
@@ -256,6 +263,8 @@ def _faults(kind: Kind, entry: Json) -> Iterator[str]:
         hints = entry.get("annotations") or {}
         if not isinstance(hints, dict) or not isinstance(hints.get("title") or "", str):
             yield "its annotations are not an object, or their title is not a string"
+    if kind == "event":
+        yield from find_faults(entry)
     arguments = entry.get("arguments") or []
     named = isinstance(arguments, list) and all(isinstance(one, dict) and _is_named(one) for one in arguments)
     if kind == "prompt" and not named:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.auth.methods import SuppliedTokens
+from patchbay.client.connection.list_pages import EVENTS
 from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after, list_output
 from patchbay.errors import PatchbayError
 from patchbay.kinds.mount import snapshots
@@ -51,7 +52,7 @@ MAX_RETRY_AFTER_SECONDS = 300.0
 """Seconds until the next attempt, at most, when the upstream asks to wait with `Retry-After`."""
 
 MAX_URIS, MAX_URI_CHARACTERS = 1024, 8192
-CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
+CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts", "events"))
 
 LOST, SUSPECT, ENDING, WANTED, SESSION_ENDED = "lost", "suspect", "ending", "wanted", "session ended"
 """Events beside the methods of notifications."""
@@ -301,6 +302,7 @@ class StandingConnection(PinnedMount[Mount]):
             return connection.listen()
         offered = connection.capabilities
         kinds = [kind for kind in ("tools", "resources", "prompts") if (offered.get(kind) or {}).get("listChanged")]
+        kinds += ["events"] if (offered.get("extensions") or {}).get(EVENTS, {}).get("listChanged") else []
         uris = uris if (offered.get("resources") or {}).get("subscribe") else []
         return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 

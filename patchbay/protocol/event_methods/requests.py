@@ -12,16 +12,15 @@ from typing import Any
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
+from patchbay.client.connection.list_pages import EVENTS as EVENTS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import EventNotFound, EventUnsupported, InvalidParams, MethodNotFound
+from patchbay.kinds.mount.upstream_events import UpstreamSource
 from patchbay.occurrences.arguments import check_arguments
 from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS
 from patchbay.occurrences.sources import EventSource, JournalSource, NameSource, Wanted
 from patchbay.store import Store
 from patchbay.topics import SERVERS, VARIABLES
-
-EVENTS = "io.modelcontextprotocol/events"
-"""The identifier of the extension."""
 
 DEFAULT_EVENTS, MAX_EVENTS = 100, 500
 """Events in the answer to one poll."""
@@ -75,6 +74,8 @@ def source_of(store: Store, server: Server, own_name: str) -> EventSource:
     source = server.events[own_name].target.get("source")
     if source is None:
         return JournalSource(store, server.name, own_name)
+    if "upstream" in source and server.upstream is not None:
+        return UpstreamSource(server.upstream, own_name, store.now())
     if "variable" in source:
         return NameSource(store, place, (), f"{VARIABLES}{source['variable']}")
     return NameSource(store, place, (VARIABLES if "variables" in source else SERVERS,))

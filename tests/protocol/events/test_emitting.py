@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +68,16 @@ def report(hub: Hub, **arguments: Any) -> str:
     return answer.text
 
 
-def messages_of(stream: Any) -> Iterator[Any]:
+def messages_of(stream: Any) -> Generator[Any, None, None]:
     for frame in stream:
         for line in frame.decode().split("\n"):
             if line.startswith("data: ") and line[6:]:
                 yield orjson.loads(line[6:])
 
 
-def stream_of(hub: Hub, server: str = "desk", name: str = EVENT, id: Any = 5, **more: Any) -> Iterator[Any]:
+def stream_of(
+    hub: Hub, server: str = "desk", name: str = EVENT, id: Any = 5, **more: Any
+) -> Generator[Any, None, None]:
     return messages_of(hub.stream(server, *modern_request("events/stream", {"name": name, **more}, id=id)))
 
 
