@@ -36,12 +36,16 @@ from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.protocol.webhooks.delivery import WebhookDelivery
+from patchbay.protocol.webhooks.sending import Sender
+from patchbay.protocol.webhooks.subscriptions import Webhooks
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.rooms import Rooms
@@ -55,9 +59,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 
 log = logging.getLogger(__name__)
 
-ROOMS, PACKAGES, QUOTA_SHARES = "/rooms", "/packages", "/quota-shares"
-"""Names under which the hub holds its rooms, its environments and its shares of quotas, to close them when it stops; no
-server can have them.
+ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
+"""Names under which the hub holds its rooms, environments, shares of quotas and webhooks, to close them when it stops;
+no server can have them.
 """
 
 
@@ -101,6 +105,10 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
+    webhooks, sender = Webhooks(store, key), Sender(settings.webhook_hosts)
+    delivery = WebhookDelivery(webhooks, sender, partial(why_webhook_ended, access), partial(webhook_source, access))
+    catalogue.hub.kept(WEBHOOKS, lambda: delivery)
+    delivery.start()
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
@@ -119,6 +127,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
+            webhooks=webhooks,
+            webhook_sender=sender,
         )
     )
 

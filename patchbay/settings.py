@@ -100,6 +100,9 @@ class Settings:
     client_hosts: tuple[str, ...] = _setting(
         (), "Hosts at private addresses that may serve metadata documents of clients, comma-separated."
     )
+    webhook_hosts: tuple[str, ...] = _setting(
+        (), "Hosts at private addresses that webhooks of events may be sent to, comma-separated."
+    )
     log_level: str = _setting("info", "Minimum level of log lines.", choices=("debug", "info", "warning", "error"))
     log_format: str = _setting(
         "auto", "Format of the log; auto means console on a terminal, else json.", choices=("auto", "console", "json")

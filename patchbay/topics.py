@@ -147,8 +147,14 @@ AUDIT = "audit"
 EVENTS = "events/"
 """The events that a server emitted, by server and event type."""
 
-EVENT_SUBSCRIPTIONS = "event-subscriptions"
-"""The webhook subscriptions of the hub: each entry makes, changes or ends one."""
+EVENT_SUBSCRIPTIONS = "event-subscriptions/"
+"""A sealed webhook subscription, by its id. On the bus, the topic without an id says that one of them changed."""
+
+EVENT_SUBSCRIPTION_IDS = "event-subscription-ids"
+"""The ids of the webhook subscriptions of the hub."""
+
+EVENT_CALLBACKS = "event-callback/"
+"""A callback URL that answered the challenge of a principal, by the hash of both."""
 
 EVENT_DELIVERIES = "event-deliveries/"
 """How far the events of a webhook subscription are delivered, and its failures, by its id."""

@@ -33,8 +33,8 @@ from patchbay.topics import ROOTS_CHANGED, SESSION_ENDED, SESSIONS
 
 log = logging.getLogger(__name__)
 
-RECORDED = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Methods that run code: each call makes a record."""
+RECORDED = frozenset(("tools/call", "resources/read", "prompts/get", "events/subscribe", "events/unsubscribe"))
+"""Methods that run code, or let the hub send to another machine: each call makes a record."""
 
 
 RELAYED = frozenset(

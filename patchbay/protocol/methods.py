@@ -21,6 +21,7 @@ from patchbay.protocol.completion import complete
 from patchbay.protocol.event_methods.methods import list_events, poll_events
 from patchbay.protocol.event_methods.requests import EVENTS
 from patchbay.protocol.event_methods.streams import stream_events
+from patchbay.protocol.event_methods.webhooks import subscribe, unsubscribe
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
@@ -219,6 +220,8 @@ METHODS: dict[str, Method] = {
     "events/list": Method(_simply(list_events), legacy=False),
     "events/poll": Method(_simply(poll_events), legacy=False),
     "events/stream": Method(stream_events, legacy=False),
+    "events/subscribe": Method(_simply(subscribe), legacy=False),
+    "events/unsubscribe": Method(_simply(unsubscribe), legacy=False),
     "skills/list": Method(_simply(list_skills), needs="extensions"),
     "skills/get": Method(_simply(get_skill), needs="extensions"),
     "resources/directory/read": Method(_simply(read_directory), needs="extensions"),

@@ -32,6 +32,8 @@ from patchbay.protocol.run_tool import Reference
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks.tasks import Tasks
+from patchbay.protocol.webhooks.sending import Sender
+from patchbay.protocol.webhooks.subscriptions import Webhooks
 from patchbay.rooms.rooms import Rooms
 from patchbay.settings import Settings
 from patchbay.store import Store, Subscription
@@ -153,6 +155,8 @@ class HubServices:
     approvals: Approvals
     upstream_tokens: TokenStore
     upstream_sign_ins: UpstreamSignIns
+    webhooks: Webhooks
+    webhook_sender: Sender
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

@@ -21,13 +21,15 @@ log = logging.getLogger(__name__)
 class Lease:
     """The lease of one piece of work, for one thread of one process. `seconds` is its life.
 
-    On a store that only this machine uses it is always held: there the work may be done by several processes.
+    On a store that only this machine uses it is always held: there the work may be done by several processes. With
+    `is_always_needed`, one process does it there too.
     """
 
-    def __init__(self, store: Store, name: str, seconds: float) -> None:
+    def __init__(self, store: Store, name: str, seconds: float, is_always_needed: bool = False) -> None:
         self._store = store
         self._topic = LEASES + name
         self._seconds = seconds
+        self._is_needed = is_always_needed or store.is_shared
         self._holder = uuid4().hex.encode()
         self._until = 0.0
         self._is_over = False
@@ -37,7 +39,7 @@ class Lease:
 
         While the store is away, a lease that was held stays so until shortly before its end.
         """
-        if not self._store.is_shared:
+        if not self._is_needed:
             return True
         if self._is_over:
             return False

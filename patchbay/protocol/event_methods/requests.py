@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import Any
+
+import orjson
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
@@ -79,6 +82,12 @@ def source_of(store: Store, server: Server, own_name: str) -> EventSource:
     if "variable" in source:
         return NameSource(store, place, (), f"{VARIABLES}{source['variable']}")
     return NameSource(store, place, (VARIABLES if "variables" in source else SERVERS,))
+
+
+def schemas_digest(wire: Mapping[str, Any]) -> str:
+    """Return the digest of the schemas of an event type."""
+    schemas = [wire["inputSchema"], wire["payloadSchema"]]
+    return sha256(orjson.dumps(schemas, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def read_count(params: Mapping[str, Any]) -> int:

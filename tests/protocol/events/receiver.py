@@ -1,0 +1,128 @@
+"""A receiver of webhooks over https on this machine: it verifies signatures as Standard Webhooks says, and may fail."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import random
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+HOST = "localhost"
+SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+
+
+class Receiver:
+    """What came: `events` are the bodies that were accepted, in order. `failures` is the share of refused deliveries.
+
+    `echoes` says whether a challenge is answered.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = f"https://{HOST}:{port}/hook"
+        self.secrets = [SECRET]
+        self.events: list[dict[str, Any]] = []
+        self.controls: list[dict[str, Any]] = []
+        self.requests = 0
+        self.failures = 0.0
+        self.status = 200
+        self.echoes = True
+        self.wrong_signatures = 0
+        self.changed = threading.Condition()
+        self._random = random.Random(37)
+
+    def receive(self, headers: Any, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the body of the answer to one request."""
+        with self.changed:
+            self.requests += 1
+            if not self._is_signed(headers, body):
+                self.wrong_signatures += 1
+                return 401, b""
+            value = json.loads(body)
+            if value.get("type") == "verification":
+                return 200, json.dumps({"challenge": value["challenge"] if self.echoes else "no"}).encode()
+            if self.status != 200:
+                return self.status, b""
+            if self._random.random() < self.failures / 2:
+                return 503, b""
+            (self.controls if "type" in value else self.events).append(value)
+            self.changed.notify_all()
+            # It fails after it took the event too: then the same event comes again.
+            return (500, b"") if self._random.random() < self.failures / 2 else (200, b"")
+
+    def _is_signed(self, headers: Any, body: bytes) -> bool:
+        id, timestamp = headers["webhook-id"], headers["webhook-timestamp"]
+        sent = headers["webhook-signature"].split()
+        made = [
+            hmac.digest(base64.b64decode(one.removeprefix("whsec_")), f"{id}.{timestamp}.".encode() + body, sha256)
+            for one in self.secrets
+        ]
+        return any(f"v1,{base64.b64encode(one).decode()}" in sent for one in made)
+
+
+def make_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return the certificate of localhost, which is its own authority, and the context of a server with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(True, 0), True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+        .add_extension(x509.KeyUsage(True, False, False, False, False, True, True, False, False), True)
+        .sign(key, hashes.SHA256())
+    )
+    authority, whole = folder / "authority.pem", folder / "receiver.pem"
+    authority.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    whole.write_bytes(authority.read_bytes() + private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(whole)
+    return authority, context
+
+
+@contextmanager
+def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
+    """A receiver while it runs, and the certificate that a hub has to trust."""
+    authority, context = make_certificate(folder)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, answer = receiver.receive(self.headers, body)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Write no log line."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    receiver = Receiver(server.server_address[1])
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield receiver, authority
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,141 @@
+"""Webhooks of events: verified, signed, in order, tried again, and ended."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hubs import Hub
+from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
+from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
+from tests.waiting import until
+
+
+@pytest.fixture
+def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with receiving(tmp_path) as (one, authority):
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        yield one
+
+
+@pytest.fixture
+def hub(tmp_path: Path, receiver: Receiver) -> Iterator[Hub]:
+    one = Hub(tmp_path, {"desk.py": SOURCE}, webhook_hosts=(HOST,))
+    yield one
+    one.close()
+
+
+def subscribe(hub: Hub, url: str, server: str = "desk", name: str = EVENT, secret: str = SECRET, **more: Any) -> Any:
+    delivery = {"mode": "webhook", "url": url, "secret": secret}
+    return ask(hub, "events/subscribe", {"name": name, "delivery": delivery, **more}, server)
+
+
+def titles(receiver: Receiver) -> list[str]:
+    return [one["data"]["title"] for one in receiver.events]
+
+
+def test_a_verified_endpoint_gets_signed_events_in_order_with_cursors_that_can_be_polled(
+    hub: Hub, receiver: Receiver
+) -> None:
+    """37.1"""
+    made = subscribe(hub, receiver.url)
+    assert made["id"].startswith("sub_") and made["refreshBefore"] and made["truncated"] is False
+    wanted = [f"number {n}" for n in range(20)]
+    for title in wanted:
+        report(hub, title=title)
+    until(lambda: titles(receiver) == wanted, "the deliveries")
+    assert receiver.wrong_signatures == 0
+    later = poll(hub, receiver.events[9]["cursor"])["events"]
+    assert [one["data"]["title"] for one in later] == wanted[10:]
+
+
+def test_a_failing_endpoint_gets_the_same_events_again_in_order(hub: Hub, receiver: Receiver) -> None:
+    """37.1"""
+    receiver.failures = 0.3
+    subscribe(hub, receiver.url)
+    wanted = [f"number {n}" for n in range(15)]
+    for title in wanted:
+        report(hub, title=title)
+    until(lambda: list(dict.fromkeys(titles(receiver))) == wanted, "the deliveries")
+    ids = {one["data"]["title"]: one["eventId"] for one in receiver.events}
+    assert all(ids[one["data"]["title"]] == one["eventId"] for one in receiver.events)
+
+
+def test_an_endpoint_that_does_not_echo_the_challenge_gets_nothing(hub: Hub, receiver: Receiver) -> None:
+    receiver.echoes = False
+    refused = subscribe(hub, receiver.url)
+    assert refused["code"] == -32027 and refused["data"]["reason"] == "challenge_failed"
+    report(hub, title="unseen")
+    assert receiver.events == [] and receiver.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "secret", "reason"),
+    [
+        ("http://localhost/hook", SECRET, "https://"),
+        ("https://user:word@localhost/hook", SECRET, "without a user"),
+        ("https://localhost/hook#part", SECRET, "fragment"),
+        ("https://localhost/hook", "whsec_short", "whsec_"),
+        ("https://localhost/hook", "secret", "whsec_"),
+        ("https://" + "a" * 3000, SECRET, "2048"),
+    ],
+)
+def test_urls_and_secrets_of_another_form_are_refused(hub: Hub, url: str, secret: str, reason: str) -> None:
+    refused = subscribe(hub, url, secret=secret)
+    assert refused["code"] == -32602 and reason in refused["message"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0"])
+def test_an_address_that_is_not_public_is_never_contacted(hub: Hub, host: str) -> None:
+    refused = subscribe(hub, f"https://{host}/hook")
+    assert refused["code"] == -32027 and "not a public address" in refused["message"]
+
+
+def test_a_refresh_is_the_same_subscription_and_may_change_the_secret(hub: Hub, receiver: Receiver) -> None:
+    first = subscribe(hub, receiver.url)
+    fresh = "whsec_" + base64.b64encode(b"t" * 32).decode()
+    again = subscribe(hub, receiver.url, secret=fresh, ttlMs=60_000)
+    assert again["id"] == first["id"] and again["deliveryStatus"]["active"] is True
+    receiver.secrets = [fresh]
+    report(hub, title="new secret")
+    until(lambda: titles(receiver) == ["new secret"], "the delivery")
+    assert receiver.requests == 2  # the challenge is not asked again
+
+
+def test_an_ended_subscription_gets_nothing_more(hub: Hub, receiver: Receiver) -> None:
+    subscribe(hub, receiver.url)
+    report(hub, title="first")
+    until(lambda: titles(receiver) == ["first"], "the delivery")
+    params = {"name": EVENT, "delivery": {"url": receiver.url}}
+    assert ask(hub, "events/unsubscribe", params)["resultType"] == "complete"
+    report(hub, title="second")
+    assert ask(hub, "events/unsubscribe", params)["data"] == {"kind": "subscription"}
+    assert titles(receiver) == ["first"]
+
+
+def test_a_removed_event_type_ends_the_subscription_with_a_signed_message(hub: Hub, receiver: Receiver) -> None:
+    subscribe(hub, receiver.url)
+    (hub.servers / "desk.py").write_text(SOURCE.replace('"incident.opened": Incident', '"incident.other": Incident'))
+    until(lambda: bool(receiver.controls), "the end")
+    assert receiver.controls[0]["type"] == "terminated" and receiver.controls[0]["error"]["code"] == -32023
+
+
+def test_refused_for_good_skips_one_event_only(hub: Hub, receiver: Receiver) -> None:
+    subscribe(hub, receiver.url)
+    receiver.status = 410
+    report(hub, title="stale")
+    until(lambda: receiver.requests == 2, "the refusal")
+    receiver.status = 200
+    report(hub, title="fresh")
+    until(lambda: titles(receiver) == ["fresh"], "the next event")
+
+
+def test_events_of_the_joined_endpoint_have_their_name_there(hub: Hub, receiver: Receiver) -> None:
+    name = f"desk__{EVENT}"
+    subscribe(hub, receiver.url, "", name)
+    report(hub, title="joined")
+    until(lambda: [one["name"] for one in receiver.events] == [name], "the delivery")
