@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from patchbay import __version__, boot
 from patchbay.access.approval_gate import ApprovalGate
@@ -74,13 +75,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store, key = _open_store(settings)
-    hosts = hosts or WorkerPool(
-        settings.hosts,
-        hidden=_hidden_folders(settings),
-        idle=settings.hosts_idle,
-        protections=settings.protections,
-        kept=_kept_folders(settings),
-    )
+    hosts = hosts or _make_pool(settings)
     upstream_tokens = TokenStore(store, key, hub_url(settings), settings.mode == OPEN)
     connections = _open_mounts(settings, store, key, upstream_tokens)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
@@ -105,10 +100,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
-    webhooks, sender = Webhooks(store, key), Sender(settings.webhook_hosts)
-    delivery = WebhookDelivery(webhooks, sender, partial(why_webhook_ended, access), partial(webhook_source, access))
-    catalogue.hub.kept(WEBHOOKS, lambda: delivery)
-    delivery.start()
     return Dispatcher(
         HubServices(
             catalogue=catalogue,
@@ -127,10 +118,31 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
-            webhooks=webhooks,
-            webhook_sender=sender,
+            **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
+
+
+def _make_pool(settings: Settings) -> WorkerPool:
+    """Return the pool of processes for Python definitions."""
+    return WorkerPool(
+        settings.hosts,
+        hidden=_hidden_folders(settings),
+        idle=settings.hosts_idle,
+        protections=settings.protections,
+        kept=_kept_folders(settings),
+    )
+
+
+def _deliver_webhooks(
+    settings: Settings, store: Store, key: bytes, access: AccessControl, catalogue: Catalogue
+) -> dict[str, Any]:
+    """Begin to deliver webhooks; return their subscriptions, and what sends the requests, as services."""
+    webhooks, sender = Webhooks(store, key), Sender(settings.webhook_hosts)
+    delivery = WebhookDelivery(webhooks, sender, partial(why_webhook_ended, access), partial(webhook_source, access))
+    catalogue.hub.kept(WEBHOOKS, lambda: delivery)
+    delivery.start()
+    return {"webhooks": webhooks, "webhook_sender": sender}
 
 
 def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStore) -> StandingConnections:

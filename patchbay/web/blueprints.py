@@ -16,6 +16,7 @@ from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
+from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
 from patchbay.web.api.metrics import metrics_blueprint
@@ -102,6 +103,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
     app.register_blueprint(grants_blueprint(site))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
+    app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
     if site.settings.workers != 1 or site.catalogue.store.is_shared:

@@ -43,8 +43,11 @@ SENDERS = 8
 """Subscriptions that are served at once."""
 
 MAX_ATTEMPTS = 12
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
 """Failures of one delivery before the subscription is paused, and the seconds between them."""
+
+SHORT_PAUSE = 2.0
+"""Seconds for which a thread waits for the next try of a delivery; for longer ones it serves others."""
 
 Check = Callable[[Webhook], PatchbayError | None]
 """Returns why a subscription has to end now: rights, event type, schemas; None if it goes on."""
@@ -118,7 +121,9 @@ class WebhookDelivery:
     def _serve(self, webhook: Webhook) -> None:
         """Deliver what is due for one subscription."""
         try:
-            while not self._ending.is_set() and self._lease.take() and self._deliver_batch(webhook):
+            while not self._ending.is_set() and self._lease.take():
+                if not (self._deliver_batch(webhook) or self._waits_shortly(webhook)):
+                    return
                 fresh = self._webhooks.find(webhook.id)
                 if fresh is None or not fresh.is_live(self._store.now()):
                     return
@@ -131,6 +136,14 @@ class WebhookDelivery:
             self._note_failure(webhook, None)
         finally:
             self._busy.discard(webhook.id)
+
+    def _waits_shortly(self, webhook: Webhook) -> bool:
+        """Wait for the next try after a failure, if it is soon; return whether to try now."""
+        progress, _ = self._webhooks.progress(webhook.id)
+        if progress is None or not progress.attempts or not progress.is_active:
+            return False
+        seconds = progress.retry_at - self._store.now()
+        return seconds <= SHORT_PAUSE and not self._ending.wait(max(0.0, seconds))
 
     def _deliver_batch(self, webhook: Webhook) -> bool:
         """Deliver the next events; return whether there may be more to do at once."""

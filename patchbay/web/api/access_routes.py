@@ -31,6 +31,7 @@ ACCESS_PAGES = (
     Route(
         "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
     ),
+    Route("GET", "/webhooks", "The webhooks of events.", schema_ref("Webhooks"), page=True, operator=True),
     Route(
         "GET",
         "/pins",
@@ -70,6 +71,14 @@ ACCESS_CHANGES = (
         "POST",
         "/approvals",
         "Approve or refuse a call.",
+        body=form_body("csrf", "id", "do"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/webhooks",
+        "Send again what is paused, or end a webhook.",
         body=form_body("csrf", "id", "do"),
         status=(303,),
         operator=True,

@@ -229,6 +229,19 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Webhooks": object_of(
+        webhooks=array_of(
+            object_of(
+                **dict.fromkeys(("id", "principal", "event", "server", "url", "state"), TEXT),
+                live=FLAG,
+                delivered=INTEGER,
+                attempts=INTEGER,
+                error=nullable(TEXT),
+                until=nullable(UNIX),
+                last_delivery=nullable(UNIX),
+            )
+        )
+    ),
     "Keys": object_of(
         keys=array_of(
             object_of(

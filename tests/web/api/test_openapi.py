@@ -135,7 +135,11 @@ def test_every_page_has_its_json_by_its_address_and_by_accept(hub: Hub, row: Any
         pair = f"{DOCUMENT}&old={cid}&new={cid}"
     query = pair if row.path.endswith("compare") else f"?root={root}" if row.path.endswith("rollback") else ""
     path, twin = (re.sub(r"<(\w+)>", lambda found: given[found[1]], each) for each in (row.path, row.suffixed))
-    proof = {"Authorization": f"Bearer {hub.token}"} if row.path.startswith(("/access", "/audit", "/approvals")) else {}
+    proof = (
+        {"Authorization": f"Bearer {hub.token}"}
+        if row.path.startswith(("/access", "/audit", "/approvals", "/webhooks"))
+        else {}
+    )
     page = hub.client.get(path + query, headers=BROWSER | proof, follow_redirects=True)
     by_accept = hub.client.get(path + query, headers={"Accept": "application/json"} | proof)
     by_address = hub.client.get(twin + query, headers=BROWSER | proof)
