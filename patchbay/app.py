@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     app.url_map.merge_slashes = False
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": operators}
     app.extensions["keys"] = PersonalKeys(catalogue.store)
-    app.extensions["health"] = health = Health(catalogue.store.check, drain)
+    app.extensions["health"] = health = Health(catalogue.store.check, drain, catalogue.store.bus.problem)
     app.extensions["pages"] = pages = LatePages(app, partial(_register_pages, app))
     authentication = _over_http(app, HealthOverHttp(settings, health, pages))
     if has_sign_in(settings):

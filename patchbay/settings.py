@@ -19,6 +19,7 @@ from patchbay.hosts.names import is_loopback, is_loopback_name
 
 PREFIX = "PATCHBAY_"
 GIVEN_KEY = "PATCHBAY_KEY"
+REDIS_PASSWORD = "REDISCLI_AUTH"
 PERSONAL, SHARED, OPEN = "personal", "shared", "open"
 """The modes of access: callers on this machine, callers that sign in, everybody who can reach the hub."""
 
@@ -69,8 +70,8 @@ class Settings:
     )
     bus_address: str = _setting(
         "",
-        "Address of the connection to PostgreSQL that listens for messages, where that of the store leads through a"
-        " pooler such as PgBouncer.",
+        "Address of a Redis or Valkey for messages between hubs, such as redis://HOST:6379/0, whose password comes from"
+        " REDISCLI_AUTH; or of PostgreSQL itself, where that of the store leads through a pooler such as PgBouncer.",
     )
     blobs: str = _setting(
         "",
@@ -367,13 +368,18 @@ def environment(allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def whole_environment() -> dict[str, str]:
-    """Return the environment without the hub's key, for an operator's configuration and for mounted programs."""
-    return {name: value for name, value in os.environ.items() if name != GIVEN_KEY}
+    """Return the environment without passwords of the hub, for an operator's configuration and mounted programs."""
+    return {name: value for name, value in os.environ.items() if name not in (GIVEN_KEY, REDIS_PASSWORD)}
 
 
 def given_key() -> str:
     """Return the key of the hub in the environment, as hexadecimal digits; empty without one."""
     return os.environ.get(GIVEN_KEY, "")
+
+
+def redis_password() -> str:
+    """Return the password of Redis in the environment, as redis-cli reads it; empty without one."""
+    return os.environ.get(REDIS_PASSWORD, "")
 
 
 def adopt(variables: Mapping[str, str]) -> None:

@@ -273,6 +273,13 @@ class Bus(Protocol):
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         ...
 
+    def problem(self) -> str | None:
+        """Return None while messages reach other processes, or a sentence where another service does not take them.
+
+        A store whose `check` fails needs no sentence here.
+        """
+        ...
+
 
 class Collection(Protocol):
     """Deletes blobs that are no longer needed, and gives the space back. Which are needed, the caller knows."""

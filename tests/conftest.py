@@ -19,6 +19,7 @@ from tests.buckets import BucketServer
 from tests.databases import PostgresqlServer
 from tests.interaction.programs import WORKERS
 from tests.locks import holding
+from tests.redises import RedisServer
 
 pytest_plugins = ["tests.full_runs", "tests.second_run"]
 
@@ -111,6 +112,14 @@ def postgresql() -> Iterator[PostgresqlServer]:
 def bucket_server() -> Iterator[BucketServer]:
     """An S3 server of this test process."""
     server = BucketServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of this test process."""
+    server = RedisServer()
     yield server
     server.close()
 

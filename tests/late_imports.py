@@ -62,8 +62,11 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.stores.postgresql.maintenance.migrate_database",
         ),
     },
-    "a bucket of a store in PostgreSQL": {
-        "patchbay/stores/postgresql/__init__.py": ("patchbay.stores.postgresql.bucket.Bucket",),
+    "a bucket, or a Redis, of a store in PostgreSQL": {
+        "patchbay/stores/postgresql/__init__.py": (
+            "patchbay.stores.postgresql.bucket.Bucket",
+            "patchbay.stores.postgresql.redis_bus.RedisBus",
+        ),
     },
     "a room, or an audited call": {
         "patchbay/rooms/record/canonical.py": (

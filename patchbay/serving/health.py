@@ -15,10 +15,14 @@ from patchbay.wire.security import check_host_and_origin
 
 
 class Health:
-    """What the two addresses answer: status 200 or 503, and a sentence. `check` returns the problem of the store."""
+    """What the two addresses answer: status 200 or 503, and a sentence.
 
-    def __init__(self, check: Callable[[], str | None], drain: Drain) -> None:
+    `check` returns the problem of the store, `warn` one with which the hub goes on, that of the bus.
+    """
+
+    def __init__(self, check: Callable[[], str | None], drain: Drain, warn: Callable[[], str | None]) -> None:
         self._check = check
+        self._warn = warn
         self._drain = drain
         self._find_silent: Callable[[], str | None] = lambda: None
 
@@ -34,7 +38,10 @@ class Health:
     def is_ready(self) -> tuple[int, str]:
         """Return the answer of `/readyz`."""
         problem = "the hub is stopping" if self._drain.is_draining else self._check()
-        return (503, problem) if problem else (200, "ready")
+        if problem:
+            return 503, problem
+        warning = self._warn()
+        return 200, f"ready, but {warning}" if warning else "ready"
 
 
 class HealthOverHttp:

@@ -124,6 +124,10 @@ class LocalBus:
         """Deliver a message in this process, which is all that this bus has."""
         self.publish(topic, message)
 
+    def problem(self) -> str | None:
+        """Return None: `Store.check` says whether it works."""
+        return None
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. `size` bounds the queue, at least 1."""
         if isinstance(topics, str) or size < 1:

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tests.databases import PostgresqlServer
 from tests.hubs import modern_request
 from tests.interaction.nodes import Nodes, running_nodes
 from tests.interaction.peers import MODERN, names, texts
+from tests.redises import RedisServer
 from tests.serving.running import Hub, refused
 from tests.waiting import BOUND, until
 
@@ -352,3 +353,21 @@ def test_the_hub_is_not_ready_while_the_database_is_away_and_goes_on_by_itself(t
         assert said["content"] == [{"type": "text", "text": "meanwhile"}]
         server.start()
         until(lambda: hub.get("/readyz")[0] == 200, "ready again")
+
+
+def test_a_hub_whose_redis_is_away_says_so_and_goes_on(tmp_path: Path, database: str) -> None:
+    """35.9: /readyz stays 200; a change of the folder at one node is heard at the other when Redis is back."""
+    with closing(RedisServer()) as server, running_nodes(tmp_path, database, 2, "--bus-address", server.address) as all:
+        until(lambda: all.hubs[1].get("/readyz") == (200, b"ready\n"), "ready")
+        server.stop()
+        for hub in all.hubs:
+            until(lambda hub=hub: b"ready, but messages of other machines wait" in hub.get("/readyz")[1], "it says so")
+            assert hub.get("/readyz")[0] == 200
+        (all.servers / "several.py").write_text(DEFINITION)
+        until(lambda: all.hubs[0].get("/mcp/several")[0] != 404, "the node that watches the folder serves it")
+        said = modern(all, 0, "tools/call", {"name": "say", "arguments": {"text": "meanwhile"}})
+        assert said["content"] == [{"type": "text", "text": "meanwhile"}]
+        server.start()
+        for hub in all.hubs:
+            until(lambda hub=hub: hub.get("/readyz") == (200, b"ready\n"), "ready again")
+            until(lambda hub=hub: hub.get("/mcp/several")[0] != 404, "both nodes serve it")

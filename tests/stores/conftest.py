@@ -12,7 +12,7 @@ from tests.clocks import Clock, DatabaseClock
 POSTGRESQL, WITH_BUCKET, WITH_REDIS = "postgresql", "postgresql with a bucket", "postgresql with redis"
 
 
-@pytest.fixture(params=[*KINDS, POSTGRESQL, WITH_BUCKET])
+@pytest.fixture(params=[*KINDS, POSTGRESQL, WITH_BUCKET, WITH_REDIS])
 def form(request: pytest.FixtureRequest) -> str:
     """Which of the stores."""
     return str(request.param)
@@ -32,7 +32,8 @@ def store(
     if form == WITH_BUCKET:
         monkeypatch.setattr("patchbay.stores.postgresql.large_blobs.LARGE_BYTES", 2)
         blobs = request.getfixturevalue("bucket")
-    opened = open_store(kind, tmp_path, blobs=blobs)
+    redis = request.getfixturevalue("redis_server").address if form == WITH_REDIS else ""
+    opened = open_store(kind, tmp_path, bus_address=redis, blobs=blobs)
     yield opened
     opened.close()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchbay.store import Blobs, Bus, Collection, Journal, Names, Transfer
+from patchbay.stores.postgresql.address import is_redis_address
 from patchbay.stores.postgresql.blobs import PostgresqlBlobs
 from patchbay.stores.postgresql.bus import PostgresqlBus
 from patchbay.stores.postgresql.collection import PostgresqlCollection
@@ -21,15 +22,16 @@ from patchbay.stores.postgresql.transfer import PostgresqlTransfer
 
 if TYPE_CHECKING:
     from patchbay.stores.postgresql.bucket import Bucket
+    from patchbay.stores.postgresql.redis_bus import RedisBus
 
 
 class PostgresqlStore:
     """Blobs, names, journal and bus in the database of an address such as `postgresql://user@host/db`.
 
-    An empty database gets the schema. `bus_address` is that of the connection that listens, which must not lead through
-    a pooler of transactions. `blobs` is the address of a bucket for large contents, such as `s3://bucket/prefix`.
-    Raises ConfigError for a wrong address, StoreAway when the database does not answer, ContentError for a database of
-    another program or version.
+    An empty database gets the schema. `bus_address` is that of a Redis for messages, or of the connection that listens,
+    which must not lead through a pooler of transactions. `blobs` is the address of a bucket for large contents, such as
+    `s3://bucket/prefix`. Raises ConfigError for a wrong address, StoreAway when the database does not answer,
+    ContentError for a database of another program or version.
     """
 
     is_shared = True
@@ -40,6 +42,7 @@ class PostgresqlStore:
         try:
             prepare_schema(self._database)
             self._database.clock.measure()
+            self._bus = _open_bus(self._database, bus_address or address)
         except BaseException:
             self._database.close()
             raise
@@ -49,7 +52,6 @@ class PostgresqlStore:
         self.names: Names = PostgresqlNames(self._database)
         self.journal: Journal = PostgresqlJournal(self._database)
         self.transfer: Transfer | None = PostgresqlTransfer(self._database, large)
-        self._bus = PostgresqlBus(self._database, bus_address or address)
         self.bus: Bus = self._bus
 
     def now(self) -> float:
@@ -71,3 +73,16 @@ def _open_bucket(address: str) -> Bucket:
     from patchbay.stores.postgresql.bucket import Bucket
 
     return Bucket(address)
+
+
+def _open_bus(database: Database, address: str) -> PostgresqlBus | RedisBus:
+    if not is_redis_address(address):
+        return PostgresqlBus(database, address)
+    from patchbay.stores.postgresql.redis_bus import RedisBus
+
+    return RedisBus(address, stream_key(database), database.clock)
+
+
+def stream_key(database: Database) -> str:
+    """Return the key of the stream of a store in Redis, which other stores may use too."""
+    return f"patchbay:{database.read_one('SELECT id FROM store_id')[0]}:messages"

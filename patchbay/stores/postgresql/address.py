@@ -52,6 +52,11 @@ def parse_address(address: str) -> str:
     return make_conninfo(**{**OPTIONS, **{name: value for name, value in given.items() if value is not None}})
 
 
+def is_redis_address(address: str) -> bool:
+    """Whether the address of the bus is that of a Redis or Valkey."""
+    return address.startswith(("redis://", "rediss://"))
+
+
 def describe_address(address: str) -> str:
     """Return the user, host and database of an address as a text for people."""
     given = conninfo_to_dict(address)

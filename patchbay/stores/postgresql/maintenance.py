@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from uuid import uuid4
 
 import psycopg
+import redis
 
 from patchbay.errors import PatchbayError, StoreAway
 from patchbay.store import EMPTY_SCHEMA, Finding
-from patchbay.stores.postgresql.address import parse_address
+from patchbay.stores.postgresql.address import is_redis_address, parse_address
 from patchbay.stores.postgresql.bucket import Bucket
 from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database, describe
+from patchbay.stores.postgresql.redis_bus import connect_to_redis
 from patchbay.stores.postgresql.schema import VERSION, migrate, read_version
 
 OLDEST_VERSION = 150000
@@ -37,13 +40,15 @@ def examine_database(address: str, bus_address: str, blobs: str) -> list[Finding
 
     Changes nothing, except that it writes and deletes one object in the bucket.
     """
-    parse_address(bus_address or address)
+    if not is_redis_address(bus_address):
+        parse_address(bus_address or address)
+    client = connect_to_redis(bus_address) if is_redis_address(bus_address) else None
     bucket = Bucket(blobs) if blobs else None
     with closing(Database(address, 1)) as database:
         found: list[Finding] = []
         try:
             found.extend(_examine(database))
-            found.append(_examine_bus(database, bus_address or address))
+            found.append(_examine_redis(client) if client else _examine_bus(database, bus_address or address))
             found.extend(_examine_bucket(database, bucket))
         except PatchbayError as problem:
             mend = "check the address, and that PostgreSQL runs and lets this machine in (pg_hba.conf)"
@@ -139,6 +144,24 @@ def _examine_bus(database: Database, address: str) -> Finding:
     except psycopg.Error as problem:
         return Finding("bus", f"the connection that listens fails: {describe(problem)}", mend)
     return Finding("bus", f"no hint arrived within {HINT_SECONDS:g} s: messages take up to a second", mend)
+
+
+def _examine_redis(client: redis.Redis) -> Finding:
+    """Send a message through a stream of its own, and read it."""
+    key = f"patchbay:doctor:{uuid4()}"
+    try:
+        begun = time.monotonic()
+        client.xadd(key, {"message": "doctor"})
+        found = client.xread({key: "0-0"}, count=1)
+        client.delete(key)
+        if found:
+            return Finding("bus", f"a message through Redis takes {(time.monotonic() - begun) * 1000:.0f} ms")
+    except redis.RedisError as problem:
+        mend = "check --bus-address, and that Redis 5 or newer, or Valkey, runs; REDISCLI_AUTH has its password"
+        return Finding("bus", f"Redis does not answer: {describe(problem)}", mend, is_fatal=True)
+    finally:
+        client.close()
+    return Finding("bus", "Redis does not return a message", "look at the log of Redis", is_fatal=True)
 
 
 def _examine_bucket(database: Database, bucket: Bucket | None) -> Iterator[Finding]:

@@ -62,6 +62,10 @@ class SqliteBus:
         """Deliver a message in this process only."""
         self._local.publish(topic, message)
 
+    def problem(self) -> str | None:
+        """Return None: `Store.check` says whether it works."""
+        return None
+
     def subscribe(self, topics: Sequence[str], size: int = 256) -> LocalSubscription:
         """Subscribe to topics; a topic that ends in `*` matches by prefix. The subscription is active on return."""
         with self._lock:

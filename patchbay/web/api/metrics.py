@@ -86,6 +86,8 @@ class WorkerMetrics:
         yield _gauge("patchbay_listeners_most", "Listening streams, at most.", services.settings.listeners)
         works = services.catalogue.store.check() is None
         yield _gauge("patchbay_store_up", "Whether the store responds.", works)
+        reaches = services.catalogue.store.bus.problem() is None
+        yield _gauge("patchbay_bus_up", "Whether messages reach other hubs.", reaches)
 
     def _hosts(self) -> Iterator[Metric]:
         counts = self._dispatcher.services.hosts.counts()

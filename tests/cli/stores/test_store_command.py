@@ -21,6 +21,7 @@ from patchbay.stores import open_store
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.postgresql import PostgresqlStore
 from tests.databases import PostgresqlServer
+from tests.redises import RedisServer
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -136,3 +137,13 @@ def test_a_copy_takes_the_large_contents_from_the_bucket(tmp_path: Path, databas
     assert code == 0 and f"root {cid}" in said, said
     code, said = run("copy", database, str(tmp_path / "without"))
     assert code != 0 and "the setting --blobs" in said
+
+
+def test_the_doctor_sends_a_message_through_redis(tmp_path: Path, database: str, redis_server: RedisServer) -> None:
+    """35.9"""
+    settings = Settings(data=tmp_path, store=database, bus_address=redis_server.address)
+    grade, sentence = verdicts(settings)["bus"]
+    assert grade == "ok" and "a message through Redis takes" in sentence
+    away = verdicts(replace(settings, bus_address="redis://127.0.0.1:1/0"))["bus"]
+    assert away[0] == "problem" and "Redis does not answer" in away[1]
+    assert redis_server.client.keys("patchbay:doctor:*") == []

@@ -106,6 +106,7 @@ def test_metrics_name_the_version_and_the_root(hub: Hub) -> None:
     (labels,) = [dict(labels) for name, labels in found if name == "patchbay_build_info"]
     assert (labels["version"], labels["root"]) == (__version__, root)
     assert value(found, "patchbay_store_up") == 1
+    assert value(found, "patchbay_bus_up") == 1
     assert value(found, "patchbay_activity_dropped_total") == 0
     assert value(found, "process_open_fds") > 0
 

@@ -66,6 +66,10 @@ CREATE INDEX messages_by_time ON messages (at);
 
 CREATE SEQUENCE order_tokens AS bigint;
 
+-- A name of this store for services that several stores may use, such as Redis.
+CREATE TABLE store_id (id uuid NOT NULL);
+INSERT INTO store_id VALUES (gen_random_uuid());
+
 -- Append entries under one lock for each topic, taken in one order. A repeat of a write whose answer was lost finds its
 -- own rows, which are younger than `after`, and answers their seqs.
 CREATE FUNCTION append_entries(
