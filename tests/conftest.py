@@ -17,7 +17,7 @@ from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
 from tests.buckets import BucketServer
 from tests.databases import PostgresqlServer
-from tests.interaction.programs import WORKERS
+from tests.interaction.programs import NODES, WORKERS
 from tests.locks import holding
 from tests.redises import RedisServer
 
@@ -31,18 +31,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="web worker processes of each hub that a test starts as a program, unless the test states a number",
     )
 
+    parser.addoption(
+        "--nodes",
+        type=int,
+        help="hubs on one PostgreSQL, behind nginx without affinity, in place of each hub that `running_hub` starts",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process for the tests.
 
     `--workers` becomes the hub's own setting in the environment, where each started hub finds it. A hub whose test
-    states a number has it as an option, which has precedence.
+    states a number has it as an option, which has precedence. `--nodes` goes to `running_hub` the same way.
     PYTHONDONTWRITEBYTECODE, where the machine sets it, would let each started hub compile all of its modules again.
     A shell's background job begins with Ctrl-C ignored, and programs started from it too; tests send it.
     Hypothesis by default fails an example that takes 200 ms, which a busy machine reaches with any code.
     """
     if (workers := config.getoption("--workers")) is not None:
         os.environ[WORKERS] = str(workers)
+    if (nodes := config.getoption("--nodes")) is not None:
+        os.environ[NODES] = str(nodes)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis_settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

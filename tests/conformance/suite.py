@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.interaction.peers import NODE, PACKAGES
-from tests.interaction.programs import plain_environment, running_hub
+from tests.interaction.programs import NODES, plain_environment, running_hub
 
 SUITE = PACKAGES / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -181,7 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run the official conformance suite; with --client first, its scenarios for clients.",
     )
     parser.add_argument("--keep", type=Path, help="keep the suite's files in this folder")
+    parser.add_argument("--nodes", type=int, default=1, help="so many hubs on one PostgreSQL, behind nginx")
     given = parser.parse_args(arguments)
+    os.environ[NODES] = str(given.nodes)
     with tempfile.TemporaryDirectory() as name:
         folder = given.keep or Path(name)
         with running_hub(Path(name) / "hub") as hub:

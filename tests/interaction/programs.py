@@ -33,15 +33,19 @@ _numbers = itertools.count()
 WORKERS = "PATCHBAY_WORKERS"
 """The variable that the option `--workers` of the tests sets: the web workers of each hub without a stated number."""
 
+NODES = "PATCHBAY_TEST_NODES"
+"""The variable that the option `--nodes` of the tests sets: hubs behind nginx in place of each hub of `running_hub`."""
+
 
 @dataclass(frozen=True)
 class Hub:
-    """A running hub: its address without a path, its watched folder, its log, its process id."""
+    """A running hub: its address without a path, its watched folder, its log, its process id, its setting `store`."""
 
     url: str
     servers: Path
     log: Path
     pid: int
+    store: str = "sqlite"
 
     def endpoint(self, server: str) -> str:
         """The address of one server."""
@@ -127,6 +131,11 @@ def _end_of(log: Path) -> str:
     return "\n".join(log.read_text("utf-8", "replace").splitlines()[-30:])
 
 
+def nodes_of_run() -> int:
+    """Return how many hubs `running_hub` starts in place of one."""
+    return int(os.environ.get(NODES, "1"))
+
+
 @contextmanager
 def running_hub(
     folder: Path,
@@ -139,12 +148,18 @@ def running_hub(
     """The hub as `scripts/run` starts it, with data, servers and log under `folder`.
 
     `definitions` are dropped into its servers folder before it starts; `prefix` stands before the command,
-    `options` behind it. `enable` names the shipped servers to switch on.
+    `options` behind it. `enable` names the shipped servers to switch on. With NODES above one there are several hubs.
     """
     servers = folder / "servers"
     servers.mkdir(parents=True)
     for definition in definitions:
         shutil.copy(definition, servers)
+    if (nodes := nodes_of_run()) > 1:
+        from tests.interaction.balanced import running_nodes
+
+        with running_nodes(folder, servers, prefix, ["--enable", enable, *options], environment, nodes) as hub:
+            yield hub
+        return
     port = free_port()
     command = [*prefix, sys.executable, "-m", "patchbay", "serve", "--port", str(port)]
     command += ["--data", str(folder / "data"), "--servers", str(servers)]
