@@ -44,6 +44,7 @@ from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
+from patchbay.web.pages.server_cards import server_cards_blueprint
 from patchbay.web.pages.variables import variable_pages_blueprint
 from patchbay.web.people.account import account_blueprint
 from patchbay.web.people.browsers import Browsers
@@ -104,6 +105,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(grants_blueprint(site))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
+    app.register_blueprint(server_cards_blueprint(site))
     app.register_blueprint(audit_blueprint(site))
     add_json_addresses(app)
     if site.settings.workers != 1 or site.catalogue.store.is_shared:

@@ -277,7 +277,8 @@ def _endpoint(environ: Environ) -> str | None:
         looks = environ["REQUEST_METHOD"] in ("GET", "HEAD") and not accepted_forms(environ.get("HTTP_ACCEPT", ""))[1]
         return None if looks else ""
     name = rest[1:].removesuffix("/")
-    return name if rest[0] == "/" and name and "/" not in name else None
+    # `server-card` is the card of all servers (SEP-2127), which a page serves.
+    return name if rest[0] == "/" and name and "/" not in name and name != "server-card" else None
 
 
 def _has_params(value: Any) -> bool:

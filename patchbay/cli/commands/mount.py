@@ -1,7 +1,7 @@
 """The commands `patchbay mount` and `patchbay unmount`: other MCP servers, and HTTP APIs, as servers of this hub.
 
 A mount is a file in the watched folder, `servers/NAME.json`. A running hub serves it within a second; a stopped hub
-serves it after its next start. These commands contact no server.
+serves it after its next start. These commands contact no server, except for the catalogue of a domain.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, read_client_entry, write_mount
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.client.addresses.cards import address_of, is_domain
+from patchbay.client.errors import Unreachable
 from patchbay.client.profiles.files import PROFILE_NAME
 from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import Profiles, find_homes
@@ -102,6 +104,7 @@ def mount_command(
 ) -> None:
     """Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.
 
+    ADDRESS may be a domain, https://HOST, whose catalogue names its server.
     ADDRESS may be a JSON file with the entry that the documentation of a server prints for MCP clients.
 
     The command writes NAME.json into the servers folder. A hub that watches the folder serves the mount within a
@@ -118,6 +121,7 @@ def mount_command(
             "include": {key: list(value) for key, value in selected.items() if value},
             "pages": pages,
         }
+        address = _find_server(address)
         if _is_file(address):
             fields = _make_server_fields(address, era, own) | _read_file(address, name)
         else:
@@ -133,6 +137,17 @@ def mount_command(
     except (ConfigError, InvalidParams) as problem:
         _fail(problem.message)
     click.echo(f"{file} mounts {address.partition('?')[0]}; a hub that watches {file.parent} serves it at /mcp/{name}")
+
+
+def _find_server(address: str) -> str:
+    """Return the address of the server of a domain; any other address, and a silent domain, as it is."""
+    if not is_domain(address):
+        return address
+    try:
+        return address_of(address)
+    except Unreachable as problem:
+        click.echo(f"Patchbay: the catalogue of {address} was not read: {problem.message}", err=True)
+        return address
 
 
 @click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time"))

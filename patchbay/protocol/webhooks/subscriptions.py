@@ -31,6 +31,9 @@ GRACE_SECONDS = 3600.0
 VERIFIED_SECONDS = 7 * 24 * 3600.0
 """How long a principal's callback URL counts as verified."""
 
+REMOVAL_INTERVAL = 16
+"""A record of progress whose number this divides deletes those before it: each deletion is a transaction."""
+
 MAX_SUBSCRIPTIONS = 10_000
 """Subscriptions that a hub reads."""
 
@@ -163,10 +166,13 @@ class Webhooks:
         return self._progress.load(f"{EVENT_DELIVERIES}{id}")
 
     def advance(self, id: str, change: Callable[[Progress | None], Progress | None], keep: float | None = None) -> None:
-        """Replace the progress by what `change` makes of it, and delete what it replaces."""
+        """Replace the progress by what `change` makes of it; now and then, delete what was replaced."""
         topic = f"{EVENT_DELIVERIES}{id}"
-        if self._progress.update(topic, change, keep):
-            self.store.journal.remove(topic, self.store.journal.last(topic))
+        if (
+            self._progress.update(topic, change, keep)
+            and (last := self.store.journal.last(topic)) % REMOVAL_INTERVAL == 0
+        ):
+            self.store.journal.remove(topic, last)
 
     def restart(self, id: str) -> None:
         """Try again at once what the hub had given up."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from patchbay.web.api.route_table import ANY, Query, Route, array_of, form_body, schema_ref
 
+CATALOGUE, CARD = "application/ai-catalog+json", "application/mcp-server-card+json"
+
 JSON = "application/json"
 HTML = "text/html"
 
@@ -112,6 +114,13 @@ PEOPLE_ROUTES = (
     ),
 )
 """Sign-in and accounts."""
+
+CARD_ROUTES = (
+    Route("GET", "/.well-known/ai-catalog.json", "The cards that the reader may see (AI Catalog).", other=CATALOGUE),
+    Route("GET", "/mcp/server-card", "The card of all servers as one (SEP-2127).", other=CARD),
+    Route("GET", "/mcp/<name>/server-card", "The card of a server (SEP-2127).", other=CARD),
+)
+"""What programs read before they connect."""
 
 OAUTH_ROUTES = (
     Route("GET", "/.well-known/oauth-authorization-server", "Metadata of the authorization server (RFC 8414).", ANY),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from patchbay.activity.records import OUTCOMES
 from patchbay.catalogue.directory import KINDS
 from patchbay.web.api.access_routes import ACCESS_CHANGES, ACCESS_DATA, ACCESS_PAGES
-from patchbay.web.api.account_routes import OAUTH_ROUTES, PEOPLE_ROUTES
+from patchbay.web.api.account_routes import CARD_ROUTES, OAUTH_ROUTES, PEOPLE_ROUTES
 from patchbay.web.api.route_table import ANY, TEXT, Query, Route, array_of, form_body, schema_ref
 from patchbay.web.api.server_routes import SERVER_CHANGES, SERVER_PAGES
 from patchbay.web.pages.activity import MAX_RECORDS
@@ -332,4 +332,4 @@ PROTOCOLS = (
 )
 """Routes that are served in front of Flask; the MCP specification describes their messages."""
 
-ALL_ROUTES = (*PAGES, *DATA, *CHANGES, *PROTOCOLS, *PEOPLE_ROUTES, *OAUTH_ROUTES)
+ALL_ROUTES = (*PAGES, *DATA, *CHANGES, *PROTOCOLS, *PEOPLE_ROUTES, *CARD_ROUTES, *OAUTH_ROUTES)

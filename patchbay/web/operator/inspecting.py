@@ -10,6 +10,7 @@ time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast, get_args
 from urllib.parse import urlencode
@@ -18,6 +19,7 @@ from flask import Blueprint, Response, request
 from itsdangerous import Signer
 
 from patchbay.access.hub_key import load_key
+from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
 from patchbay.protocol.dispatch import Dispatcher
@@ -71,6 +73,9 @@ class _Views:
         wanted = _requested_target(fields.get("address", "").strip(), fields.get("era", ""))
         try:
             self._inspected.reach(wanted)
+            if is_domain(wanted.address):
+                wanted = replace(wanted, address=address_of(wanted.address, wanted.public))
+                self._inspected.reach(wanted)
         except PatchbayError as problem:
             return self._show(wanted, False, problem.message, problem.status)
         return redirect_to(self._address(wanted))

@@ -111,7 +111,9 @@ def killed_hub(folder: Path) -> Iterator[tuple[KilledHub, Receiver]]:
 
 
 @pytest.mark.parametrize(
-    ("events", "kills"), [(600, 2), pytest.param(10_000, 10, marks=pytest.mark.full)], ids=["few", "many"]
+    ("events", "kills"),
+    [(600, 2), pytest.param(10_000, 10, marks=[pytest.mark.full, pytest.mark.timeout(1800)])],
+    ids=["few", "many"],
 )
 def test_events_arrive_in_order_through_failures_and_kills_and_none_is_lost(
     tmp_path: Path, events: int, kills: int

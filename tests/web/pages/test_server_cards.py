@@ -1,0 +1,124 @@
+"""Server cards and the catalogue: their form, who sees what, and how clients find a hub with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.arguments import problems, validator
+from patchbay.cid import cid_of
+from patchbay.client.addresses.cards import address_of, find_servers, is_domain
+from patchbay.errors import InvalidParams
+from tests.hubs import Hub
+from tests.interaction.programs import running_hub
+
+NOTES = '"""Notes of the team."""\n\n\ndef find(text: str) -> str:\n    """Find a note."""\n    return text\n'
+CARD_TYPE = "application/mcp-server-card+json"
+CARD = {
+    "type": "object",
+    "required": ["$schema", "description", "name", "version"],
+    "properties": {
+        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"},
+        "name": {"type": "string", "minLength": 3, "maxLength": 200, "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"},
+        "description": {"type": "string", "minLength": 1, "maxLength": 100},
+        "title": {"type": "string", "minLength": 1, "maxLength": 100},
+        "version": {"type": "string", "maxLength": 255},
+        "remotes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "url"],
+                "properties": {
+                    "type": {"enum": ["streamable-http", "sse"]},
+                    "url": {"pattern": "^https?://[^\\s]+$"},
+                    "supportedProtocolVersions": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+    },
+}
+"""The limits of the published schema for the members that a card of the hub has."""
+
+
+def card(hub: Hub, path: str) -> Any:
+    answer = hub.client.get(path, headers={"Accept": CARD_TYPE})
+    assert answer.status_code == 200 and answer.mimetype == CARD_TYPE
+    assert answer.headers["ETag"] == f'"{cid_of(answer.data)}"'
+    return answer.get_json(force=True)
+
+
+def test_each_server_has_a_card_within_the_limits_of_the_schema_and_an_etag_that_is_its_cid(tmp_path: Path) -> None:
+    """37.3"""
+    hub = Hub(tmp_path, {"notes.py": NOTES, "long.py": '"""' + "many words " * 50 + '"""\n\n\ndef a() -> str: ...\n'})
+    try:
+        for path in ("/mcp/server-card", "/mcp/notes/server-card", "/mcp/long/server-card"):
+            found = card(hub, path)
+            assert problems(validator(CARD), found) == []
+            assert found["remotes"][0]["url"] == "http://localhost" + path.removesuffix("/server-card")
+        assert card(hub, "/mcp/notes/server-card")["description"] == "Notes of the team."
+        first = hub.client.get("/mcp/notes/server-card")
+        again = hub.client.get("/mcp/notes/server-card", headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.status_code, again.data) == (304, b"")
+        assert hub.client.get("/mcp/nothing/server-card").status_code == 404
+    finally:
+        hub.close()
+
+
+def test_the_catalogue_lists_the_cards_and_web_pages_read_it_of_an_open_hub_only(tmp_path: Path) -> None:
+    """37.3"""
+    for access, allowed in (("personal", None), ("open", "*")):
+        hub = Hub(tmp_path / access, {"notes.py": NOTES}, access=access)
+        try:
+            answer = hub.client.get("/.well-known/ai-catalog.json", environ_base={"REMOTE_ADDR": "127.0.0.1"})
+            assert answer.mimetype == "application/ai-catalog+json"
+            assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+            found = answer.get_json(force=True)
+            assert found["specVersion"] == "1.0"
+            entries = {one["identifier"]: one for one in found["entries"]}
+            assert entries["urn:air:localhost:mcp:notes"]["url"] == "http://localhost/mcp/notes/server-card"
+            assert all(one["type"] == CARD_TYPE for one in found["entries"])
+        finally:
+            hub.close()
+
+
+def test_a_shared_hub_shows_no_card_without_credentials(tmp_path: Path) -> None:
+    """37.3"""
+    hub = Hub(tmp_path, {"notes.py": NOTES}, access="shared")
+    try:
+        for path in ("/.well-known/ai-catalog.json", "/mcp/notes/server-card"):
+            assert hub.client.get(path, headers={"Accept": "application/json"}).status_code == 401
+    finally:
+        hub.close()
+
+
+@pytest.mark.process
+def test_a_client_that_knows_the_domain_finds_the_servers(tmp_path: Path) -> None:
+    """37.3"""
+    (tmp_path / "notes.py").write_text(NOTES)
+    with running_hub(tmp_path / "hub", [tmp_path / "notes.py"], enable="") as hub:
+        found = {one.name.partition("/")[2]: one.url for one in find_servers(hub.url)}
+        assert found["notes"] == f"{hub.url}/mcp/notes" and found["patchbay"] == f"{hub.url}/mcp"
+        with pytest.raises(InvalidParams, match="name the address of one of them"):
+            address_of(hub.url)
+        with pytest.raises(Exception, match="not a public address"):
+            find_servers(hub.url, public=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://weather.example", True),
+        ("https://weather.example/", True),
+        ("http://127.0.0.1:8000", True),
+        ("https://weather.example/mcp", False),
+        ("https://weather.example?x=1", False),
+        ("https://user@weather.example", False),
+        ("mcp+uvx://server", False),
+        ("@profile", False),
+        ("https://${HOST}", False),
+    ],
+)
+def test_a_domain_is_a_url_without_a_path(address: str, expected: bool) -> None:
+    assert is_domain(address) is expected
