@@ -167,7 +167,19 @@ class Settings:
     replay_size: int = _setting(
         8 * 1024 * 1024, "Maximum size of the stored progress and log messages of one stream.", "bytes"
     )
-    tasks: int = _setting(64, "Maximum number of running tasks in each worker.", least=1, most=65536)
+    join_repeats: str = _setting(
+        "never",
+        "Whether a call joins one that runs with the same bytes, of the same principal: never, or safe (only for"
+        " principals with an identity and tools with idempotentHint or readOnlyHint). Such calls then go on when their"
+        " connection ends. A call with a UUID as io.patchbay/call always joins.",
+        choices=("never", "safe"),
+    )
+    tasks: int = _setting(
+        64,
+        "Maximum number of running tasks in each worker, and of calls that survive their connection.",
+        least=1,
+        most=65536,
+    )
     task_minutes: float = _setting(
         60.0, "How long a task may run, and how long its result stays after that.", "minutes", least=0.1
     )

@@ -177,6 +177,9 @@ STREAMS = "stream/"
 CHANNELS = "channel/"
 """The state of a stream of 2024-11-05, by its id; below it `messages`."""
 
+CALLS = "call/"
+"""The messages of a call that its caller can join again, by principal, endpoint and id of the call, as a digest."""
+
 TASK_CHANGES = "task/"
 """Changes of a task, by its id."""
 

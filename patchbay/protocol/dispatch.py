@@ -27,6 +27,7 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
 from patchbay.protocol.routing import narrowed
+from patchbay.protocol.streams.call_names import CallName, named_in
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.translate import not_served
 from patchbay.topics import ROOTS_CHANGED, SESSION_ENDED, SESSIONS
@@ -106,8 +107,13 @@ class Dispatcher:
 
         return exchange
 
-    def answer(self, message: Message, caller: Caller, server: Server) -> Iterator[Message | Sign]:
-        """Return the answers to a message; for a request the last is a Result or Failure, unless it was cancelled."""
+    def answer(
+        self, message: Message, caller: Caller, server: Server, name: CallName | None = None
+    ) -> Iterator[Message | Sign]:
+        """Return the answers to a message; for a request the last is a Result or Failure, unless it was cancelled.
+
+        A call that survives its connection has a `name`, by which it is cancelled.
+        """
         if isinstance(message, Request):
             request, server, proxied = narrowed(message, server)
             run = self._begin_record(request, caller, server) if request.method in RECORDED else None
@@ -117,6 +123,9 @@ class Dispatcher:
                 self.cancellations.listen()
                 self.services.running.add(caller.owner, message.id, context.cancelled)
             answers = self._answer(context)
+            if name is not None:
+                self.cancellations.listen()
+                answers = self._cancellable(name, context, answers)
             return answers if run is None else run.watch(answers)
         if isinstance(message, Notification):
             self._note(message, caller)
@@ -174,16 +183,29 @@ class Dispatcher:
             if caller.owner is not None:
                 self.services.running.remove(caller.owner, request.id, context.cancelled)
 
+    def _cancellable(
+        self, name: CallName, context: RequestContext, answers: Generator[Message | Sign, None, None]
+    ) -> Generator[Message | Sign, None, None]:
+        """Let any process cancel a call by its name while it runs."""
+        self.services.running.add(name.owner, name.id, context.cancelled)
+        try:
+            yield from answers
+        finally:
+            self.services.running.remove(name.owner, name.id, context.cancelled)
+
     def _note(self, notification: Notification, caller: Caller) -> None:
-        # Over HTTP a modern client cancels by closing its stream: it owns no request ids.
-        if caller.owner is None:
+        reason = notification.params.get("reason")
+        why = reason if isinstance(reason, str) else "no reason given"
+        named = named_in(notification, caller) if notification.method == "notifications/cancelled" else None
+        if named is not None:
+            self.cancellations.cancel(*named, why)
+        # Over HTTP a modern client cancels other calls by closing their stream: it owns no request ids.
+        if caller.owner is None or named is not None:
             return
         if notification.method == "notifications/roots/list_changed":
             self.services.catalogue.store.bus.publish(ROOTS_CHANGED, caller.owner.encode())
         if notification.method != "notifications/cancelled":
             return
-        reason = notification.params.get("reason")
         id = notification.params.get("requestId")
         if isinstance(id, (str, int)):
-            why = reason if isinstance(reason, str) else "no reason given"
             self.cancellations.cancel(caller.owner, id, why)

@@ -24,10 +24,9 @@ from patchbay.hosts.names import authority, is_loopback
 from patchbay.jsonrpc import failure
 from patchbay.settings import OPEN, PERSONAL, SHARED, Settings
 from patchbay.wire.accept import wants_html
-from patchbay.wire.cors import with_cors
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
-from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal
+from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, with_cors
 from patchbay.wire.security import check_host_and_origin, check_same_origin
 
 Environ = MutableMapping[str, Any]

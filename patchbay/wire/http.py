@@ -30,7 +30,6 @@ from patchbay.wire.accept import JSON, accepted_forms, wants_html
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.batches import answer_batch
 from patchbay.wire.body_budget import Bodies
-from patchbay.wire.cors import with_cors
 from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
@@ -50,9 +49,11 @@ from patchbay.wire.responses import (
     json_reply,
     refusal,
     stream_reply,
+    with_cors,
 )
 from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.sse import listener_body, replay_body, stream_body, subscription_body
+from patchbay.wire.surviving_replies import SurvivingReplies
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class McpOverHttp:
         self.settings = settings
         self._others = others
         self._heartbeat = Heartbeat(dispatcher.services.catalogue.store)
+        self._surviving = SurvivingReplies(dispatcher, settings, self._heartbeat)
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -156,6 +158,13 @@ class McpOverHttp:
             return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
         if isinstance(sent, Request) and sent.method in LISTENING and caller.revision.modern:
             return self._listen(sent, caller, server)
+        try:
+            name = self._surviving.name(sent, caller, server) if isinstance(sent, Request) else None
+        except PatchbayError as problem:
+            return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
+        if name is not None and isinstance(sent, Request):
+            request, named = sent, name
+            return self._in_place(lambda: self._surviving.reply(request, caller, server, named), caller.wire, sent.id)
         answers = self.dispatcher.answer(sent, caller, server)
         if not isinstance(sent, Request):
             for _ in answers:

@@ -36,11 +36,19 @@ from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
-from patchbay.wire.cors import with_cors
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.request_bodies import media_type, read_body
 from patchbay.wire.resource_metadata import find_client_origin
-from patchbay.wire.responses import ListeningBody, Reply, StartResponse, busy, json_reply, refusal, stream_reply
+from patchbay.wire.responses import (
+    ListeningBody,
+    Reply,
+    StartResponse,
+    busy,
+    json_reply,
+    refusal,
+    stream_reply,
+    with_cors,
+)
 from patchbay.wire.security import check_host_and_origin
 
 log = logging.getLogger(__name__)

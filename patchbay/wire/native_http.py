@@ -25,11 +25,10 @@ from patchbay.views.native import collected
 from patchbay.views.sse import COMMENT, event
 from patchbay.wire.accept import JSON, NDJSON, STREAM, preferred_form
 from patchbay.wire.authentication import principal_of
-from patchbay.wire.cors import with_cors
 from patchbay.wire.lines import as_line
 from patchbay.wire.request_bodies import check_json, read_body
 from patchbay.wire.resource_metadata import find_client_origin
-from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, stream_reply
+from patchbay.wire.responses import Reply, StartResponse, json_reply, refusal, stream_reply, with_cors
 from patchbay.wire.security import check_host_and_origin
 from patchbay.wire.sse import Body
 

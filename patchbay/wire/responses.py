@@ -5,7 +5,7 @@ Flask's request and response objects cost more than a tool call does; below /mcp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -18,6 +18,19 @@ from patchbay.store import Wait, wait_blocking
 from patchbay.wire.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
+
+CORS_HEADERS = (
+    "content-type",
+    "accept",
+    "authorization",
+    "dpop",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+)
+"""The headers that an allowed browser origin may send; other origins are refused before."""
 
 
 @dataclass(slots=True)
@@ -124,3 +137,24 @@ def refusal(status: int, sentence: str, *headers: tuple[str, str]) -> Reply:
 def busy(id: Any) -> Reply:
     """Return the answer for too many open streams."""
     return json_reply(failure(id, PatchbayError("too many open streams; try again later")), 503)
+
+
+def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
+    """Return the reply with CORS headers if the request has an Origin header that was not refused."""
+    origin = environ.get("HTTP_ORIGIN")
+    if not origin or reply.status in (403, 421):
+        return reply
+    reply.headers += [
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", "Mcp-Session-Id, ETag, WWW-Authenticate"),
+        ("Vary", "Origin"),
+    ]
+    if environ["REQUEST_METHOD"] == "OPTIONS":
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_CORS_HEADERS", "").lower().split(",")
+        extra = [name.strip() for name in asked if name.strip().startswith("mcp-param-")]
+        reply.headers += [
+            ("Access-Control-Allow-Headers", ", ".join([*CORS_HEADERS, *extra])),
+            ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+            ("Access-Control-Max-Age", "600"),
+        ]
+    return reply

@@ -39,6 +39,7 @@ LOGGER = "patchbay"
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 PREFIX = "io.modelcontextprotocol/"
+OWN_PREFIX = "io.patchbay/"
 LOG_LEVEL = f"{PREFIX}logLevel"
 REFUSED, UNKNOWN_METHOD, BAD_PARAMS, OLD_NOT_FOUND = -32600, -32601, -32602, -32002
 STATUS = {UNKNOWN_METHOD: 404, BAD_PARAMS: 400, REFUSED: 400, -32020: 400, -32021: 400, -32022: 400}
@@ -107,7 +108,10 @@ def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
     target, ways = call.target, mounts_in(call.meta)
     if standing.id in ways or len(ways) >= MAX_MOUNTS_IN_ROW:
         raise ToolFailed(f"this call is a cycle: it came to {standing.mount.name} by way of {len(ways)} mounts")
-    meta = {key: value for key, value in call.meta.items() if key != "progressToken" and not key.startswith(PREFIX)}
+    # Our own keys are between this hub and its caller: all callers are one principal to the mounted server, so the id
+    # of a call (`io.patchbay/call`) would let one of them join the call of another there.
+    given = {key: value for key, value in call.meta.items() if not key.startswith((PREFIX, OWN_PREFIX))}
+    meta = {key: value for key, value in given.items() if key != "progressToken"}
     meta[VIA] = [*ways, standing.id]
     if call.log_level is not None:
         meta[LOG_LEVEL] = call.log_level

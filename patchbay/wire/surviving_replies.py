@@ -1,0 +1,69 @@
+"""Answers of calls that survive their connection, over HTTP: begin the call or join it, and send its messages.
+
+The events of the stream have ids `<call>-<n>`; a caller that comes back names the last `n` as `io.patchbay/after`. The
+end of the connection does not cancel such a call: its caller cancels it by `notifications/cancelled` with the UUID.
+"""
+
+from __future__ import annotations
+
+from patchbay.catalogue.servers import Server
+from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import Failure, Request, Result, failure
+from patchbay.messages.callers import Caller
+from patchbay.protocol.dispatch import Dispatcher
+from patchbay.protocol.streams.call_names import CallName, name_call
+from patchbay.protocol.streams.surviving_calls import SurvivingCalls
+from patchbay.protocol.tasks.process_liveness import Heartbeat
+from patchbay.settings import Settings
+from patchbay.store import wait_blocking
+from patchbay.wire.accept import JSON
+from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
+from patchbay.wire.sse import replay_body
+
+
+class SurvivingReplies:
+    """Answers the calls of one process that survive."""
+
+    def __init__(self, dispatcher: Dispatcher, settings: Settings, heartbeat: Heartbeat) -> None:
+        self._dispatcher = dispatcher
+        self._joins_repeats = settings.join_repeats == "safe"
+        seconds = settings.replay_minutes * 60
+        self._calls = SurvivingCalls(heartbeat, seconds, settings.replay_size, settings.tasks, settings.keepalive)
+
+    def name(self, request: Request, caller: Caller, server: Server) -> CallName | None:
+        """Return the name of a call that survives, None for any other request. Raises InvalidParams."""
+        return name_call(request, caller, server, self._joins_repeats)
+
+    def reply(self, request: Request, caller: Caller, server: Server, name: CallName) -> Reply:
+        """Begin a call or join it; return its messages from `name.after` on, as a stream or, for JSON, the answer."""
+        try:
+            refused = self._begin(request, caller, server, name)
+        except PatchbayError as problem:
+            refused = failure(request.id, problem)
+        if refused is not None:
+            return json_reply(refused, refused.status if isinstance(refused, Failure) else 200)
+        events = self._calls.follow(name, request)
+        if caller.wire.streams:
+            body = ListeningBody(replay_body(events))
+            self._dispatcher.streams.add(body)
+            return stream_reply(body)
+        last = b""
+        for item in wait_blocking(events):
+            if isinstance(item, tuple):
+                last = item[1]
+        return Reply(200, last, JSON) if last else Reply(202)
+
+    def _begin(self, request: Request, caller: Caller, server: Server, name: CallName) -> Result | Failure | None:
+        """Begin the call unless it has begun; return an answer that refuses it, or fails it at once."""
+        run = self._calls.begin(name)
+        if run is None:
+            return None
+        keep = self._dispatcher.services.keep(caller.wire.principal)
+        answers = self._dispatcher.answer(request, caller, server, name)
+        # On this thread until the first message, at most a quarter of a second: an early error keeps its HTTP status.
+        first = next(answers, None)
+        if isinstance(first, Result) and first.retry_after is not None:
+            self._calls.refuse(run, first)
+            return first
+        self._calls.start(run, first, answers, request, keep)
+        return first if isinstance(first, Failure) else None
