@@ -150,7 +150,7 @@ def with_cors(environ: Mapping[str, Any], reply: Reply) -> Reply:
         ("Vary", "Origin"),
     ]
     if environ["REQUEST_METHOD"] == "OPTIONS":
-        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_CORS_HEADERS", "").lower().split(",")
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "").lower().split(",")
         extra = [name.strip() for name in asked if name.strip().startswith("mcp-param-")]
         reply.headers += [
             ("Access-Control-Allow-Headers", ", ".join([*CORS_HEADERS, *extra])),
