@@ -12,9 +12,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, ContentError, StaleUpdate, StoreAway
 from patchbay.stores import migrate_store, open_store
-from patchbay.stores.postgresql import PostgresqlStore
+from patchbay.stores.postgresql import PostgresqlStore, schema
 from patchbay.stores.postgresql import database as connections
 from tests.databases import PostgresqlServer
 from tests.relays import Relay
@@ -270,3 +271,21 @@ def test_without_the_extra_the_setting_names_it(database: str, tmp_path: Path, m
     for use in (lambda: open_store(database, tmp_path), lambda: migrate_store(database)):
         with pytest.raises(ConfigError, match=r"needs the extra `cluster`: install `patchbay\[cluster\]`"):
             use()
+
+
+def test_a_database_of_the_first_schema_is_refused_with_the_command_that_migrates_it_and_loses_nothing(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.1: the schema only grows."""
+    monkeypatch.setattr(schema, "VERSION", 1)
+    assert migrate_store(database) == (0, 1)
+    with psycopg.connect(database, autocommit=True) as connection:
+        kept = cid_of(b"kept")
+        connection.execute("INSERT INTO blobs (cid, at, data) VALUES (%s, store_time(), %s)", (kept, b"kept"))
+    monkeypatch.undo()
+    with pytest.raises(ContentError, match="run `patchbay store migrate`"):
+        PostgresqlStore(database)
+    assert migrate_store(database) == (1, schema.VERSION)
+    with closing(PostgresqlStore(database)) as store:
+        assert store.blobs.get(kept) == b"kept"
+        assert store.collection.size([kept]).size == 4

@@ -10,7 +10,7 @@ from importlib.resources import files
 from patchbay.errors import ContentError
 from patchbay.stores.postgresql.database import Connection, Database
 
-VERSION = 1
+VERSION = 2
 """The schema that this program knows: the number of the newest file in `migrations/`."""
 
 FOREIGN = "the database belongs to another program: it has tables but no schema version; use a database of its own"

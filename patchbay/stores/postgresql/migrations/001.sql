@@ -12,18 +12,10 @@ CREATE FUNCTION take_lock(purpose text) RETURNS void
 CREATE TABLE blobs (
     cid text COLLATE "C" PRIMARY KEY,
     at double precision NOT NULL,
-    size bigint NOT NULL,
-    data bytea -- NULL: the bytes are in the bucket
+    data bytea NOT NULL
 );
 ALTER TABLE blobs ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE INDEX blobs_by_time ON blobs (at);
-CREATE INDEX blobs_in_bucket ON blobs (cid) WHERE data IS NULL;
-
--- Objects of the bucket that may be deleted after `until`: those of deleted blobs, and those that a writer began to write.
-CREATE TABLE bucket_garbage (
-    cid text COLLATE "C" PRIMARY KEY,
-    until double precision NOT NULL
-);
 
 CREATE TABLE moves (
     seq bigint PRIMARY KEY,
@@ -65,10 +57,6 @@ CREATE UNLOGGED TABLE messages (
 CREATE INDEX messages_by_time ON messages (at);
 
 CREATE SEQUENCE order_tokens AS bigint;
-
--- A name of this store for services that several stores may use, such as Redis.
-CREATE TABLE store_id (id uuid NOT NULL);
-INSERT INTO store_id VALUES (gen_random_uuid());
 
 -- Append entries under one lock for each topic, taken in one order. A repeat of a write whose answer was lost finds its
 -- own rows, which are younger than `after`, and answers their seqs.
@@ -157,27 +145,8 @@ BEGIN
     END IF;
     RETURN QUERY
         WITH gone AS (
-            DELETE FROM blobs b WHERE b.cid = ANY (unneeded) AND b.at < before
-            RETURNING b.cid, b.size AS length, b.data IS NULL AS is_in_bucket
-        ), garbage AS (
-            INSERT INTO bucket_garbage AS g SELECT gone.cid, store_time() FROM gone WHERE is_in_bucket
-                ON CONFLICT (cid) DO UPDATE SET until = greatest(g.until, excluded.until)
+            DELETE FROM blobs b WHERE b.cid = ANY (unneeded) AND b.at < before RETURNING octet_length(b.data) AS length
         )
         SELECT count(*), coalesce(sum(length), 0)::bigint FROM gone;
-END
-$$;
-
--- Note that a blob is in the bucket, after its object was written. False when the object may have been deleted
--- meanwhile: the writer's mark in `bucket_garbage` is gone, and no other writer has noted the blob.
-CREATE FUNCTION keep_large(name text, moment double precision, length bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM bucket_garbage WHERE cid = name;
-    IF FOUND THEN
-        INSERT INTO blobs (cid, at, size, data) VALUES (name, moment, length, NULL)
-            ON CONFLICT (cid) DO UPDATE SET at = greatest(blobs.at, excluded.at), data = NULL;
-        RETURN true;
-    END IF;
-    UPDATE blobs SET at = greatest(at, moment) WHERE cid = name;
-    RETURN FOUND;
 END
 $$;
