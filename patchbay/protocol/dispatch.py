@@ -16,7 +16,7 @@ from patchbay.activity.call_recording import CallRecording
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
 from patchbay.catalogue.servers import Server
-from patchbay.errors import MethodNotFound, PatchbayError
+from patchbay.errors import MethodNotFound, PatchbayError, UnknownServer
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.admission import admit
@@ -37,6 +37,10 @@ log = logging.getLogger(__name__)
 RECORDED = frozenset(("tools/call", "resources/read", "prompts/get", "events/subscribe", "events/unsubscribe"))
 """Methods that run code, or let the hub send to another machine: each call makes a record."""
 
+READ_LISTS = frozenset(
+    ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list", "server/discover")
+)
+"""Methods whose answers a client keeps until the next announcement."""
 
 RELAYED = frozenset(
     [
@@ -77,7 +81,15 @@ class Dispatcher:
         Only the `operator` gets the versions of a removed name. Raises UnknownServer.
         """
         if self._announced is not None and "@" not in endpoint:
-            self._announced.wait(endpoint)
+            self._announced.follow()
+            try:
+                return self._find(endpoint, sender, operator)
+            except UnknownServer:
+                if not self._announced.wait(endpoint):
+                    raise
+        return self._find(endpoint, sender, operator)
+
+    def _find(self, endpoint: str, sender: Principal, operator: bool) -> Server:
         catalogue = self.services.access.catalogue_for(sender)
         if not endpoint:
             return catalogue.aggregate()
@@ -115,6 +127,10 @@ class Dispatcher:
         A call that survives its connection has a `name`, by which it is cancelled.
         """
         if isinstance(message, Request):
+            try:
+                server = self._announced_server(message, caller, server)
+            except PatchbayError as problem:
+                return iter((not_served(problem, message.id, caller.revision),))
             request, server, proxied = narrowed(message, server)
             run = self._begin_record(request, caller, server) if request.method in RECORDED else None
             context = RequestContext(self.services, request, caller, server, proxied=proxied, run=run)
@@ -142,6 +158,21 @@ class Dispatcher:
     def cancel_all(self, owner: str, why: str) -> None:
         """Cancel all running requests of one owner (`Caller.owner`), in every process."""
         self.cancellations.cancel_all(owner, why)
+
+    def _announced_server(self, request: Request, caller: Caller, server: Server) -> Server:
+        """Return the server with the lists that were announced last, for a request that reads them.
+
+        A call of a tool reads them only if the server has no such tool. Raises UnknownServer.
+        """
+        endpoint = caller.wire.endpoint
+        if self._announced is None or "@" in endpoint or (endpoint and endpoint != server.name):
+            return server
+        name = request.params.get("name")
+        is_unknown = isinstance(name, str) and name not in server.tools and not server.is_search_active
+        is_read = request.method in READ_LISTS or (request.method == "tools/call" and is_unknown)
+        if not is_read or not self._announced.wait(endpoint):
+            return server
+        return self.server(endpoint, caller.wire.sender, caller.wire.operator)
 
     def _begin_record(self, request: Request, caller: Caller, server: Server) -> CallRecording:
         """Begin the record of a request that runs code."""

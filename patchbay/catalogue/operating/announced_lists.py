@@ -3,6 +3,9 @@
 Each worker of a hub builds the servers for itself, and the first one announces a change to all listeners of the hub. A
 client that lists at once may reach a worker that still builds: it would get the old list, and no further announcement.
 So a request waits until this worker serves what was announced.
+
+A list is compared with the journal each time. A call is not: it follows the messages of the bus, and reads the journal
+only after one, or when the last reading is old, so that it makes no query on its way.
 """
 
 from __future__ import annotations
@@ -15,13 +18,17 @@ import orjson
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.versions import lists_cid
 from patchbay.errors import ContentError
-from patchbay.topics import CHANGES, LISTS
+from patchbay.store import Subscription
+from patchbay.topics import CHANGED, CHANGES, LISTS
 
 WAIT_SECONDS = 1.0
 """Seconds that requests wait for one announcement, at most; afterwards they get what this worker serves."""
 
 POLL_SECONDS = 0.01
 """Seconds between two looks at the servers of this worker."""
+
+CURRENT_SECONDS = 5.0
+"""Seconds after which a call reads the journal without a message: the bus may have lost one."""
 
 
 class AnnouncedLists:
@@ -33,21 +40,50 @@ class AnnouncedLists:
         self._start = self._store.journal.last(CHANGES)
         self._settled: dict[str, int] = {}
         self._never = threading.Event()
+        self._lock = threading.Lock()
+        self._messages: Subscription | None = None
+        self._heard = 0
+        self._read = -1, 0.0
 
-    def wait(self, name: str) -> None:
+    def follow(self) -> None:
+        """Do what `wait` does if the bus told of a change since, or nothing was read for CURRENT_SECONDS."""
+        try:
+            heard = self._count_messages()
+        except ContentError:
+            return
+        known, at = self._read
+        if known != heard or time.monotonic() > at + CURRENT_SECONDS:
+            self.wait("")
+            self._read = heard, time.monotonic()
+
+    def wait(self, name: str) -> bool:
         """Wait until the lists of a server (or of all servers, without a name) are those that were announced last.
 
-        Without a new announcement this is one short read. Requests wait WAIT_SECONDS once for an announcement.
+        Without a new announcement this is one short read. Requests wait WAIT_SECONDS once for an announcement. Return
+        whether there was one.
         """
         try:
-            self._wait(name)
+            return self._wait(name)
         except ContentError:
-            return  # the store cannot be read: this worker serves what it has
+            return False  # the store cannot be read: this worker serves what it has
 
-    def _wait(self, name: str) -> None:
+    def _count_messages(self) -> int:
+        """Return the number of changes that the bus has told of; the first use subscribes."""
+        messages = self._messages
+        if messages is None:
+            with self._lock:
+                if self._messages is None:
+                    self._messages = self._store.bus.subscribe([f"{CHANGED}*"])
+                messages = self._messages
+        while messages.get(0) is not None:
+            with self._lock:
+                self._heard += 1
+        return self._heard
+
+    def _wait(self, name: str) -> bool:
         newest, since = self._store.journal.last(CHANGES + name), self._settled.get(name, self._start)
         if newest <= since:
-            return
+            return False
         entries = self._store.journal.read(CHANGES + name, since)
         names = {orjson.loads(entry.data).get("server", "") for entry in entries} - {""}
         end = time.monotonic() + WAIT_SECONDS
@@ -56,6 +92,7 @@ class AnnouncedLists:
             if names:
                 self._never.wait(POLL_SECONDS)
         self._settled[name] = newest
+        return True
 
     def _is_current(self, name: str) -> bool:
         server = self._catalogue.find_any(name)

@@ -8,7 +8,7 @@ import pytest
 
 from patchbay.catalogue.operating import announced_lists
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
-from patchbay.topics import CHANGES, LISTS
+from patchbay.topics import CHANGED, CHANGES, LISTS
 from tests.hubs import Hub
 from tests.waiting import BOUND, until
 
@@ -57,5 +57,29 @@ def test_requests_wait_once_for_lists_that_this_worker_does_not_get(
         announced.wait("moving")
         monkeypatch.setattr(announced_lists, "WAIT_SECONDS", 3600.0)
         announced.wait("moving")
+    finally:
+        hub.close()
+
+
+def test_calls_follow_the_bus_and_read_the_journal_only_after_a_message_or_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.8: a call makes no query on its way; the journal is read without a message too, because the bus may be cut."""
+    hub = Hub(tmp_path, {"moving.py": source(0)}, store="sqlite")
+    try:
+        store = hub.catalogue.store
+        announced = AnnouncedLists(hub.catalogue)
+        reads: list[str] = []
+        monkeypatch.setattr(announced, "wait", reads.append)
+        for _ in range(100):
+            announced.follow()
+        assert len(reads) == 1
+        store.bus.publish(f"{CHANGED}moving")
+        announced.follow()
+        announced.follow()
+        assert len(reads) == 2
+        monkeypatch.setattr(announced_lists, "CURRENT_SECONDS", -1.0)
+        announced.follow()
+        assert len(reads) == 3
     finally:
         hub.close()
