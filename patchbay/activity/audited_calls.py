@@ -29,7 +29,7 @@ from patchbay.activity.stored_rows import ANSWER_DIGEST_PLACE, ARGUMENTS_DIGEST_
 from patchbay.boot.grants import CALL as MAY_CALL
 from patchbay.boot.grants import READ, Grants
 from patchbay.descriptors import encodable
-from patchbay.errors import PatchbayError
+from patchbay.errors import PatchbayError, StoreAway
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,8 @@ class AuditedCalls:
         """Append the rows of finished calls. `mode` is the mode of contents of the hub, `entry` the seq of the journal
         entry with their `records`, None without one.
 
-        Raises PatchbayError of a failing store; then these calls count as dropped.
+        Raises PatchbayError of a failing store; then these calls count as dropped, except after StoreAway: the caller
+        tries again.
         """
         self._append((), lambda: self._drafts.make_all(runs, mode, entry, records), len(runs))
         if self._keep and time.monotonic() >= self._next_prune:
@@ -98,10 +99,11 @@ class AuditedCalls:
             drafts = make_drafts()
             self._is_signed = False
             self.chain.append([*losses, *rows], drafts)
-        except BaseException:
+        except BaseException as problem:
             for reason, lost in dropped.items():
                 self.drop(lost, reason)
-            self.drop(count, STORE_FAILED)
+            if rows or not isinstance(problem, StoreAway):
+                self.drop(count, STORE_FAILED)
             raise
 
     def sign(self) -> None:

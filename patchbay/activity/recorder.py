@@ -4,7 +4,8 @@ A CallRecording (`call_recording.py`) collects the events and the ending of a ca
 without a lock; a thread takes it, counts it (`call_counters.py`) and appends records to the journal in batches. A call
 never waits for the disk, and a failure here does not fail a call.
 
-The queue holds `MAX_QUEUED_RECORDS` calls. A full queue drops newer calls: they are counted, but get no record.
+While the store is away, the calls wait in the queue, and are written when it is back. The queue holds
+`MAX_QUEUED_RECORDS` calls. A full queue drops newer calls: they are counted, but get no record.
 Arguments and results are recorded only up to `KEPT` bytes each, and only while the queue is shorter than `AHEAD`. The
 thread ends after some time without calls; the interpreter exits only after it has written the queue.
 """
@@ -34,7 +35,7 @@ from patchbay.activity.retention import KEPT, contents_mode, encode_content, est
 from patchbay.activity.stored_rows import encode_rows
 from patchbay.activity.tracing import Tracing
 from patchbay.catalogue.servers import Server
-from patchbay.errors import PatchbayError
+from patchbay.errors import PatchbayError, StoreAway
 from patchbay.jsonrpc import Id, Rendered
 from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.settings import Settings
@@ -54,6 +55,9 @@ BATCH = 500
 
 EVERY, SOON = 0.5, 0.05
 """Seconds between two polls of the queue; the same while the hub stops."""
+
+MAX_ENTRIES_SEARCHED = 100
+"""Newest entries in which a write without an answer is looked for, once the store is back."""
 
 MAX_EMPTY_POLLS = 4
 """Polls of an empty queue after which the thread ends."""
@@ -75,7 +79,8 @@ class Activity:
     """The records of one process, and access to all records in the same store. Safe to use from many threads.
 
     `running` holds the running calls of this process, `counters` counts finished ones, `dropped` is the number of
-    records lost to a full queue, `failed` the number lost to failures of the store. `tracing` begins the spans. `every`
+    records lost to a full queue, `failed` the number lost to failures of the store other than its
+    absence. `tracing` begins the spans. `every`
     is the number of seconds between two polls of the queue. `audit` gets every finished call too; None for a hub
     without an audit chain.
     """
@@ -110,6 +115,8 @@ class Activity:
         self._trimmed = time.monotonic()
         self._unsummarized = RANGE_RECORDS
         self._written: dict[int, EntrySummary] = {}
+        self._is_away = False
+        self._unaudited: tuple[list[CallRecording], int | None, list[list[Any]]] | None = None
 
     def begin(
         self,
@@ -130,7 +137,7 @@ class Activity:
             run.session = session
         if meta:
             run.client = meta.get("io.modelcontextprotocol/clientInfo")
-        if self._looks and len(self._queue) < AHEAD:
+        if self._looks and self.waiting < AHEAD:
             run.arguments = encode_content(arguments or NOTHING)
         if self.audit is not None:
             run.sender, run.grants = wire.sender, self.audit.grants()
@@ -146,7 +153,7 @@ class Activity:
             run.size = len(answer.data)
             return
         run.size = estimate_size(answer)
-        if self._looks and run.size <= KEPT and len(self._queue) < AHEAD:
+        if self._looks and run.size <= KEPT and self.waiting < AHEAD:
             run.answer = encode_content(answer)
             if run.answer is not None:
                 run.size = len(run.answer)
@@ -155,7 +162,7 @@ class Activity:
 
     def enqueue(self, run: CallRecording) -> None:
         """Queue a finished call."""
-        waiting = len(self._queue) + len(self._counted)
+        waiting = self.waiting
         if waiting >= MAX_QUEUED_RECORDS:
             self._drop(run)
             return
@@ -168,7 +175,8 @@ class Activity:
     @property
     def waiting(self) -> int:
         """The number of calls that are not written yet."""
-        return len(self._queue) + len(self._counted)
+        unaudited = self._unaudited
+        return len(self._queue) + len(self._counted) + (len(unaudited[0]) if unaudited else 0)
 
     def recent(self, wanted: Filter, limit: int = 100, before: str | None = None, contents: bool = True) -> Page:
         """Return records of all processes, newest first; without `contents` they have no contents, which is faster.
@@ -191,11 +199,17 @@ class Activity:
             self._counted.extend(runs)
 
     def flush(self) -> None:
-        """Write the calls in the queue."""
+        """Write the calls in the queue. While the store is away they stay there."""
         with self._writing:
             self.count()
-            while self._counted:
-                self._write_batch()
+            try:
+                while self._counted or self._unaudited:
+                    self._write_batch()
+                self._is_away = False
+            except StoreAway as problem:
+                if not self._is_away:
+                    log.warning("the records of %d calls wait until the store is back: %s", self.waiting, problem)
+                self._is_away = True
 
     def hurry(self) -> None:
         """Write new calls at once, because the hub stops."""
@@ -206,7 +220,18 @@ class Activity:
         """Write the queue; call this before closing the store. A failure of the store is logged."""
         self.hurry()
         self.flush()
+        self._lose()
         self._sign()
+
+    def _lose(self) -> None:
+        """Count what waits as lost, because the process ends while the store is away."""
+        with self._writing:
+            if self.waiting and self._is_away:
+                log.warning("the records of %d calls are lost: the store is away while this hub ends", self.waiting)
+                self.failed += self.waiting
+                self._queue.clear()
+                self._counted.clear()
+                self._unaudited = None
 
     def _drop(self, run: CallRecording) -> None:
         with self._lock:
@@ -239,6 +264,8 @@ class Activity:
             except Exception:
                 log.exception("the records of some calls could not be written; they are lost")
             if idle >= MAX_EMPTY_POLLS or not threading.main_thread().is_alive():
+                if not threading.main_thread().is_alive():
+                    self._lose()
                 self._sign()
                 self._awake = False
                 # Another thread may have queued a call just before, while this one still seemed awake.
@@ -261,20 +288,45 @@ class Activity:
 
     def _write_batch(self) -> None:
         """Append at most one batch of counted calls to the journal; the caller holds the writing lock."""
-        runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
-        entry: int | None = None
-        rows: list[list[Any]] = []
-        try:
-            rows = [row_of(run, self._contents) for run in runs] if self._keep else []
-            entry = self._write_records(rows) if rows else None
-        finally:
-            self._write_audit(runs, entry, rows)
+        if self._unaudited is None:
+            runs = [self._counted.popleft() for _ in range(min(BATCH, len(self._counted)))]
+            entry: int | None = None
+            rows: list[list[Any]] = []
+            try:
+                rows = [row_of(run, self._contents) for run in runs] if self._keep else []
+                entry = self._write_records(rows) if rows else None
+            except StoreAway:
+                self._counted.extendleft(reversed(runs))
+                raise
+            except BaseException:  # a fault in making the records: the audit chain has the calls nevertheless
+                self._unaudited = runs, entry, rows
+                self._finish_audit()
+                raise
+            self._unaudited = runs, entry, rows
+        self._finish_audit()
+
+    def _finish_audit(self) -> None:
+        """Write the audit rows of the calls whose records are written. Raises StoreAway; then they wait."""
+        if self._unaudited is not None:
+            self._write_audit(*self._unaudited)
+            self._unaudited = None
+
+    def _find_entry(self, data: bytes) -> int | None:
+        """Return the seq of the entry with these bytes, which a write made whose answer did not arrive."""
+        found = self._store.journal.tail(ACTIVITY, MAX_ENTRIES_SEARCHED)
+        return next((entry.seq for entry in found if entry.data == data), None)
 
     def _write_records(self, rows: list[list[Any]]) -> int | None:
-        """Append the records of calls to the journal; return the seq of their entry, None after a failure."""
+        """Append the records of calls to the journal; return the seq of their entry, None after a failure.
+
+        Raises StoreAway.
+        """
         entry = None
         try:
-            entry = self._store.journal.append(ACTIVITY, encode_rows(rows), self._keep)
+            data = encode_rows(rows)
+            entry = self._find_entry(data) if self._is_away else None
+            if entry is None:
+                entry = self._store.journal.append(ACTIVITY, data, self._keep)
             self._written[entry] = summarize_rows(rows)
             if len(self._written) > MAX_KNOWN_ENTRIES:
                 del self._written[next(iter(self._written))]
@@ -285,7 +337,9 @@ class Activity:
             self._store.bus.publish(ACTIVITY)
             self._summarize(len(rows))
         except PatchbayError as problem:
-            self.failed += len(rows)
+            if isinstance(problem, StoreAway) and entry is None:
+                raise
+            self.failed += len(rows) if entry is None else 0
             log.warning("the records of %d calls could not be written: %s", len(rows), problem)
         return entry
 
@@ -296,6 +350,8 @@ class Activity:
         if self.audit is not None:
             try:
                 self.audit.append(runs, self._contents, entry, rows)
+            except StoreAway:
+                raise
             except PatchbayError as problem:
                 log.warning("the audit rows of %d calls could not be written: %s", len(runs), problem)
 
