@@ -1,9 +1,10 @@
 """`/metrics`: the metrics of the hub in the text format of Prometheus.
 
 Each worker counts its own calls. The worker that gets the request asks the other workers over the bus, waits up to
-WORKER_ANSWER_SECONDS, and returns all numbers with the label `worker` (the process id). When a worker is replaced, its
-series end; use `sum without (worker)` and `rate`. The set of label values is bounded (`activity/call_counters.py`) and
-never holds text of callers.
+WORKER_ANSWER_SECONDS, and returns all numbers with the label `worker` (the process id). Where hubs of several machines
+share a store, the label `node` has the name of the machine, and workers of other hubs do not answer. When a worker is
+replaced, its series end; use `sum without (worker)` and `rate`. The set of label values is bounded
+(`activity/call_counters.py`) and never holds text of callers.
 Sources: https://prometheus.io/docs/instrumenting/exposition_formats/ and https://prometheus.io/docs/practices/naming/.
 """
 
@@ -13,9 +14,12 @@ import logging
 import os
 import platform
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
 
 import orjson
 from flask import Blueprint, Response, request
@@ -27,7 +31,9 @@ from prometheus_client.utils import floatToGoString
 
 from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
+from patchbay.activity.recorder import MAX_QUEUED_RECORDS
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
+from patchbay.errors import StoreAway
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.store import Store, Subscription
 from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
@@ -38,6 +44,9 @@ log = logging.getLogger(__name__)
 
 WORKER_ANSWER_SECONDS = 1.0
 """Seconds that the other workers have to respond."""
+
+HUB_DIGITS = 16
+"""Hexadecimal digits of the digest that stands for a hub among those on one store."""
 
 LISTEN_POLL_SECONDS = 5.0
 """Seconds between two checks whether the bus subscription is closed."""
@@ -105,6 +114,7 @@ class WorkerMetrics:
     def _records(self) -> Iterator[Metric]:
         activity = self._dispatcher.services.activity
         yield _gauge("patchbay_activity_queue", "Records of calls in the queue of the recorder.", activity.waiting)
+        yield _gauge("patchbay_activity_queue_most", "Records that wait for the store, at most.", MAX_QUEUED_RECORDS)
         yield CounterMetricFamily(
             "patchbay_activity_dropped", "Records lost because the queue was full.", value=activity.dropped
         )
@@ -113,7 +123,10 @@ class WorkerMetrics:
         )
 
     def _build(self) -> Iterator[Metric]:
-        root = self._dispatcher.services.catalogue.store.names.get(ROOT) or ""
+        try:
+            root = self._dispatcher.services.catalogue.store.names.get(ROOT) or ""
+        except StoreAway:  # the other figures are wanted most of all then
+            root = ""
         build = GaugeMetricFamily(
             "patchbay_build_info",
             "Version of the hub, version of Python, and root.",
@@ -136,17 +149,26 @@ def _add_histogram(family: HistogramMetricFamily, key: Key, count: Count) -> Non
 
 
 class HubMetrics:
-    """The metrics of all workers of one hub, collected by one of them. `others` is the number of other workers."""
+    """The metrics of all workers of one hub, collected by one of them.
 
-    def __init__(self, own_metrics: WorkerMetrics, store: Store, others: int) -> None:
+    `others` is the number of other workers, `data` the folder of the hub, by which its workers know each other.
+    """
+
+    def __init__(self, own_metrics: WorkerMetrics, store: Store, others: int, data: Path) -> None:
         self._own_metrics = own_metrics
         self._store = store
         self._others = others
         self._own = f"{os.getpid()}"
+        machine = socket.gethostname()
+        self._labels = {"node": machine} if store.is_shared else {}
+        hub = sha256(f"{machine}\0{data.resolve()}".encode("utf-8", "surrogateescape")).hexdigest()[:HUB_DIGITS]
+        self._answers = f"{METRICS_TOLD}{hub}/"
         self._asking: set[bytes] = set()
 
     def listen(self) -> None:
         """Start a thread that responds to requests of other workers until the store is closed."""
+        if not self._others:
+            return
         mailbox = self._store.bus.subscribe([METRICS_ASKED])
         threading.Thread(target=self._serve_requests, args=(mailbox,), name="metrics", daemon=True).start()
 
@@ -158,13 +180,15 @@ class HubMetrics:
             for name, help, kind, samples in orjson.loads(families):
                 family = merged.setdefault(name, Metric(name, help, kind))
                 for sample, labels, value in samples:
-                    family.add_sample(sample, labels | {"worker": worker}, value)
+                    family.add_sample(sample, labels | self._labels | {"worker": worker}, value)
         yield from merged.values()
         yield _gauge("patchbay_workers", "Workers that responded.", len(responses))
 
     def _ask_others(self) -> list[tuple[str, bytes]]:
         """Ask the other workers; return the responses that come in time."""
-        topic = f"{METRICS_TOLD}{secrets.token_urlsafe(9)}"
+        if not self._others:
+            return []
+        topic = f"{self._answers}{secrets.token_urlsafe(9)}"
         found: dict[str, bytes] = {}
         self._asking.add(topic.encode())
         with self._store.bus.subscribe([topic], 1024) as mailbox:
@@ -181,8 +205,9 @@ class HubMetrics:
     def _serve_requests(self, mailbox: Subscription) -> None:
         with mailbox:
             while not mailbox.closed:
-                # Ignore the requests of this process itself.
-                if (got := mailbox.get(LISTEN_POLL_SECONDS)) is not None and got[1] not in self._asking:
+                got = mailbox.get(LISTEN_POLL_SECONDS)
+                # Ignore the requests of this process itself, and those of other hubs on the same store.
+                if got is not None and got[1] not in self._asking and got[1].startswith(self._answers.encode()):
                     self._publish(got[1].decode())
 
     def _publish(self, topic: str) -> None:
@@ -230,8 +255,10 @@ def metrics_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     """The route `/metrics`: metrics of this process, or of all workers when the hub has several."""
     own_metrics = WorkerMetrics(dispatcher)
     store = dispatcher.services.catalogue.store
-    others = dispatcher.services.settings.workers - 1
-    hub_metrics = HubMetrics(own_metrics, store, others) if others > 0 else None
+    settings = dispatcher.services.settings
+    others = settings.workers - 1
+    has_labels = others > 0 or store.is_shared
+    hub_metrics = HubMetrics(own_metrics, store, others, settings.data) if has_labels else None
     if hub_metrics is not None:
         hub_metrics.listen()
     blueprint = Blueprint("metrics", __name__)

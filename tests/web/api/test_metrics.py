@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,24 @@ def test_openmetrics_is_served_to_who_asks_for_it(hub: Hub) -> None:
 def test_the_numbers_are_only_for_who_may_talk_to_the_hub(hub: Hub) -> None:
     """T14.4"""
     assert hub.client.get("/metrics", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_workers_of_one_hub_answer_each_other_and_no_other_hub_on_the_same_database(
+    tmp_path: Path, database: str
+) -> None:
+    """35.18: pids of two machines may be equal."""
+    (tmp_path / "key").write_text("ab" * 32)
+
+    def start(name: str) -> Hub:
+        folder = tmp_path / name
+        return Hub(folder, FILES, store=database, key_file=tmp_path / "key", workers=2)
+
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(closing(start(name))) for name in ("first", "second"))
+        mailbox = stack.enter_context(first.catalogue.store.bus.subscribe(["metrics/told/*"]))
+        found = samples(second)
+        assert {dict(labels).get("node") for name, labels in found if name == "patchbay_calls_running"} == {
+            socket.gethostname()
+        }
+        assert value(found, "patchbay_workers") == 1
+        assert mailbox.get(0) is None
