@@ -35,3 +35,4 @@ def in_processes(legs: Sequence[str]) -> list[ParameterSet]:
 
 HANDSHAKE_MOUNTS, TIMED_MOUNTS = through_mounts(HANDSHAKE_LEGS, "legacy"), through_mounts(TIMED_LEGS, "modern")
 HANDSHAKE_PROCESSES, TIMED_PROCESSES = in_processes(HANDSHAKE_LEGS), in_processes(TIMED_LEGS)
+ON_NODES = [_leg(leg, always=leg in ALWAYS) for leg in (*HANDSHAKE_LEGS, *TIMED_LEGS)]

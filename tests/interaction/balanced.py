@@ -70,7 +70,8 @@ def running_nodes(
         key = data.with_name(f"{data.name}.key")
         if not key.exists():
             key.write_text(secrets.token_hex(32))
-        ports, first = [free_port() for _ in range(count)], None
+        ports = [free_port() for _ in range(count)]
+        nodes = []
         for number, port in enumerate(ports):
             own = folder if number == 0 else folder / f"node{number}"
             own.mkdir(exist_ok=True)
@@ -81,10 +82,9 @@ def running_nodes(
             command += ["--port", str(port), "--data", str(place), "--store", store, "--key-file", str(key)]
             ready = f"http://127.0.0.1:{port}/readyz"
             process = stack.enter_context(running(command, ready, own, environment=environment))
-            first = first or process
-        assert first is not None
+            nodes.append((f"http://127.0.0.1:{port}", process.pid))
         url = stack.enter_context(balanced(folder, ports))
-        yield Hub(url, servers, folder / "log", first.pid, store)
+        yield Hub(url, servers, folder / "log", nodes[0][1], tuple(nodes))
 
 
 @contextmanager

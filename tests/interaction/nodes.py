@@ -26,6 +26,8 @@ class RoundRobin(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport(retries=0)
         self.asked: list[int] = []
         """The ports in the order of the requests."""
+        self.listening = 0
+        """Streams of sessions that have begun."""
 
     def use(self, ports: Sequence[int]) -> None:
         """Send the next requests to these nodes."""
@@ -37,7 +39,9 @@ class RoundRobin(httpx2.AsyncBaseTransport):
         self.asked.append(port)
         request.url = request.url.copy_with(port=port)
         request.headers["Host"] = f"127.0.0.1:{port}"
-        return await self._inner.handle_async_request(request)
+        answer = await self._inner.handle_async_request(request)
+        self.listening += request.method == "GET" and answer.status_code == 200
+        return answer
 
     async def aclose(self) -> None:
         """Close the connections to the nodes."""

@@ -39,13 +39,16 @@ NODES = "PATCHBAY_TEST_NODES"
 
 @dataclass(frozen=True)
 class Hub:
-    """A running hub: its address without a path, its watched folder, its log, its process id, its setting `store`."""
+    """A running hub: its address without a path, its watched folder, its log, its process id.
+
+    For several hubs behind nginx, `nodes` has the address and the process id of each.
+    """
 
     url: str
     servers: Path
     log: Path
     pid: int
-    store: str = "sqlite"
+    nodes: tuple[tuple[str, int], ...] = ()
 
     def endpoint(self, server: str) -> str:
         """The address of one server."""

@@ -18,7 +18,7 @@ from mcp_types import ToolListChangedNotification
 
 from patchbay.catalogue.watching.folder import WatchedFolder
 from tests.interaction.peers import MODERN, PythonSdk, names, texts
-from tests.interaction.programs import Hub
+from tests.interaction.programs import Hub, nodes_of_run
 from tests.waiting import BOUND, until_async
 
 pytestmark = pytest.mark.process
@@ -80,7 +80,9 @@ def test_a_saved_change_is_listed_and_can_be_called(hub: Hub, mode: str) -> None
             drop(hub, f"{name}.py", TWO)
 
             async def listed() -> bool:
-                return names((await client.list_tools()).tools) == ["one", "two"]
+                """Whether each node lists it: a request may reach a node that has not heard of the change yet."""
+                answers = [await client.list_tools() for _ in range(nodes_of_run())]
+                return all(names(answer.tools) == ["one", "two"] for answer in answers)
 
             await until_async(listed)
             assert texts((await client.call_tool("two", {})).content) == "2"

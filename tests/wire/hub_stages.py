@@ -6,11 +6,13 @@ happened when all workers serve it.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import orjson
@@ -19,8 +21,9 @@ from patchbay.boot import change_names
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import SERVERS, STATE, UPDATED
+from tests.databases import PostgresqlServer
 from tests.hubs import BOTH, modern_request, path
-from tests.interaction.programs import Hub, running_hub
+from tests.interaction.programs import Hub, nodes_of_run, running_hub
 from tests.waiting import until, until_every_worker
 from tests.wire.connections import SocketResponse, send_request
 from tests.wire.happenings import counted_server, open_listeners, seal_earlier, store_server
@@ -44,6 +47,8 @@ class HubStage:
         self._hub: Hub | None = None
         self._store: Store | None = None
         self._stopping = False
+        # Several hubs have their data in a PostgreSQL, which outlives them as the folder does.
+        self._address = shared_postgresql().new_schema() if nodes_of_run() > 1 else "sqlite"
 
     @property
     def hub(self) -> Hub:
@@ -57,6 +62,7 @@ class HubStage:
             for name, text in self._files.items():
                 (definitions / name).write_text(text)
             options = ["--workers", str(self._workers), *self._options, "--data", str(self._folder / "data")]
+            options += ["--store", self._address] if self._address != "sqlite" else []
             start = self._folder / f"start-{next(self._starts)}"
             hub = running_hub(start, sorted(definitions.iterdir()), options=options, enable="")
             self._hub = self._running.enter_context(hub)
@@ -67,7 +73,7 @@ class HubStage:
         """The store of the hub, in this process."""
         if self._store is None:
             self._start()
-            self._store = open_store("sqlite", self._folder / "data")
+            self._store = open_store(self._address, self._folder / "data")
         return self._store
 
     def request(self, address: str, verb: str, headers: list[tuple[str, str]], data: bytes | None) -> SocketResponse:
@@ -119,7 +125,8 @@ class HubStage:
 
     def drain(self, bound: Words) -> None:
         """Tell the hub to stop, as a service manager does; it may still answer."""
-        os.kill(self.hub.pid, signal.SIGTERM)
+        for process in [pid for _, pid in self.hub.nodes] or [self.hub.pid]:
+            os.kill(process, signal.SIGTERM)
         self._stopping = True
 
     def sweep(self, bound: Words) -> None:
@@ -132,24 +139,18 @@ class HubStage:
 
     def listeners(self, bound: Words, number: str) -> None:
         """Wait until so many listening streams are open."""
-        until(lambda: open_listeners(self._metrics()) == int(number), "the listeners")
+        urls = [url for url, _ in self.hub.nodes] or [self.hub.url]
+        until(lambda: sum(open_listeners(read_metrics(url)) for url in urls) == int(number), "the listeners")
 
     def age(self, bound: Words, word: str, salt: str, seconds: str) -> None:
         """Seal a word again, with the hub's own key, as if that had been done earlier."""
         bound[word] = seal_earlier(self._folder / "data", bound[word], salt, int(seconds))
 
     def _wait(self, condition: Callable[[], bool]) -> None:
-        if self._workers > 1:
+        if self._workers > 1 or self.hub.nodes:
             until_every_worker(condition, "the change in all workers")
         else:
             until(condition, "the change")
-
-    def _metrics(self) -> bytes:
-        answer = self.request("/metrics", "GET", [("Host", "localhost")], None)
-        found = answer.get_data()
-        answer.close()
-        assert answer.status_code == 200 and isinstance(found, bytes)
-        return found
 
     def _discover(self, name: str) -> dict[str, dict[str, str]]:
         body, headers = modern_request("server/discover")
@@ -158,6 +159,23 @@ class HubStage:
         found: dict[str, dict[str, str]] = orjson.loads(answer.get_data())
         answer.close()
         return found
+
+
+def read_metrics(url: str) -> bytes:
+    """Return the metrics of one hub."""
+    answer = send_request(url, "/metrics", "GET", [("Host", "localhost")], None)
+    found = answer.get_data()
+    answer.close()
+    assert answer.status_code == 200 and isinstance(found, bytes)
+    return found
+
+
+@cache
+def shared_postgresql() -> PostgresqlServer:
+    """Return a PostgreSQL that ends with this process."""
+    server = PostgresqlServer()
+    atexit.register(server.close)
+    return server
 
 
 _HAPPENINGS: dict[str, Callable[..., None]] = {
