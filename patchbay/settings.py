@@ -101,6 +101,11 @@ class Settings:
     client_hosts: tuple[str, ...] = _setting(
         (), "Hosts at private addresses that may serve metadata documents of clients, comma-separated."
     )
+    registry: str = _setting(
+        "https://registry.modelcontextprotocol.io", "URL of the registry of MCP servers for patchbay add and search."
+    )
+    pypi: str = _setting("https://pypi.org", "URL of the package index that patchbay add and outdated ask.")
+    npm: str = _setting("https://registry.npmjs.org", "URL of the Node registry that patchbay add and outdated ask.")
     webhook_hosts: tuple[str, ...] = _setting(
         (), "Hosts at private addresses that webhooks of events may be sent to, comma-separated."
     )

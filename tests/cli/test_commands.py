@@ -71,6 +71,7 @@ def test_the_options_asked_for_most_come_first() -> None:
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
+        ("add", {"servers", "registry", "pypi", "npm"}),
         ("approve", {"data"}),
         ("audit export", {"data"}),
         ("audit prune", {"data"}),
@@ -82,10 +83,12 @@ def test_the_options_asked_for_most_come_first() -> None:
         ("list", {"data", "servers"}),
         ("login", {"data", "host", "port"}),
         ("mount", {"servers"}),
+        ("outdated", {"servers", "data", "pypi", "npm"}),
         ("people list", {"data"}),
         ("pins list", {"data"}),
         ("replay", {"data"}),
         ("revoke", {"data"}),
+        ("search", {"registry"}),
         ("token", {"data"}),
         ("unmount", {"servers"}),
     ],

@@ -63,6 +63,18 @@ HUB = {
         "patchbay.cli.commands.mount:mount_command",
         "Serve the MCP server or HTTP API at ADDRESS as /mcp/NAME.",
     ),
+    "search": LateCommand(
+        "patchbay.cli.commands.registries.commands:search_command",
+        "List the servers of the registry whose names contain WORD.",
+    ),
+    "add": LateCommand(
+        "patchbay.cli.commands.registries.commands:add_command",
+        "Mount the server NAME of the registry, or a package: pypi:NAME, npm:NAME.",
+    ),
+    "outdated": LateCommand(
+        "patchbay.cli.commands.registries.commands:outdated_command",
+        "List the mounted packages with a newer version.",
+    ),
     "unmount": LateCommand(
         "patchbay.cli.commands.mount:unmount_command",
         "Remove the mounted server NAME, and end its process.",

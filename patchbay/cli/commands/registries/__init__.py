@@ -1,0 +1,1 @@
+"""The commands that ask registries: search, add and outdated."""

@@ -1,0 +1,153 @@
+"""`patchbay search`, `add` and `outdated` with a local copy of the registries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from patchbay.cli.commands.patchbay import main
+from tests.cli.registries import VERSIONS, registries
+from tests.hubs import Hub
+from tests.waiting import until
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with registries() as found:
+        yield found
+
+
+def patchbay(folder: Path, url: str, *words: str) -> Result:
+    """Run a command on this servers folder with these registries."""
+    options = {
+        "search": ["--registry", url],
+        "add": ["--registry", url, "--pypi", url, "--npm", url, "--servers", str(folder)],
+        "outdated": ["--pypi", url, "--npm", url, "--servers", str(folder), "--data", str(folder.parent / "data")],
+    }
+    return CliRunner().invoke(main, [*words, *options[words[0]]])
+
+
+def mounted(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text("utf-8"))
+
+
+def test_a_search_goes_through_all_pages_and_names_the_ways(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    done = patchbay(tmp_path, url, "search", "io.github")
+    assert done.exit_code == 0 and len(done.output.splitlines()) == 5
+    assert "io.github.modelcontextprotocol/time" in done.output and "[pypi]" in done.output
+    assert patchbay(tmp_path, url, "search", "nothing-of-this-name").exit_code == 1
+
+
+def test_what_is_added_has_an_exact_version_and_was_shown_before(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    done = patchbay(tmp_path, url, "add", "time", "--yes")
+    assert done.exit_code == 0, done.output
+    version = VERSIONS["pypi", "mcp-server-time"]
+    assert f"runs mcp-server-time {version} of PyPI on this machine with --local-timezone UTC" in done.output
+    address = f"mcp+uvx://mcp-server-time@{version}?launch.arg=--local-timezone&launch.arg=UTC"
+    assert mounted(tmp_path, "time") == {"kind": "upstream", "address": address}
+
+
+def test_nothing_is_written_without_an_answer(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    done = patchbay(tmp_path, url, "add", "time")
+    assert done.exit_code == 2 and "--yes" in done.output and "runs mcp-server-time" in done.output
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_a_secret_is_a_reference_and_a_required_value_has_to_be_given(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    name = "com.example/weather"
+    missing = patchbay(tmp_path, url, "add", name, "--yes")
+    assert missing.exit_code == 2 and "X-Region" in missing.output
+    plain = patchbay(
+        tmp_path, url, "add", name, "--yes", "--env", "Authorization=Bearer secret", "--env", "X-Region=eu"
+    )
+    assert plain.exit_code == 2 and "this is a secret" in plain.output
+    done = patchbay(tmp_path, url, "add", name, "--yes", "--env", "X-Region=eu")
+    assert done.exit_code == 0, done.output
+    assert "Authorization = ${AUTHORIZATION} [required, secret]" in done.output
+    assert mounted(tmp_path, "weather")["headers"] == {"X-Region": "eu", "Authorization": "${AUTHORIZATION}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("weather", "com.example/weather, com.other/weather"),
+        ("com.example/boxed", "the hub starts packages of npm and PyPI"),
+        ("com.example/evil", "its name is not a name of a package"),
+        ("com.example/none", "patchbay search WORD"),
+        ("nothing-of-this-name", "pypi:NAME or npm:NAME"),
+        ("pypi:unknown-package", "has no package"),
+        ("npm:--registry=http://evil", "is not a name of a package"),
+    ],
+)
+def test_what_cannot_be_added_is_refused_with_the_reason(tmp_path: Path, url: str, name: str, says: str) -> None:
+    done = patchbay(tmp_path, url, "add", name, "--yes")
+    assert done.exit_code == 2 and says in done.output, done.output
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_packages_of_pypi_and_npm_are_added_by_their_names(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    assert patchbay(tmp_path, url, "add", "pypi:mcp-server-git", "--yes").exit_code == 0
+    assert patchbay(tmp_path, url, "add", "npm:@modelcontextprotocol/server-memory", "--yes").exit_code == 0
+    assert mounted(tmp_path, "git")["address"] == f"mcp+uvx://mcp-server-git@{VERSIONS['pypi', 'mcp-server-git']}"
+    assert mounted(tmp_path, "memory")["address"].startswith("mcp+npx://@modelcontextprotocol/server-memory@2026")
+
+
+def test_outdated_names_the_packages_with_a_newer_version(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    for name, address in {
+        "time": "mcp+uvx://mcp-server-time@2025.1.1/mcp-server-time?launch.arg=x",
+        "git": f"mcp+uvx://mcp-server-git=={VERSIONS['pypi', 'mcp-server-git']}",
+        "memory": "mcp+npx://@modelcontextprotocol/server-memory@2025.1.1",
+        "far": "https://far.example/mcp",
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address}))
+    done = patchbay(tmp_path, url, "outdated")
+    assert done.exit_code == 0, done.output
+    memory, time = VERSIONS["npm", "@modelcontextprotocol/server-memory"], VERSIONS["pypi", "mcp-server-time"]
+    assert done.output.splitlines() == [
+        f"memory: @modelcontextprotocol/server-memory 2025.1.1 -> {memory}",
+        f"time: mcp-server-time 2025.1.1 -> {time}",
+    ]
+
+
+def offers(hub: Hub, name: str, tool: str) -> bool:
+    """Whether the hub serves a tool of a server."""
+    return tool in getattr(hub.catalogue.find_any(name), "tools", ())
+
+
+FIVE = {
+    "time": ("get_current_time", {"timezone": "UTC"}),
+    "git": ("git_status", {"repo_path": "."}),
+    "fetch": ("fetch", {"url": "http://127.0.0.1:1/"}),
+    "memory": ("read_graph", {}),
+    "everything": ("echo", {"message": "hello"}),
+}
+"""Five real servers, and one call of each."""
+
+
+@pytest.mark.full
+@pytest.mark.process
+def test_five_real_servers_are_added_and_called_once(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    hub = Hub(tmp_path)
+    try:
+        for name in FIVE:
+            done = patchbay(hub.servers, url, "add", f"io.github.modelcontextprotocol/{name}", "--yes")
+            assert done.exit_code == 0, done.output
+        for name, (tool, arguments) in FIVE.items():
+            until(partial(offers, hub, name, tool), f"{name}.{tool}")
+            result = hub.call(name, tool, arguments).result
+            assert result["content"], result
+    finally:
+        hub.close()
