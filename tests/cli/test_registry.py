@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from patchbay.cli.commands.patchbay import main
+from patchbay.pins.records import load_pins
 from tests.cli.registries import VERSIONS, registries
 from tests.hubs import Hub
 from tests.waiting import until
@@ -151,3 +152,23 @@ def test_five_real_servers_are_added_and_called_once(tmp_path: Path, url: str) -
             assert result["content"], result
     finally:
         hub.close()
+
+
+@pytest.mark.full
+@pytest.mark.process
+def test_an_update_is_rehearsed_against_the_pins_before_it_is_mounted(tmp_path: Path, url: str) -> None:
+    """37.4"""
+    old = {"kind": "upstream", "address": "mcp+uvx://mcp-server-time@2026.8.18?launch.arg=--local-timezone=UTC"}
+    hub = Hub(tmp_path, {"time.json": json.dumps(old)}, store="sqlite")
+    try:
+        until(partial(offers, hub, "time", "get_current_time"), "the old version")
+        until(lambda: load_pins(hub.catalogue.store, "time").document, "its pins")
+    finally:
+        hub.close()
+    # The newest version describes its time zones in other words than the one before it.
+    refused = patchbay(hub.servers, url, "outdated", "--update", "time")
+    assert refused.exit_code == 6 and "tool:get_current_time changes" in refused.output, refused.output
+    assert mounted(hub.servers, "time") == old
+    done = patchbay(hub.servers, url, "outdated", "--update", "time", "--accept")
+    assert done.exit_code == 0, done.output
+    assert "@2026.10.19?launch.arg=" in mounted(hub.servers, "time")["address"]
