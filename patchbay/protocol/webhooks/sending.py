@@ -158,11 +158,11 @@ class Sender:
                 "POST", where, content=body, headers=headers, extensions={"sni_hostname": host}
             ) as reply:
                 answer = bytearray()
-                for piece in reply.iter_raw() if reads_answer else ():
+                for piece in reply.iter_raw():  # a connection is used again only after the whole answer was read
                     answer += piece
                     if len(answer) > MAX_CHALLENGE_BYTES:
                         break
-                return reply.status_code, bytes(answer)
+                return reply.status_code, bytes(answer) if reads_answer else b""
         except Unreachable as problem:
             raise CallbackFailed(problem.message, "connection_refused") from problem
         except httpx2.TimeoutException as problem:

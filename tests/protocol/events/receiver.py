@@ -114,6 +114,8 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
             self.end_headers()
             self.wfile.write(answer)
 
+        disable_nagle_algorithm = True
+
         def log_message(self, format: str, *args: Any) -> None:
             """Write no log line."""
 
