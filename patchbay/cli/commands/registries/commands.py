@@ -23,6 +23,7 @@ from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.client.registry.lookup import Registries, choose
 from patchbay.client.registry.offers import Offer, RegisteredServer, make_fields
 from patchbay.client.registry.packages import MountedPackage, mounted_package, with_version
+from patchbay.client.registry.versions import is_newer
 from patchbay.errors import PatchbayError
 from patchbay.pins.explanation import describe_change
 from patchbay.pins.records import load_pins
@@ -126,7 +127,7 @@ def outdated_command(context: click.Context, /, updated: str, accept: bool, is_j
         registries = _registries(settings)
         for one in mounted:
             newest = registries.newest(one.kind, one.package)
-            is_behind = newest is not None and newest != one.version
+            is_behind = newest is not None and is_newer(newest, one.version)
             if is_json:
                 row = {"name": one.name, "package": one.package, "version": one.version, "newest": newest}
                 click.echo(orjson.dumps(row | {"behind": is_behind}).decode())
