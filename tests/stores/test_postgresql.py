@@ -289,3 +289,10 @@ def test_a_database_of_the_first_schema_is_refused_with_the_command_that_migrate
     with closing(PostgresqlStore(database)) as store:
         assert store.blobs.get(kept) == b"kept"
         assert store.collection.size([kept]).size == 4
+
+
+def test_an_opened_store_says_how_many_connections_it_uses(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    """35.18"""
+    with caplog.at_level("INFO"), closing(PostgresqlStore(database)):
+        pass
+    assert "this process uses up to 8 connections, and one that listens" in caplog.text

@@ -6,14 +6,15 @@ whose answer was lost finds what it wrote. Times are those of the database.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from patchbay.store import Blobs, Bus, Collection, Journal, Names, Transfer
-from patchbay.stores.postgresql.address import is_redis_address
+from patchbay.stores.postgresql.address import describe_address, is_redis_address
 from patchbay.stores.postgresql.blobs import PostgresqlBlobs
 from patchbay.stores.postgresql.bus import PostgresqlBus
 from patchbay.stores.postgresql.collection import PostgresqlCollection
-from patchbay.stores.postgresql.database import Database
+from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database
 from patchbay.stores.postgresql.journal import PostgresqlJournal
 from patchbay.stores.postgresql.large_blobs import LargeBlobs
 from patchbay.stores.postgresql.names import PostgresqlNames
@@ -23,6 +24,8 @@ from patchbay.stores.postgresql.transfer import PostgresqlTransfer
 if TYPE_CHECKING:
     from patchbay.stores.postgresql.bucket import Bucket
     from patchbay.stores.postgresql.redis_bus import RedisBus
+
+log = logging.getLogger(__name__)
 
 
 class PostgresqlStore:
@@ -53,6 +56,11 @@ class PostgresqlStore:
         self.journal: Journal = PostgresqlJournal(self._database)
         self.transfer: Transfer | None = PostgresqlTransfer(self._database, large)
         self.bus: Bus = self._bus
+        log.info(
+            "the store is the database %s; this process uses up to %d connections, and one that listens",
+            describe_address(address),
+            MAX_CONNECTIONS,
+        )
 
     def now(self) -> float:
         return self._database.clock.now()
