@@ -21,8 +21,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psycopg
-
 from benchmarks.contenders import RunningServer, run_hub
 from benchmarks.load import MODERN, RequestTemplate, prepare_request
 from benchmarks.processor_time import processor_seconds, wait_until_idle
@@ -44,24 +42,6 @@ def make_calls(server: RunningServer, request: RequestTemplate, count: int) -> N
     connection.close()
 
 
-def count_transactions(address: str) -> int:
-    """Return the transactions that the database has committed, without those of this function."""
-    with psycopg.connect(address, autocommit=True) as connection:
-        row = connection.execute(
-            "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
-        ).fetchone()
-        assert row is not None
-        return int(row[0])
-
-
-def count_connections(address: str) -> int:
-    """Return the connections that hubs have now."""
-    with psycopg.connect(address, autocommit=True) as connection:
-        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'patchbay'").fetchone()
-        assert row is not None
-        return int(row[0])
-
-
 def measure(rounds: int, calls: int) -> dict[str, float]:
     """Run both hubs and measure them in turn."""
     with ExitStack() as stack:
@@ -79,16 +59,16 @@ def measure(rounds: int, calls: int) -> dict[str, float]:
             make_calls(hub, requests[name], WARM_UP_CALLS)
             wait_until_idle(hub.pid)
         figures: dict[str, list[float]] = {name: [] for name in ("sqlite", "postgresql", "database", "trips", "busy")}
-        at_rest = count_connections(database.address)
+        at_rest = database.count_connections()
         assert database.pid is not None
         for _ in range(rounds):
             for name, hub in hubs.items():
-                transactions, engine = count_transactions(database.address), processor_seconds(database.pid)
+                transactions, engine = database.count_transactions(), processor_seconds(database.pid)
                 before = processor_seconds(hub.pid)
                 make_calls(hub, requests[name], calls)
                 if name == "postgresql":
-                    figures["busy"].append(count_connections(database.address))
-                    figures["trips"].append((count_transactions(database.address) - transactions) / calls)
+                    figures["busy"].append(database.count_connections())
+                    figures["trips"].append((database.count_transactions() - transactions) / calls)
                     figures["database"].append((processor_seconds(database.pid) - engine) / calls * 1e6)
                 figures[name].append((processor_seconds(hub.pid) - before) / calls * 1e6)
         ratios = [after / before for before, after in zip(figures["sqlite"], figures["postgresql"], strict=True)]

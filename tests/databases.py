@@ -96,6 +96,19 @@ class PostgresqlServer:
         with psycopg.connect(self.address, autocommit=True) as connection:
             connection.execute(query.encode())
 
+    def count_transactions(self) -> int:
+        """Return the number of transactions that were committed in the database."""
+        return self._read_number("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")
+
+    def count_connections(self) -> int:
+        """Return the number of connections that hubs have now."""
+        return self._read_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'patchbay'")
+
+    def _read_number(self, query: str) -> int:
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            [(number,)] = connection.execute(query.encode()).fetchall()
+        return int(number)
+
     def end_connections(self) -> None:
         """End every connection of a hub, as an administrator would."""
         query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'patchbay'"
