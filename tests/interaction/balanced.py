@@ -39,6 +39,7 @@ http {{
             proxy_request_buffering off;
             proxy_read_timeout 1h;
             proxy_next_upstream off;
+            proxy_pass_header X-Accel-Buffering;
         }}
     }}
 }}
