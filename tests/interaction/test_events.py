@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastmcp
 import mcp
+import mcp_types
 import pytest
 
 from tests.interaction.peers import MODERN, NODE, PACKAGES
@@ -63,6 +65,29 @@ async def call(url: str, title: str) -> None:
         assert not (await client.call_tool("report", {"title": title})).is_error
 
 
+class AnyRequest(mcp_types.Request[dict[str, Any], str]):
+    """A request of an extension that the SDK does not know."""
+
+
+class AnyResult(mcp_types.Result, extra="allow"):
+    """Its result, with all members."""
+
+
+async def ask(session: Any, method: str, **params: Any) -> dict[str, Any]:
+    answer = await session.send_request(AnyRequest(method=method, params=params), AnyResult)
+    return dict(answer.model_dump(by_alias=True))
+
+
+async def list_and_poll(session: Any, url: str, name: str, title: str) -> list[str]:
+    """List the event types, emit one event, and return the titles that a poll gives."""
+    assert name in [one["name"] for one in (await ask(session, "events/list"))["events"]]
+    begin = await ask(session, "events/poll", name=name, cursor=None)
+    await call(url, title)
+    found = await ask(session, "events/poll", name=name, cursor=begin["cursor"], arguments={"title": title})
+    assert found["truncated"] is False and {one["name"] for one in found["events"]} == {name}
+    return [one["data"]["title"] for one in found["events"]]
+
+
 WAYS = [("/mcp/desk", EVENT, "desk"), ("/mcp", f"desk__{EVENT}", "desk"), ("/mcp/far", EVENT, "far")]
 
 
@@ -80,3 +105,18 @@ def test_the_client_of_the_ai_sdk_lists_subscribes_refreshes_and_gets_events(
     wanted = (name, title)
     until(lambda: wanted in [(one["name"], one["data"]["title"]) for one in endpoint.events], "the delivery")
     assert endpoint.wrong_signatures == 0
+
+
+@pytest.mark.parametrize(("path", "name", "server"), WAYS, ids=["directly", "joined", "mounted"])
+def test_the_official_client_and_that_of_fastmcp_list_and_poll(hub: Hub, path: str, name: str, server: str) -> None:
+    """37.1"""
+
+    async def both() -> None:
+        url = f"{hub.url}/mcp/{server}"
+        async with mcp.Client(f"{hub.url}{path}", mode=MODERN, read_timeout_seconds=BOUND) as client:
+            assert await list_and_poll(client.session, url, name, f"official {path}") == [f"official {path}"]
+        async with fastmcp.Client(f"{hub.url}{path}") as fast:
+            assert await list_and_poll(fast.session, url, name, f"fast {path}") == [f"fast {path}"]
+
+    until(lambda: name in ai_sdk(f"{hub.url}{path}", name)["listed"], "the event type")
+    asyncio.run(both())
