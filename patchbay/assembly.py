@@ -100,7 +100,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.refresh()
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
-    return Dispatcher(
+    dispatcher = Dispatcher(
         HubServices(
             catalogue=catalogue,
             settings=settings,
@@ -121,6 +121,8 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
+    shares.load = lambda: {"calls": len(dispatcher.services.activity.running), "listeners": dispatcher.listening}
+    return dispatcher
 
 
 def _make_pool(settings: Settings) -> WorkerPool:

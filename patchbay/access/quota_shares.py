@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from patchbay.access.quotas import Quotas
+from patchbay.catalogue.upkeep.nodes import ID_DIGITS, LOST_SECONDS, MAX_BEATS, beat_of
 from patchbay.errors import PatchbayError
 from patchbay.store import Store
 from patchbay.topics import LIVING
@@ -20,12 +22,6 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 1.0
 """Seconds between two beats of a process."""
 
-LOST_SECONDS = 4.0
-"""Seconds without a beat after which a process has no share."""
-
-MAX_BEATS = 10_000
-"""Beats that are read at once."""
-
 
 class QuotaShares:
     """Settles the shares of the quotas of this process. Does nothing on a store of one machine."""
@@ -33,7 +29,9 @@ class QuotaShares:
     def __init__(self, store: Store, quotas: Quotas) -> None:
         self._store = store
         self._quotas = quotas
-        self._id = uuid4().hex.encode()
+        self._id = uuid4().hex
+        self.load: Callable[[], Mapping[str, int]] = dict
+        """What this process does now, for `patchbay nodes`: `calls` and `listeners`."""
         self._seq = 0
         self._beats: dict[bytes, float] = {}
         self._ending = threading.Event()
@@ -49,15 +47,15 @@ class QuotaShares:
     def settle(self) -> None:
         """Say that this process lives, and share the limits with those that live. A failing store changes nothing."""
         try:
-            self._store.journal.append(LIVING, self._id, 2 * LOST_SECONDS)
+            self._store.journal.append(LIVING, beat_of(self._id, self.load), 2 * LOST_SECONDS)
             for beat in self._store.journal.read(LIVING, self._seq, MAX_BEATS):
                 self._seq = beat.seq
-                self._beats[beat.data] = beat.at
+                self._beats[beat.data[:ID_DIGITS]] = beat.at
         except PatchbayError as problem:
             log.debug("the shares of quotas stay as they are: %s", problem)
             return
         since = self._store.now() - LOST_SECONDS
-        self._beats = {id: at for id, at in self._beats.items() if at > since or id == self._id}
+        self._beats = {id: at for id, at in self._beats.items() if at > since or id == self._id.encode()}
         self._quotas.share(len(self._beats))
 
     def close(self) -> None:

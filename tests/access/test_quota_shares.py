@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from patchbay.access.quota_shares import LOST_SECONDS, QuotaShares
+from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas
+from patchbay.catalogue.upkeep.nodes import LOST_SECONDS
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.postgresql import PostgresqlStore
 from tests.access.test_quotas import ANN, BEN, begun, quotas

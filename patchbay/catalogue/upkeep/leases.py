@@ -11,6 +11,7 @@ import logging
 import time
 from uuid import uuid4
 
+from patchbay.catalogue.upkeep.nodes import own_name
 from patchbay.errors import ContentError
 from patchbay.store import Store
 from patchbay.topics import LEASES
@@ -30,7 +31,7 @@ class Lease:
         self._topic = LEASES + name
         self._seconds = seconds
         self._is_needed = is_always_needed or store.is_shared
-        self._holder = uuid4().hex.encode()
+        self._holder = f"{own_name()}:{uuid4().hex}".encode()
         self._until = 0.0
         self._is_over = False
 

@@ -55,6 +55,10 @@ HUB = {
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, and what their tools logged.",
     ),
+    "nodes": LateCommand(
+        "patchbay.cli.commands.stores.nodes:nodes_command",
+        "List the living processes of all hubs on one PostgreSQL.",
+    ),
     "doctor": LateCommand(
         "patchbay.cli.commands.servers.doctor:doctor_command",
         "Check the hub, and name the command that fixes each problem.",
