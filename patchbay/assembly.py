@@ -88,9 +88,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.visible_to = access.catalogue_for
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
     catalogue.hub.begin_call = quotas.begin_call
-    shares = QuotaShares(store, quotas)
-    shares.start()
-    catalogue.hub.kept(QUOTA_SHARES, lambda: shares)
+    shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
     catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
@@ -121,7 +119,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
-    shares.load = lambda: {"calls": len(dispatcher.services.activity.running), "listeners": dispatcher.listening}
+    shares.load = partial(_load_of, dispatcher)
     return dispatcher
 
 
@@ -145,6 +143,19 @@ def _deliver_webhooks(
     catalogue.hub.kept(WEBHOOKS, lambda: delivery)
     delivery.start()
     return {"webhooks": webhooks, "webhook_sender": sender}
+
+
+def _shares(store: Store, quotas: Quotas, catalogue: Catalogue) -> QuotaShares:
+    """Begin to share the quotas with the other processes; the end of the catalogue ends it."""
+    shares = QuotaShares(store, quotas)
+    shares.start()
+    catalogue.hub.kept(QUOTA_SHARES, lambda: shares)
+    return shares
+
+
+def _load_of(dispatcher: Dispatcher) -> dict[str, int]:
+    """Return what this process does now, as `patchbay nodes` shows it."""
+    return {"calls": len(dispatcher.services.activity.running), "listeners": dispatcher.listening}
 
 
 def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStore) -> StandingConnections:
