@@ -41,6 +41,7 @@ from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_w
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
+from patchbay.protocol.server_shares import ServerShares
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
 from patchbay.protocol.tasks.tasks import Tasks
@@ -87,7 +88,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     access = AccessControl(catalogue)
     catalogue.hub.visible_to = access.catalogue_for
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
-    catalogue.hub.begin_call = quotas.begin_call
+    catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
     shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
