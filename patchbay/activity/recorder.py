@@ -28,8 +28,8 @@ from patchbay.activity.records import (
     Page,
     Record,
     find,
+    make_rows,
     recent,
-    row_of,
 )
 from patchbay.activity.retention import KEPT, contents_mode, encode_content, estimate_size, whole_digest
 from patchbay.activity.stored_rows import encode_rows
@@ -293,7 +293,7 @@ class Activity:
             entry: int | None = None
             rows: list[list[Any]] = []
             try:
-                rows = [row_of(run, self._contents) for run in runs] if self._keep else []
+                rows = make_rows(runs, self._contents) if self._keep else []
                 entry = self._write_records(rows) if rows else None
             except StoreAway:
                 self._counted.extendleft(reversed(runs))

@@ -8,7 +8,7 @@ settings. Arguments and results are in these entries and not in the blob store, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -128,6 +128,8 @@ class Record:
 
 
 _FIELDS = tuple(row.name for row in fields(Record) if row.name != "moments")
+_Target = tuple[str, tuple[str | None, ...]]
+
 WIDTH = len(_FIELDS) - 1
 """Values of a stored record before its moments."""
 
@@ -182,39 +184,64 @@ class Page:
     next: str | None
 
 
-def row_of(run: CallRecording, mode: str) -> list[Any]:
-    """Return the stored form of a finished call: the fields of Record in order, without the id.
+def make_rows(runs: Sequence[CallRecording], mode: str) -> list[list[Any]]:
+    """Return the stored form of finished calls: the fields of Record in order, without the id.
 
-    Times are whole milliseconds and microseconds, and SHA-256 digests stand for CIDs, because the writer must be fast.
+    Times are whole milliseconds and microseconds, and SHA-256 digests stand for CIDs, because the writer must be fast:
+    what calls of one descriptor have in common is found once for a batch.
     """
+    known: dict[tuple[int, int, str, str], _Target] = {}
+    rows = []
+    for run in runs:
+        # The ids are of objects that the recordings keep alive.
+        key = (id(run.server), id(run.descriptor), run.method, run.name)
+        target = known.get(key)
+        if target is None:
+            target = known[key] = _find_target(run, mode)
+        rows.append(_make_row(run, *target))
+    return rows
+
+
+def _find_target(run: CallRecording, mode: str) -> _Target:
+    """Return the mode of contents of a call, and the fields of its record that depend on what is called alone."""
     server, descriptor = run.server, run.called
-    mode = mode_of(server, descriptor, mode)
+    name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
+    digest = descriptor.digest if descriptor is not None else None
+    return mode_of(server, descriptor, mode), (server.name, server.version, server.definition, name, digest)
+
+
+def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> list[Any]:
+    begun, first, trace = run.begun, run.first, run.trace
+    given, answered, is_kept = run.arguments, run.answer, mode == "keep"
+    contents: tuple[str | None, ...]
+    if is_kept:
+        contents = (
+            *(given.decode() if given is not None else None, None),
+            *(answered.decode() if answered is not None else None, None),
+        )
+    else:
+        contents = (*_contents(given, mode), *_contents(answered, mode))
     return [
         int(run.at * 1000),
-        int((run.ended - run.begun) * 1e6),
-        int((run.first - run.begun) * 1e6) if run.first else None,
+        int((run.ended - begun) * 1e6),
+        int((first - begun) * 1e6) if first else None,
         run.way,
         run.endpoint,
         run.method,
-        server.name,
-        server.version,
-        server.definition,
-        (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS],
-        descriptor.digest if descriptor is not None else None,
+        *target,
         run.outcome,
         run.code,
         run.events,
         run.progress,
         run.size,
         run.principal,
-        _session(run),
+        _session(run) if run.session is not None or run.connection is not None else None,
         _client(run),
         run.revision or None,
-        run.trace.id if run.trace is not None else None,
+        trace.id if trace is not None else None,
         run.task,
-        *_contents(run.arguments, mode),
-        *_contents(run.answer, mode),
-        [[int((at - run.begun) * 1e6), kind, words if mode == "keep" else ""] for at, kind, words in run.moments or ()],
+        *contents,
+        [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()],
     ]
 
 
@@ -233,15 +260,17 @@ def _client(run: CallRecording) -> str | None:
         return info[:MAX_NAME_CHARACTERS] or None
     if not isinstance(info, dict):
         return None
-    client = " ".join([info[key] for key in ("name", "version") if type(info.get(key)) is str])
+    name, version = info.get("name"), info.get("version")
+    if type(name) is str and type(version) is str:
+        client = f"{name} {version}"
+    else:
+        client = name if type(name) is str else version if type(version) is str else ""
     return client[:MAX_NAME_CHARACTERS] or None
 
 
 def _contents(data: bytes | None, mode: str) -> tuple[str | None, str | None]:
-    """Return JSON text and digest (hexadecimal): one of them, or neither."""
-    if data is None or mode == "none":
-        return None, None
-    return (data.decode(), None) if mode == "keep" else (None, sha256(data).hexdigest())
+    """Return None for the JSON text, and the digest (hexadecimal) in mode `digest`, where the text is not kept."""
+    return None, None if data is None or mode == "none" else sha256(data).hexdigest()
 
 
 def records_in(entry: JournalEntry, contents: bool = True) -> list[Record]:

@@ -167,3 +167,20 @@ def test_text_that_json_cannot_hold_does_not_lose_other_records() -> None:
             run.end(Result(1, {"content": []}))
     records = activity.recent(Filter()).records
     assert [record.moments[0].words for record in records] == ["fine too", "no file caf?", "fine"]
+
+
+def test_calls_of_one_batch_keep_what_they_do_not_share(tmp_path: Path) -> None:
+    """38.1: the writer finds once what calls of one tool have in common, and nothing of another call."""
+    activity = Activity(MemoryStore(), Settings(data=tmp_path))
+    other = Server("other", "bafkother", "static")
+    given = [(SERVER, "a"), (SERVER, "b"), (other, "a"), (SERVER, "a")]
+    for number, (server, name) in enumerate(given):
+        run = activity.begin("tools/call", name, server, TransportInfo(server.name), {"number": number})
+        run.end(Result(number, {"content": []}))
+    records = activity.recent(Filter()).records[::-1]
+    assert [(one.server, one.version, one.name) for one in records] == [
+        (server.name, server.version, name) for server, name in given
+    ]
+    assert [one.arguments for one in records] == [{"number": number} for number in range(len(given))]
+    assert len({one.id.partition("-")[0] for one in records}) == 1, "they are one entry of the journal"
+    activity.close()
