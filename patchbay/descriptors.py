@@ -50,6 +50,14 @@ class Descriptor:
         """The CID of `wire` in canonical JSON: it changes exactly when `wire` changes."""
         return cid_of(orjson.dumps(self.wire, option=orjson.OPT_SORT_KEYS))
 
+    @cached_property
+    def is_for_models(self) -> bool:
+        """Whether a tool is for models: `_meta.ui.visibility` names `model`, or is absent (SEP-1865, visibility)."""
+        meta = self.wire.get("_meta")
+        ui = meta.get("ui") if isinstance(meta, Mapping) else None
+        visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
+        return not isinstance(visibility, list) or "model" in visibility
+
     @property
     def read_only(self) -> bool:
         """Whether a tool is known to change nothing. An annotation of an upstream is only a hint, so it gives False."""

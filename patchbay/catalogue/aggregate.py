@@ -1,4 +1,6 @@
-"""All servers as one: tools, prompts and events are called `server__tool`, resources keep their URIs.
+"""All servers as one: tools, prompts and events are called `server__tool`; apps are at `ui://server/...`.
+
+Other resources keep their URIs.
 
 A public name (`patchbay/catalogue/public_names.py`) depends on server and tool alone, never on the order of the
 servers. Where two entries would share a name or a URI, both are left out, so that no server can impersonate another.
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import orjson
 
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.public_names import public_name
+from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri, split_app_uri
 from patchbay.catalogue.reading.skills import Skill
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.catalogue.servers import Server
@@ -26,6 +29,9 @@ NAME_OF_ALL = "patchbay"
 
 NAMED = frozenset(("tools", "prompts", "events"))
 """The lists whose entries have names; those of the others have URIs."""
+
+OLD_APP_MEMBER = "ui/resourceUri"
+"""The earlier member of a tool's `_meta` for the URI of its app (SEP-1865, deprecated)."""
 
 Owner = tuple[Server, str]
 
@@ -55,12 +61,23 @@ class Aggregate(Server):
         return found or (self._underscored(key) if kind == "tools" else None)
 
     def reader(self, uri: str) -> Server | None:
-        """Return the server that reads a URI: by its resources, then by its templates."""
+        """Return the server that reads a URI: by its resources, then by its templates. For an app, see `app_owner`."""
+        if uri.startswith(APP_SCHEME):
+            return None
         found = self.owners["resources"].get(uri)
         if found is None:
             matching = (key for key in self.owners["templates"] if compile_template(key).match(uri) is not None)
             found = self.owners["templates"].get(next(matching, ""))
         return found[0] if found else None
+
+    def app_owner(self, uri: str) -> Owner | None:
+        """Return the server of an app's public URI, and the URI there, which no list needs to have; None otherwise."""
+        named = split_app_uri(uri)
+        if named is None:
+            return None
+        owners = (owner for table in self.owners.values() for owner, _ in table.values())
+        found = next((owner for owner in owners if owner.name == named[0]), None)
+        return (found, named[1]) if found else None
 
     def _underscored(self, key: str) -> Owner | None:
         # The longest matching server name wins, because names may contain underscores.
@@ -130,11 +147,40 @@ def _merge_entries(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor
             problems.append(Problem(public, reason))
             continue
         server, key, one = claimants[0]
-        named = kind in NAMED
-        renamed = replace(one, name=public, wire={**one.wire, "name": public}, belongs_to=(server.name, key))
-        found[public] = renamed if named else one
+        found[public] = _renamed(kind, public, server, key, one)
         owners[public] = (server, key)
     return found, owners, problems
+
+
+def _renamed(kind: str, public: str, server: Server, key: str, one: Descriptor) -> Descriptor:
+    """Return an entry under its public name or URI; a tool also names its app by the app's public URI."""
+    if kind in NAMED:
+        wire = _with_public_app(server.name, {**one.wire, "name": public})
+        return replace(one, name=public, wire=wire, belongs_to=(server.name, key))
+    member = "uri" if kind == "resources" else "uriTemplate"
+    return one if public == key else replace(one, name=public, wire={**one.wire, member: public})
+
+
+def _with_public_app(server: str, wire: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's wire form with the public URI of its app; every other member of `_meta` stays (SEP-1865)."""
+    meta = wire.get("_meta")
+    if not isinstance(meta, Mapping):
+        return wire
+    fresh, ui = dict(meta), meta.get("ui")
+    if isinstance(ui, Mapping) and isinstance(ui.get("resourceUri"), str):
+        fresh["ui"] = {**ui, "resourceUri": public_uri(server, ui["resourceUri"])}
+    if isinstance(meta.get(OLD_APP_MEMBER), str):
+        fresh[OLD_APP_MEMBER] = public_uri(server, meta[OLD_APP_MEMBER])
+    return {**wire, "_meta": fresh}
+
+
+def names_app(tool: Descriptor) -> bool:
+    """Whether a tool has an app that shows its results."""
+    meta = tool.wire.get("_meta")
+    if not isinstance(meta, Mapping):
+        return False
+    ui = meta.get("ui")
+    return OLD_APP_MEMBER in meta or (isinstance(ui, Mapping) and "resourceUri" in ui)
 
 
 def _merge_skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
@@ -164,7 +210,7 @@ def _dotted_names(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner],
 def _public_key(kind: str, server: Server, key: str) -> str:
     if kind == "events":  # no model calls events, so that their names keep their dots
         return f"{server.name}__{key}"
-    return public_name(server.name, key) if kind in NAMED else key
+    return public_name(server.name, key) if kind in NAMED else public_uri(server.name, key)
 
 
 def _refusal_reason(kind: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:

@@ -1,8 +1,12 @@
-"""Public names of tools and prompts in the aggregate: `server__tool`, at most 64 letters, digits, `_`, `-`.
+"""Public names in the aggregate: `server__tool`, at most 64 letters, digits, `_`, `-`; `ui://server/rest` for apps.
 
 Desktop clients reject a whole server for one name that does not match this pattern. A public name depends only on the
 server's name and the tool's name, and no two pairs share one: a pair whose plain name is too long, has another
 character, is ambiguous, or ends like a digest gets a digest of the pair at its end.
+
+The URI of an app (`ui://rest`) gets the name of its server as first part. A server's name has no slash, so that two
+servers never share a URI, and a URI names the server that reads it even where no list has it.
+Source: SEP-1865 (MCP Apps), resource discovery.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ MAX_CACHED_NAMES = 65_536
 
 SEPARATOR = "__"
 
+APP_SCHEME = "ui://"
+"""The scheme of the resources that are apps (SEP-1865)."""
+
 _ALLOWED = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME_CHARACTERS}}}")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]")
 _ENDS_LIKE_A_DIGEST = re.compile(rf"_[0-9a-f]{{{DIGEST_DIGITS}}}$")
@@ -35,6 +42,17 @@ def public_name(server: str, name: str) -> str:
         return plain
     digest = sha256(f"{server}\n{name}".encode()).hexdigest()[:DIGEST_DIGITS]
     return f"{_OTHER.sub('_', plain)[: MAX_NAME_CHARACTERS - DIGEST_DIGITS - 1]}_{digest}"
+
+
+def public_uri(server: str, uri: str) -> str:
+    """Return the public URI of a server's resource or template: that of an app names the server, others stay."""
+    return f"{APP_SCHEME}{server}/{uri[len(APP_SCHEME) :]}" if uri.startswith(APP_SCHEME) else uri
+
+
+def split_app_uri(uri: str) -> tuple[str, str] | None:
+    """Return the server of the public URI of an app, and the URI on that server; None for any other URI."""
+    server, slash, rest = uri[len(APP_SCHEME) :].partition("/")
+    return (server, APP_SCHEME + rest) if uri.startswith(APP_SCHEME) and server and slash and rest else None
 
 
 def _is_plain(server: str, plain: str) -> bool:

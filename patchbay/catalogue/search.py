@@ -35,7 +35,7 @@ def search_server(server: Server) -> Server:
 
 
 def _build_finder(server: Server) -> Server:
-    search = ToolSearch(server.tools)
+    search = ToolSearch({name: one for name, one in server.tools.items() if one.is_for_models})
 
     def handle(call: Call) -> Events:
         if call.target["front"] == CALL:

@@ -33,6 +33,7 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import annotated, check_parameters
+from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import (
     ToolRun,
@@ -63,6 +64,11 @@ def call_tool(context: RequestContext) -> Answers:
     name, arguments = _read_name_and_arguments(context.params)
     try:
         descriptor = find_tool(context.server, name)
+        if not descriptor.is_for_models and (context.proxied or not context.caller.extends(APPS)):
+            raise UnknownTool(
+                f"the tool {name!r:.140} on {context.server.name} is for apps only: expected a client that declares"
+                f" the extension {APPS}; call a tool of tools/list"
+            )
         # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
         if context.caller.revision.modern and context.caller.wire.headers is not None and not context.proxied:
             parameters = _PARAMETERS.get(context.server, name, lambda: tuple(annotated(descriptor.wire["inputSchema"])))
@@ -98,7 +104,10 @@ def read_resource(context: RequestContext) -> Answers:
     events = resource_events(catalogue, context.server, found, call)
 
     def answer(fold: Fold) -> dict[str, Any]:
-        result = {**_members(fold), "contents": collect_contents(fold, found, context.services.settings.read_limit)}
+        contents = collect_contents(fold, found, context.services.settings.read_limit)
+        if context.asked_uri is not None:
+            contents = [one | ({"uri": context.asked_uri} if one.get("uri") == uri else {}) for one in contents]
+        result = {**_members(fold), "contents": contents}
         return stamped(result, context.server, context.caller.revision, cache=True, stays=found.is_permanent)
 
     yield from _conversation(context, _work(context, found.descriptor, call, events, answer))

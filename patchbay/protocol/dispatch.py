@@ -131,9 +131,9 @@ class Dispatcher:
                 server = self._announced_server(message, caller, server)
             except PatchbayError as problem:
                 return iter((not_served(problem, message.id, caller.revision),))
-            request, server, proxied = narrowed(message, server)
+            request, server, proxied, asked = narrowed(message, server)
             run = self._begin_record(request, caller, server) if request.method in RECORDED else None
-            context = RequestContext(self.services, request, caller, server, proxied=proxied, run=run)
+            context = RequestContext(self.services, request, caller, server, proxied=proxied, asked_uri=asked, run=run)
             # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
                 self.cancellations.listen()

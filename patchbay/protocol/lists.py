@@ -26,8 +26,11 @@ from patchbay.protocol.translate import for_revision, stamped
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates"}
 MEMBERS |= {"prompts": "prompts", "events": "events"}
 
-PAGES: ServerCache[tuple[str, str, str | None], bytes] = ServerCache()
-"""Rendered pages by list, revision and cursor."""
+APPS = "io.modelcontextprotocol/ui"
+"""The extension for apps. A client that does not declare it gets no tool that is for apps only (SEP-1865)."""
+
+PAGES: ServerCache[tuple[str, str, bool, str | None], bytes] = ServerCache()
+"""Rendered pages by list, revision, whether the client shows apps, and cursor."""
 
 
 class Lists:
@@ -37,18 +40,22 @@ class Lists:
         self._serializer = URLSafeSerializer(key, salt="cursor")
         self._page_size = page_size
 
-    def page(self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any]) -> Rendered:
+    def page(
+        self, server: Server, kind: str, revision: Revision, params: Mapping[str, Any], apps: bool = False
+    ) -> Rendered:
         """Return one page of `tools`, `resources`, `templates`, `prompts` or `events`.
 
-        Raises InvalidParams for a bad cursor.
+        `apps` says that the client shows apps, and so gets the tools that are for apps only. Raises InvalidParams for a
+        bad cursor.
         """
         cursor = _cursor(params)
-        key = (kind, revision.name, cursor)
-        return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, cursor)))
+        key = (kind, revision.name, apps, cursor)
+        return Rendered(PAGES.get(server, key, lambda: self._render(server, kind, revision, apps, cursor)))
 
-    def _render(self, server: Server, kind: str, revision: Revision, cursor: str | None) -> bytes:
+    def _render(self, server: Server, kind: str, revision: Revision, apps: bool, cursor: str | None) -> bytes:
         entries: Mapping[str, Descriptor] = server.visible_tools if kind == "tools" else getattr(server, kind)
-        chosen, more = self._cut(kind, list(entries), cursor)
+        names = [name for name, one in entries.items() if apps or kind != "tools" or one.is_for_models]
+        chosen, more = self._cut(kind, names, cursor)
         result: dict[str, Any] = {"_meta": {VIA: list(server.via)}} if server.via else {}
         result |= {MEMBERS[kind]: [for_revision(entries[name].wire, revision) for name in chosen], **more}
         return orjson.dumps(stamped(result, server, revision, cache=True))

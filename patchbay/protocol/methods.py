@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.aggregate import Aggregate, names_app
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams, MethodNotFound
 from patchbay.events import LOG_LEVELS
@@ -22,6 +22,7 @@ from patchbay.protocol.event_methods.methods import list_events, poll_events
 from patchbay.protocol.event_methods.requests import EVENTS
 from patchbay.protocol.event_methods.streams import stream_events
 from patchbay.protocol.event_methods.webhooks import subscribe, unsubscribe
+from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.skills import SKILLS, get_skill, list_skills, read_directory
 from patchbay.protocol.streams.subscriptions import LONGEST_URI, MOST_URIS, configured_capabilities
@@ -73,23 +74,29 @@ def capabilities(context: RequestContext) -> dict[str, Any]:
 
 
 def _extensions(context: RequestContext) -> dict[str, Any]:
-    """Return the extensions with their settings: tasks if revision and server support them, skills if any."""
+    """Return the extensions with their settings: tasks if revision and server support them, skills and apps if any."""
     found: dict[str, Any] = {}
     if context.caller.revision.modern and context.server.events:
         moves = not context.server.pinned and not context.services.catalogue.readonly
         found[EVENTS] = {"listChanged": moves}
     if context.server.upstream is not None:
         offered = context.server.offers.get("extensions") or {}
-        return found | {name: offered[name] for name in (TASKS, SKILLS) if name in offered and _has(context, name)}
+        return found | {
+            name: offered[name] for name in (TASKS, SKILLS, APPS) if name in offered and _has(context, name)
+        }
     if context.caller.revision.modern and context.server.tools:
         found[TASKS] = {}
     if context.server.skills:
         found[SKILLS] = {"directoryRead": True}
+    if context.caller.extends(APPS) and any(names_app(one) for one in context.server.tools.values()):
+        found[APPS] = {}
     return found
 
 
 def _has(context: RequestContext, extension: str) -> bool:
     """Whether the caller can use an extension of a mounted server: its revision, or its rights, may exclude it."""
+    if extension == APPS:
+        return True
     return context.caller.revision.modern if extension == TASKS else context.catalogue.shows_everything
 
 
@@ -162,7 +169,8 @@ def _want(context: RequestContext, uris: list[str]) -> None:
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:
     def answer(context: RequestContext) -> Any:
-        return context.services.lists.page(_wait_for_lists(context), kind, context.caller.revision, context.params)
+        server, caller = _wait_for_lists(context), context.caller
+        return context.services.lists.page(server, kind, caller.revision, context.params, caller.extends(APPS))
 
     return answer
 

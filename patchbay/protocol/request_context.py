@@ -171,7 +171,8 @@ class HubServices:
 class RequestContext:
     """One request with its caller, its server, and its cancel flag.
 
-    `proxied` says that the client called the tool through `call_tool`. `run` is the record of a request that runs code.
+    `proxied` says that the client called the tool through `call_tool`. `asked_uri` is the URI that the client
+    knows, where the server has another one. `run` is the record of a request that runs code.
     """
 
     services: HubServices
@@ -180,6 +181,7 @@ class RequestContext:
     server: Server
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     proxied: bool = False
+    asked_uri: str | None = None
     run: CallRecording | None = None
 
     @property

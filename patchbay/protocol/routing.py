@@ -22,11 +22,15 @@ _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
 class RoutedRequest(NamedTuple):
-    """A request and the server that answers it; `proxied` says that the client called `call_tool`."""
+    """A request and the server that answers it.
+
+    `proxied` says that the client called `call_tool`; `asked_uri` is the public URI of an app that it reads.
+    """
 
     request: Request
     server: Server
     proxied: bool = False
+    asked_uri: str | None = None
 
 
 def narrowed(request: Request, server: Server) -> RoutedRequest:
@@ -38,6 +42,11 @@ def narrowed(request: Request, server: Server) -> RoutedRequest:
         if request.params.get("name") in (SEARCH, CALL):
             return RoutedRequest(request, search_server(server), proxied)
         return RoutedRequest(*_owned(request, server), proxied)
+    uri = request.params.get("uri")
+    if request.method == "resources/read" and isinstance(server, Aggregate) and isinstance(uri, str):
+        owner = server.app_owner(uri)
+        if owner is not None:
+            return RoutedRequest(replace(request, params={**request.params, "uri": owner[1]}), owner[0], asked_uri=uri)
     return RoutedRequest(*_owned(request, server))
 
 
