@@ -57,10 +57,7 @@ class Settings:
     )
     workers: int = _setting(1, "Number of worker processes.", least=1, most=1024)
     threads: int = _setting(
-        256,
-        "Threads in each worker. A call uses one until its response ends; a listening stream uses none.",
-        least=1,
-        most=65536,
+        256, "Threads in each worker; a call uses one until its end, a listening stream none.", least=1, most=65536
     )
     store: str = _setting(
         "sqlite",
@@ -146,8 +143,7 @@ class Settings:
     )
     connections: int = _setting(
         1024,
-        "Maximum number of open connections of one address in each worker, and never more than three quarters of the"
-        " worker's file descriptors.",
+        "Maximum number of open connections of one address in each worker; at most 3/4 of its file descriptors.",
         least=1,
     )
     inline_limit: int = _setting(256 * 1024, "Maximum size of a text in a result; the rest becomes a link.", "bytes")
@@ -174,16 +170,12 @@ class Settings:
     )
     join_repeats: str = _setting(
         "never",
-        "Whether a call joins one that runs with the same bytes, of the same principal: never, or safe (only for"
-        " principals with an identity and tools with idempotentHint or readOnlyHint). Such calls then go on when their"
-        " connection ends. A call with a UUID as io.patchbay/call always joins.",
+        "Whether a call joins a running one of the same principal with the same bytes: never, or safe (only principals"
+        " with an identity, and tools with idempotentHint or readOnlyHint); it then outlives its connection.",
         choices=("never", "safe"),
     )
     tasks: int = _setting(
-        64,
-        "Maximum number of running tasks in each worker, and of calls that survive their connection.",
-        least=1,
-        most=65536,
+        64, "Maximum of running tasks in each worker, and of calls that survive their connection.", least=1, most=65536
     )
     task_minutes: float = _setting(
         60.0, "How long a task may run, and how long its result stays after that.", "minutes", least=0.1
@@ -219,14 +211,11 @@ class Settings:
         choices=("auto", "on", "off"),
     )
     audit_days: float = _setting(
-        365.0,
-        "How long the hub stores rows of the audit chain; it deletes them up to a signed head; 0 keeps all.",
-        "days",
+        365.0, "How long the hub stores rows of the audit chain; it deletes up to a signed head; 0 keeps all.", "days"
     )
 
     mount_hosts: tuple[str, ...] = _setting(
-        (),
-        "Hosts at private addresses, such as 127.0.0.1, from which rooms may mount MCP servers, comma-separated.",
+        (), "Hosts at private addresses, such as 127.0.0.1, from which rooms may mount MCP servers, comma-separated."
     )
     issuer: str = _setting(
         "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
@@ -389,14 +378,9 @@ def whole_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in (GIVEN_KEY, REDIS_PASSWORD)}
 
 
-def given_key() -> str:
-    """Return the key of the hub in the environment, as hexadecimal digits; empty without one."""
-    return os.environ.get(GIVEN_KEY, "")
-
-
-def redis_password() -> str:
-    """Return the password of Redis in the environment, as redis-cli reads it; empty without one."""
-    return os.environ.get(REDIS_PASSWORD, "")
+def secret(name: str) -> str:
+    """Return a secret in the environment: GIVEN_KEY or REDIS_PASSWORD; empty without one."""
+    return os.environ.get(name, "")
 
 
 def adopt(variables: Mapping[str, str]) -> None:
@@ -407,8 +391,7 @@ def adopt(variables: Mapping[str, str]) -> None:
 def forget_request_variables() -> None:
     """Remove the variables that look like parts of a request, because WSGI adds the environment to every request.
 
-    Without this, `HTTP_ORIGIN` in the shell would become an `Origin` header that no client sent. A proxy still works,
-    because libraries read `http_proxy` first.
+    Else `HTTP_ORIGIN` in the shell would become a header. A proxy still works: libraries read `http_proxy` first.
     """
     if "HTTP_PROXY" in os.environ:
         os.environ.setdefault("http_proxy", os.environ["HTTP_PROXY"])

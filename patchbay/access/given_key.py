@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchbay.access.hub_key import KEY_BYTES, KEY_FILE, has_key, load_key, write_secret_once
 from patchbay.errors import ConfigError
-from patchbay.settings import GIVEN_KEY, Settings, given_key
+from patchbay.settings import GIVEN_KEY, Settings, secret
 from patchbay.store import is_database_address
 
 
@@ -45,7 +45,9 @@ def read_given_key(settings: Settings) -> bytes | None:
 
     Changes nothing.
     """
-    where, text = ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, given_key().strip())
+    where, text = (
+        ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, secret(GIVEN_KEY).strip())
+    )
     if not text and not settings.key_file:
         return None
     if len(text) < 2 * KEY_BYTES or not _is_hexadecimal(text):

@@ -73,7 +73,7 @@ HUB = {
     ),
     "add": LateCommand(
         "patchbay.cli.commands.registries.commands:add_command",
-        "Mount the server NAME of the registry, or a package: pypi:NAME, npm:NAME.",
+        "Mount a server of the registry, of PyPI or of npm.",
     ),
     "outdated": LateCommand(
         "patchbay.cli.commands.registries.commands:outdated_command",
@@ -162,7 +162,7 @@ SECTIONS = {
     "Start": ("serve", "stdio", "open", "doctor", "install", "uninstall", "import"),
     "Servers": (
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
-        *("mount", "unmount", "approve", "pins"),
+        *("search", "add", "mount", "outdated", "unmount", "approve", "pins"),
     ),
     "Call": (
         *("inspect", "call", "read", "prompt", "cat", "head", "tail", "filter", "put"),
@@ -171,7 +171,7 @@ SECTIONS = {
         "connections",
     ),
     "Share": ("room", "invite", "people", "key", "login", "token"),
-    "Maintain": ("settings", "audit", "replay", "store", "gc", "revoke", "completion"),
+    "Maintain": ("settings", "audit", "replay", "store", "nodes", "gc", "revoke", "completion"),
 }
 """The commands by purpose, for the help page."""
 

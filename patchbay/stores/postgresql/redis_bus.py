@@ -21,7 +21,7 @@ from uuid import uuid4
 import redis
 
 from patchbay.errors import ConfigError, ContentError
-from patchbay.settings import REDIS_PASSWORD, redis_password
+from patchbay.settings import REDIS_PASSWORD, secret
 from patchbay.store import CLOSED
 from patchbay.stores.bus import LocalBus, LocalSubscription
 from patchbay.stores.postgresql.clock import StoreClock
@@ -69,7 +69,7 @@ def connect_to_redis(address: str) -> redis.Redis:
             raise ConfigError("the setting bus_address", "", f"the address has a password: take it out; {expected}")
         return redis.Redis.from_url(
             address,
-            **({"password": redis_password()} if redis_password() else {}),
+            **({"password": secret(REDIS_PASSWORD)} if secret(REDIS_PASSWORD) else {}),
             socket_timeout=READ_SECONDS + ANSWER_SECONDS,
             socket_connect_timeout=ANSWER_SECONDS,
             socket_keepalive=True,

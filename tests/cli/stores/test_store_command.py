@@ -74,7 +74,7 @@ def test_the_doctor_says_what_a_database_is_like(tmp_path: Path, database: str) 
     assert verdicts(settings)["schema"] == ("ok", "version 2")
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("UPDATE patchbay_schema SET version = 99")
-    assert verdicts(settings)["schema"] == ("problem", "it is 99; this program knows 1")
+    assert verdicts(settings)["schema"] == ("problem", "it is 99; this program knows 2")
     assert verdicts(Settings(data=tmp_path)) == {}
 
 

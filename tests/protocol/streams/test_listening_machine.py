@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,6 +155,7 @@ class Listening(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.hub = Hub(Path(self.folder.name), listeners=1000, keepalive=0.2)
+        self.listeners_at_rest = len(self._listeners())
         self.counts = {server: dict.fromkeys(KINDS, 0) for server in SERVERS}
         self.streams: list[Modern | Legacy] = []
         self.sessions: list[Session] = []
@@ -246,8 +247,12 @@ class Listening(RuleBasedStateMachine):
     @invariant()
     def ended_streams_are_unsubscribed(self) -> None:
         if hasattr(self, "hub"):
-            listening = self.hub.catalogue.store.bus._exact.get("ending", ())
-            assert len(listening) == len(self.streams)
+            assert len(self._listeners()) == self.listeners_at_rest + len(self.streams)
+
+    def _listeners(self) -> Sized:
+        """Those who are told of the end of the hub: each stream, and the delivery of webhooks."""
+        listeners: Sized = self.hub.catalogue.store.bus._exact.get("ending", ())
+        return listeners
 
     def teardown(self) -> None:
         if not hasattr(self, "hub"):

@@ -85,7 +85,7 @@ def add_command(
     replace: bool,
     **_: Any,
 ) -> None:
-    """Mount the server NAME of the registry, or a package: pypi:NAME, npm:NAME.
+    """Mount a server of the registry, of PyPI or of npm.
 
     The command shows what will run, with its variables and secrets, and asks before it writes the mount.
     """
