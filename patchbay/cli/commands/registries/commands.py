@@ -87,7 +87,8 @@ def add_command(
 ) -> None:
     """Mount a server of the registry, of PyPI or of npm.
 
-    The command shows what will run, with its variables and secrets, and asks before it writes the mount.
+    NAME is a name of the registry, pypi:NAME or npm:NAME. The command shows what will run, with its variables and
+    secrets, and asks before it writes the mount.
     """
     settings = load_settings(context)
     try:
