@@ -34,6 +34,7 @@ Written by `scripts/bench --page`; do not edit. [How it is measured](../benchmar
 Processor time is user and system time of all processes of a server, for each answered call. Its ratios hold on a
 machine with other work too; rates and times by the clock depend on the machine. A target is met when every run meets
 it. `beside` a peer is the peer's processor time divided by this hub's, in the worst kind of conversation.
+Figures beside other gateways are on [their own page](comparison.md#as-a-gateway).
 """
 
 SOAK = """\
