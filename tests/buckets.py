@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +13,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from tests.interaction.programs import free_port
+from tests.local_services import LocalService
 from tests.waiting import until
 
 USER, PASSWORD = "tester", "not-a-secret-of-anyone"
@@ -24,17 +21,16 @@ SMALL_VOLUME = 1
 """MiB of a volume of a server that is soon full."""
 
 
-class BucketServer:
+class BucketServer(LocalService):
     """A server with a data folder of its own below `/tmp`. `is_small` makes one that is full after some MiB."""
 
     def __init__(self, is_small: bool = False) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="patchbay-bucket-"))
+        super().__init__("bucket")
         self._is_small = is_small
         self._numbers = count()
         self._ports = {name: free_port() for name in ("s3", "master", "volume", "filer")}
         identity = {"name": "hub", "credentials": [{"accessKey": USER, "secretKey": PASSWORD}], "actions": ["Admin"]}
         (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
-        self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -67,23 +63,6 @@ class BucketServer:
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         until(self._answers, "the S3 server answers")
-
-    def stop(self) -> None:
-        """End the server; its contents stay."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def hold(self, is_held: bool) -> None:
-        """Stop the program as a machine that is suspended, or let it go on: connections open, answers do not come."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP if is_held else signal.SIGCONT)
-
-    def close(self) -> None:
-        """End the server and delete its contents."""
-        self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def new_prefix(self) -> str:
         """Return the address of a prefix that no other test uses."""

@@ -1,12 +1,12 @@
 """Calls that survive their connection: the messages of a call are in the journal, and its caller may read them again.
 
 The topic of a call (`call_names.py`) begins with an entry that one process writes: it runs the call, on a thread that
-no connection ends. Each message is an entry with its number; the answer is the last one. Whoever sends the same call
-again, to any process, finds the first entry and reads the others. The database orders the first entries, so that a call
-runs once.
+no connection ends. Each message is an entry with its number; the answer is the last one. A caller that sends the same
+call again, to any process, finds the first entry and reads the others. The store orders the first entries, so that a
+call runs once.
 
-A call that a quota refused has not run, so the next one begins anew. When the
-process that runs a call is lost, the next reader writes a failure as its answer, and the call is not run again.
+A call that a quota refused has not run, so the next one begins anew. When the process that runs a call is lost, the
+next reader writes a failure as its answer, and the call is not run again.
 """
 
 from __future__ import annotations

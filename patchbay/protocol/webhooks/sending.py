@@ -1,7 +1,7 @@
 """The requests of webhooks: signed, to addresses that were checked, without redirects, with nothing read but a status.
 
 The host is looked up for each request, and the connection goes to the address that was checked. What an endpoint
-answers reaches nobody: failures have a category.
+answers is not passed on: failures have a category.
 Sources: SEP-3415, Webhook security; Standard Webhooks, specification (signatures); CWE-918.
 """
 
