@@ -37,6 +37,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.kinds.openapi.tools.ApiTools",
         ),
     },
+    "a webhook of an event": {
+        "patchbay/protocol/webhooks/sending.py": ("httpx2",),
+    },
     "a page": {
         "patchbay/app.py": ("patchbay.web.blueprints.register_pages",),
     },

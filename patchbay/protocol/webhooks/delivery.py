@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
 import orjson
 
 from patchbay.catalogue.upkeep.leases import Lease
@@ -27,6 +26,9 @@ from patchbay.occurrences.sources import Batch, EventSource, Wanted
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
 from patchbay.topics import ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
+
+if TYPE_CHECKING:
+    import httpx2
 
 log = logging.getLogger(__name__)
 

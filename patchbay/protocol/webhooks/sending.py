@@ -15,15 +15,17 @@ import ssl
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx2
 import orjson
 
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import resolve_host, resolve_public_address
 from patchbay.errors import CallbackFailed, InvalidParams
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_URL_CHARACTERS = 2048
 ANSWER_SECONDS = 5.0
@@ -93,12 +95,16 @@ class Sender:
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
+        import httpx2
+
         found = httpx2.create_ssl_context(trust_env=True)
         assert isinstance(found, ssl.SSLContext)
         return found
 
     def client(self) -> httpx2.Client:
         """Return a client for a few deliveries to one host."""
+        import httpx2
+
         return httpx2.Client(
             follow_redirects=False, trust_env=False, verify=self._certificates, timeout=httpx2.Timeout(ANSWER_SECONDS)
         )
@@ -138,6 +144,8 @@ class Sender:
 
         Raises CallbackFailed without a status.
         """
+        import httpx2
+
         timestamp = int(now)
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 443
