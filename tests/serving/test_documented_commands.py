@@ -31,6 +31,7 @@ RUN_ELSEWHERE = {
     "docs/client.md": "tests/cli/test_client_docs.py runs all of it",
     "docs/cluster.md": "tests/serving/test_cluster_page.py runs all of it",
     "docs/commands.md": "tests/cli/servers/test_commands_page.py runs all of it",
+    "docs/discovery.md": "tests/cli/test_registry.py runs the same commands with a registry of its own",
     "docs/exploring.md": "tests/client/test_exploring_page.py runs all of it",
 }
 NOT_RUN = {
