@@ -154,14 +154,11 @@ class McpOverHttp:
     def _answer(self, sent: Message, wire: TransportInfo, server: Server) -> Reply:
         try:
             caller = self.dispatcher.admit(sent, wire)
+            name = self._surviving.name(sent, caller, server) if isinstance(sent, Request) else None
         except PatchbayError as problem:
             return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
         if isinstance(sent, Request) and sent.method in LISTENING and caller.revision.modern:
             return self._listen(sent, caller, server)
-        try:
-            name = self._surviving.name(sent, caller, server) if isinstance(sent, Request) else None
-        except PatchbayError as problem:
-            return json_reply(failure(sent.id if isinstance(sent, Request) else None, problem), problem.status)
         if name is not None and isinstance(sent, Request):
             request, named = sent, name
             return self._in_place(lambda: self._surviving.reply(request, caller, server, named), caller.wire, sent.id)

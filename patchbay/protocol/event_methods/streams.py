@@ -14,7 +14,7 @@ from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import PAUSE
 from patchbay.errors import EventForbidden, EventNotFound, EventUnsupported, PatchbayError, UnknownServer
 from patchbay.jsonrpc import Message, Notification, Result, Sign
-from patchbay.occurrences.sources import Batch
+from patchbay.occurrences.sources import Batch, EventSource
 from patchbay.protocol.event_methods.requests import EventRequest, read_request, source_of
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID, cancelled_topic
@@ -38,18 +38,18 @@ def stream_events(context: RequestContext) -> Steps:
     """Yield the messages of one `events/stream`. Raises the errors of `read_request` before the first one."""
     request = read_request(context.server, context.params, "push")
     source = source_of(context.services.catalogue.store, request.server, request.own_name)
-    steps = EventStream(context, request).steps()
+    steps = EventStream(context, request, source).steps()
     return steps if context.caller.wire.waits and not source.waits_for_network else wait_blocking(steps)
 
 
 class EventStream:
     """One stream of events of one caller."""
 
-    def __init__(self, context: RequestContext, request: EventRequest) -> None:
+    def __init__(self, context: RequestContext, request: EventRequest, source: EventSource) -> None:
         self._context = context
         self._request = request
         self._store = context.services.catalogue.store
-        self._source = source_of(self._store, request.server, request.own_name)
+        self._source = source
         self._tag = {"_meta": {SUBSCRIPTION_ID: context.request.id}}
         self._cursor = request.cursor
         self._sent_at = time.monotonic()

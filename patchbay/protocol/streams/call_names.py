@@ -60,12 +60,14 @@ def name_call(request: Request, caller: Caller, server: Server, joins_repeats: b
         return None
     meta = request.params.get("_meta")
     given = meta.get(CALL_KEY) if isinstance(meta, dict) else None
+    if given is None and not joins_repeats:
+        return None
     routed = narrowed(request, server)
     name = routed.request.params.get("name")
     tool = routed.server.tools.get(name) if isinstance(name, str) else None
     if isinstance(meta, dict) and given is not None:
         id, after = _read_id(given), _read_after(meta)
-    elif joins_repeats and caller.wire.principal != LOCAL_ID and tool is not None and _is_repeatable(tool.wire):
+    elif caller.wire.principal != LOCAL_ID and tool is not None and _is_repeatable(tool.wire):
         id, after = sha256(encode(request)).hexdigest()[:32], 0
     else:
         return None

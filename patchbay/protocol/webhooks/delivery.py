@@ -38,6 +38,9 @@ LEASE_SECONDS = 6.0
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the subscriptions without news."""
 
+IDLE_SECONDS = 30.0
+"""The same for a hub without live subscriptions: the bus tells of the first one."""
+
 EVENTS_AT_ONCE = 50
 """Events that are read for one subscription before another one may have its turn."""
 
@@ -94,31 +97,38 @@ class WebhookDelivery:
         with self._store.bus.subscribe(topics, 1024) as mailbox:
             is_new = True
             while not self._ending.is_set() and not mailbox.closed:
+                pause = LOOK_SECONDS
                 try:
-                    if self._lease.take():
-                        self._look(is_new)
+                    pause = LOOK_SECONDS if self._look(is_new) else IDLE_SECONDS
                 except PatchbayError as problem:
                     log.warning("webhooks are not delivered for a moment: %s", problem)
                 except Exception:
                     log.exception("webhooks are not delivered for a moment")
-                mailbox.wait(LOOK_SECONDS)
+                mailbox.wait(pause)
                 is_new = False
                 while (got := mailbox.get(0)) is not None:
                     is_new = is_new or got[0] == EVENT_SUBSCRIPTIONS
 
-    def _look(self, is_new: bool) -> None:
-        """Give each subscription with something to do to a thread."""
+    def _look(self, is_new: bool) -> bool:
+        """Give each subscription with something to do to a thread; return whether there are live subscriptions.
+
+        Without one, no lease is taken.
+        """
         now, mono = self._store.now(), time.monotonic()
         if is_new or mono - self._known[0] >= LOOK_SECONDS:
             self._known = mono, self._webhooks.all()
-        for one in self._known[1]:
-            if one.id in self._busy or not one.is_live(now) or self._polls.get(one.id, 0.0) > mono:
+        live = [one for one in self._known[1] if one.is_live(now)]
+        if not (live and self._lease.take()):
+            return bool(live)
+        for one in live:
+            if one.id in self._busy or self._polls.get(one.id, 0.0) > mono:
                 continue
             progress, _ = self._webhooks.progress(one.id)
             if progress is None or not progress.is_active or progress.retry_at > now:
                 continue
             self._busy.add(one.id)
             self._pool.submit(self._serve, one)
+        return True
 
     def _serve(self, webhook: Webhook) -> None:
         """Deliver what is due for one subscription."""

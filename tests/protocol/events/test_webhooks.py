@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from patchbay.occurrences.sources import JournalSource
+from patchbay.protocol.webhooks.delivery import WebhookDelivery
+from patchbay.protocol.webhooks.sending import Sender
+from patchbay.protocol.webhooks.subscriptions import Webhooks
+from patchbay.topics import LEASES
 from tests.hubs import Hub
 from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
@@ -139,3 +144,14 @@ def test_events_of_the_joined_endpoint_have_their_name_there(hub: Hub, receiver:
     subscribe(hub, receiver.url, "", name)
     report(hub, title="joined")
     until(lambda: [one["name"] for one in receiver.events] == [name], "the delivery")
+
+
+def test_a_hub_without_webhooks_takes_no_lease_and_the_first_webhook_takes_it(hub: Hub, receiver: Receiver) -> None:
+    """37.1: an idle hub writes nothing."""
+    store = hub.catalogue.store
+    webhooks = Webhooks(store, b"0" * 32)
+    unused = WebhookDelivery(webhooks, Sender(()), lambda webhook: None, lambda webhook: JournalSource(store, "", ""))
+    assert not unused._look(True)
+    assert store.journal.tail(f"{LEASES}webhooks", 1) == []
+    subscribe(hub, receiver.url)
+    until(lambda: store.journal.tail(f"{LEASES}webhooks", 1), "a process delivers")
