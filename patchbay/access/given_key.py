@@ -45,9 +45,8 @@ def read_given_key(settings: Settings) -> bytes | None:
 
     Changes nothing.
     """
-    where, text = (
-        ("--key-file", _read(settings.key_file)) if settings.key_file else (GIVEN_KEY, secret(GIVEN_KEY).strip())
-    )
+    where = "--key-file" if settings.key_file else GIVEN_KEY
+    text = _read(settings.key_file) if settings.key_file else secret(GIVEN_KEY).strip()
     if not text and not settings.key_file:
         return None
     if len(text) < 2 * KEY_BYTES or not _is_hexadecimal(text):

@@ -79,10 +79,9 @@ class Activity:
     """The records of one process, and access to all records in the same store. Safe to use from many threads.
 
     `running` holds the running calls of this process, `counters` counts finished ones, `dropped` is the number of
-    records lost to a full queue, `failed` the number lost to failures of the store other than its
-    absence. `tracing` begins the spans. `every`
-    is the number of seconds between two polls of the queue. `audit` gets every finished call too; None for a hub
-    without an audit chain.
+    records lost to a full queue, `failed` the number lost to failures of the store other than its absence. `tracing`
+    begins the spans. `every` is the number of seconds between two polls of the queue. `audit` gets every finished call
+    too; None for a hub without an audit chain.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ Source: SEP-3415, Cursor Lifecycle, Gaps and `truncated`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,7 +58,7 @@ class EventSource(Protocol):
         ...
 
 
-class StoredSource:
+class StoredSource(ABC):
     """A source in the store of the hub. Its subclass says where the newest entry is, and reads entries."""
 
     waits_for_network: bool = False
@@ -99,12 +100,13 @@ class StoredSource:
     def _cursor(self, seq: int, at: float) -> str:
         return write_cursor(self._place, Cursor(str(seq), at))
 
+    @abstractmethod
     def _newest(self) -> int:
-        raise NotImplementedError
+        """Return the number of the newest entry; 0 without one."""
 
+    @abstractmethod
     def _entries(self, seq: int, at: float, now: float) -> tuple[list[Occurrence], bool]:
         """Return at most PAGE + 1 events behind a number, oldest first, and whether some before them are missing."""
-        raise NotImplementedError
 
 
 class JournalSource(StoredSource):

@@ -84,7 +84,7 @@ def test_damaged_and_missing_objects_are_noticed_and_repaired_by_storing_the_con
 def test_a_collection_deletes_objects_and_what_a_writer_left_behind(
     store: PostgresqlStore, database: str, bucket: str, bucket_server: BucketServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """35.20: a writer that dies between object and row leaves no object for ever."""
+    """35.20: the object of a writer that died before it made the row is deleted later."""
     clock = DatabaseClock(monkeypatch, database)
     kept, unneeded = store.blobs.put_many([LARGE, LARGE + b"2"])
     monkeypatch.setattr(store._database, "run", broken_run(store))

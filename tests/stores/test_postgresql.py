@@ -134,12 +134,12 @@ def test_a_read_only_server_is_not_ready(store: PostgresqlStore, database: str, 
     until(lambda: store.check() is None, "the store works again")
 
 
-def test_messages_cross_processes_and_come_once_in_the_order_of_their_sender(database: str) -> None:
-    """35.9: two stores are what two processes on two machines have."""
+def send_to_and_fro(database: str, bus_address: str = "") -> None:
+    """Send messages between two stores, which are what two processes on two machines have."""
     sent = [("t/1", b"%d" % number) for number in range(300)]
     with (
-        closing(PostgresqlStore(database)) as here,
-        closing(PostgresqlStore(database)) as there,
+        closing(PostgresqlStore(database, bus_address)) as here,
+        closing(PostgresqlStore(database, bus_address)) as there,
         there.bus.subscribe(["t/*"], 1000) as far,
         here.bus.subscribe(["t/*"], 1000) as near,
     ):
@@ -151,6 +151,11 @@ def test_messages_cross_processes_and_come_once_in_the_order_of_their_sender(dat
             assert got.count(("t/2", b"back")) == 1
             assert [message for message in got if message != ("t/2", b"back")] == sent
             assert reader.get(0) is None
+
+
+def test_messages_cross_processes_and_come_once_in_the_order_of_their_sender(database: str) -> None:
+    """35.9"""
+    send_to_and_fro(database)
 
 
 def test_a_message_whose_transaction_ends_late_is_delivered(database: str) -> None:

@@ -12,6 +12,7 @@ from patchbay.errors import ConfigError
 from patchbay.stores.postgresql import PostgresqlStore
 from tests.redises import RedisServer
 from tests.relays import Relay
+from tests.stores.test_postgresql import send_to_and_fro
 from tests.waiting import BOUND, until
 
 NORMAL_SECONDS = 10.0
@@ -28,22 +29,8 @@ def server() -> Iterator[RedisServer]:
 def test_messages_cross_processes_and_come_once_in_the_order_of_their_sender(
     database: str, redis_server: RedisServer
 ) -> None:
-    """35.9: two stores are what two processes on two machines have."""
-    sent = [("t/1", b"%d" % number) for number in range(300)]
-    with (
-        closing(PostgresqlStore(database, redis_server.address)) as here,
-        closing(PostgresqlStore(database, redis_server.address)) as there,
-        there.bus.subscribe(["t/*"], 1000) as far,
-        here.bus.subscribe(["t/*"], 1000) as near,
-    ):
-        for topic, message in sent:
-            here.bus.publish(topic, message)
-        there.bus.publish("t/2", b"back")
-        for reader in (far, near):
-            got = [reader.get(BOUND) for _ in range(301)]
-            assert got.count(("t/2", b"back")) == 1
-            assert [message for message in got if message != ("t/2", b"back")] == sent
-            assert reader.get(0) is None
+    """35.9"""
+    send_to_and_fro(database, redis_server.address)
 
 
 def test_two_stores_on_one_redis_do_not_hear_each_other(

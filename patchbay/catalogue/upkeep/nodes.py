@@ -46,7 +46,10 @@ def own_name() -> str:
 
 
 def beat_of(id: str, load: Callable[[], Mapping[str, int]]) -> bytes:
-    """Return the beat of this process: its id, then what it says of itself. `load` has `calls` and `listeners`."""
+    """Return the heartbeat of this process: its id, then JSON with its host, process id, version and load.
+
+    `load` returns the numbers of its `calls` and `listeners`.
+    """
     facts = {"host": socket.gethostname(), "process": os.getpid(), "version": __version__, **load()}
     return id.encode() + orjson.dumps(facts)
 

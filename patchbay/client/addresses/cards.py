@@ -121,7 +121,7 @@ def _is_usable(url: str, origin: str) -> bool:
 
 
 def _read(client: ApiClient, url: str, accept: str) -> Any:
-    """Return a JSON document; None where there is none."""
+    """Return the JSON document at a URL; None if the server has no such document."""
     try:
         return parse(client.send(HttpRequest("GET", url, {"Accept": accept})).body)
     except (ApiFailure, ParseError):

@@ -54,7 +54,7 @@ class Bucket:
             obstore.put(self._open(), key, data, use_multipart=False)
 
     def get(self, key: str) -> bytes | None:
-        """Return the bytes of an object; None if there is none."""
+        """Return the bytes of an object; None for an unknown key."""
         with self._own_errors("does not return"):
             try:
                 return bytes(obstore.get(self._open(), key).bytes())

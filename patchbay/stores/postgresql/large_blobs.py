@@ -2,7 +2,7 @@
 
 A writer marks its object in `bucket_garbage`, writes the object, and then makes the row and removes the mark, in one
 transaction. A collection deletes the row and marks the object. `delete_garbage` deletes objects whose mark has expired,
-each under the lock of its mark. So a writer that dies leaves nothing for ever, no row is without its object, and no
+each under the lock of its mark. So the object of a writer that died is deleted later, each row has its object, and no
 lock is held while an object is written.
 """
 
@@ -69,7 +69,7 @@ class LargeBlobs:
         raise StoreAway("objects of the bucket disappear while they are written: is the clock of the database right?")
 
     def read(self, cid: str) -> bytes | None:
-        """Return the bytes of an object; None if there is none. Raises ContentError without a bucket."""
+        """Return the bytes of an object; None for an unknown CID. Raises ContentError without a bucket."""
         if self._bucket is None:
             raise ContentError(f"the content {cid} is in a bucket: start the hub with the setting --blobs")
         return self._bucket.get(cid)
