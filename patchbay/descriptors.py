@@ -53,10 +53,18 @@ class Descriptor:
     @cached_property
     def is_for_models(self) -> bool:
         """Whether a tool is for models: `_meta.ui.visibility` names `model`, or is absent (SEP-1865, visibility)."""
+        return self._is_visible_to("model")
+
+    @cached_property
+    def is_for_apps(self) -> bool:
+        """Whether apps may call a tool: `_meta.ui.visibility` names `app`, or is absent (SEP-1865, visibility)."""
+        return self._is_visible_to("app")
+
+    def _is_visible_to(self, reader: Literal["model", "app"]) -> bool:
         meta = self.wire.get("_meta")
         ui = meta.get("ui") if isinstance(meta, Mapping) else None
         visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
-        return not isinstance(visibility, list) or "model" in visibility
+        return not isinstance(visibility, list) or reader in visibility
 
     @property
     def read_only(self) -> bool:

@@ -79,6 +79,15 @@ class Aggregate(Server):
         found = next((owner for owner in owners if owner.name == named[0]), None)
         return (found, named[1]) if found else None
 
+    def app_tool(self, name: str) -> Owner | None:
+        """Return the only tool of this name that apps may call, of the servers with apps; None with several.
+
+        An app names the tools of its server without a prefix, and most clients do not say which app calls.
+        """
+        found = [owner for owner in self.owners["tools"].values() if owner[1] == name]
+        ours = [one for one in found if one[0].tools[name].is_for_apps and any(map(names_app, one[0].tools.values()))]
+        return ours[0] if len(ours) == 1 else None
+
     def _underscored(self, key: str) -> Owner | None:
         # The longest matching server name wins, because names may contain underscores.
         for name in sorted({server.name for server, _ in self.owners["tools"].values()}, key=len, reverse=True):

@@ -38,6 +38,8 @@ from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import (
     ToolRun,
     UnknownTool,
+    check_reading_app,
+    check_visibility,
     count_call,
     find_tool,
     nearest,
@@ -64,11 +66,8 @@ def call_tool(context: RequestContext) -> Answers:
     name, arguments = _read_name_and_arguments(context.params)
     try:
         descriptor = find_tool(context.server, name)
-        if not descriptor.is_for_models and (context.proxied or not context.caller.extends(APPS)):
-            raise UnknownTool(
-                f"the tool {name!r:.140} on {context.server.name} is for apps only: expected a client that declares"
-                f" the extension {APPS}; call a tool of tools/list"
-            )
+        shows_apps = context.caller.extends(APPS) and not context.proxied
+        check_visibility(context.server, descriptor, context.app, shows_apps)
         # A client that uses `call_tool` repeats the arguments of that tool in headers, and it has no such arguments.
         if context.caller.revision.modern and context.caller.wire.headers is not None and not context.proxied:
             parameters = _PARAMETERS.get(context.server, name, lambda: tuple(annotated(descriptor.wire["inputSchema"])))
@@ -98,6 +97,8 @@ def read_resource(context: RequestContext) -> Answers:
     uri = context.params.get("uri")
     if not isinstance(uri, str) or not uri:
         raise InvalidParams("params.uri has to be a string, the URI of a resource")
+    if context.app is not None:
+        check_reading_app(context.server, uri, context.app)
     catalogue = context.catalogue
     found = find_resource(catalogue, context.server, uri, context.caller.wire.principal)
     call = _call(context, found.descriptor, found.variables)

@@ -24,6 +24,7 @@ from patchbay.protocol.calls import relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference
 from patchbay.protocol.incidents import incident
+from patchbay.protocol.lists import APPS
 from patchbay.protocol.methods import METHODS
 from patchbay.protocol.request_context import Cancellations, HubServices, RequestContext
 from patchbay.protocol.routing import narrowed
@@ -131,9 +132,11 @@ class Dispatcher:
                 server = self._announced_server(message, caller, server)
             except PatchbayError as problem:
                 return iter((not_served(problem, message.id, caller.revision),))
-            request, server, proxied, asked = narrowed(message, server)
+            request, server, proxied, asked, app = narrowed(message, server, caller.extends(APPS))
             run = self._begin_record(request, caller, server) if request.method in RECORDED else None
-            context = RequestContext(self.services, request, caller, server, proxied=proxied, asked_uri=asked, run=run)
+            context = RequestContext(
+                self.services, request, caller, server, proxied=proxied, asked_uri=asked, app=app, run=run
+            )
             # Register the request before the first read: the next message may cancel it.
             if caller.owner is not None:
                 self.cancellations.listen()

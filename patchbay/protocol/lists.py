@@ -16,6 +16,7 @@ import orjson
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.client.connection.list_pages import APPS as APPS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Rendered
@@ -25,9 +26,6 @@ from patchbay.protocol.translate import for_revision, stamped
 
 MEMBERS = {"tools": "tools", "resources": "resources", "templates": "resourceTemplates"}
 MEMBERS |= {"prompts": "prompts", "events": "events"}
-
-APPS = "io.modelcontextprotocol/ui"
-"""The extension for apps. A client that does not declare it gets no tool that is for apps only (SEP-1865)."""
 
 PAGES: ServerCache[tuple[str, str, bool, str | None], bytes] = ServerCache()
 """Rendered pages by list, revision, whether the client shows apps, and cursor."""

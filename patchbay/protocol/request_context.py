@@ -172,7 +172,8 @@ class RequestContext:
     """One request with its caller, its server, and its cancel flag.
 
     `proxied` says that the client called the tool through `call_tool`. `asked_uri` is the URI that the client
-    knows, where the server has another one. `run` is the record of a request that runs code.
+    knows, where the server has another one. `app` is the URI of the app that sends the request, empty for one that no
+    server here has. `run` is the record of a request that runs code.
     """
 
     services: HubServices
@@ -182,6 +183,7 @@ class RequestContext:
     cancelled: CancelFlag = field(default_factory=CancelFlag)
     proxied: bool = False
     asked_uri: str | None = None
+    app: str | None = None
     run: CallRecording | None = None
 
     @property

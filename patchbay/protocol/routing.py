@@ -4,6 +4,10 @@ At the endpoint of all servers, a request that names one of these goes to its se
 lists, discovery and unknown names stay with the aggregate. A call of `call_tool` becomes a call of the tool itself,
 with the same id, `_meta` and answers to questions; only `RoutedRequest.proxied` shows the difference. Headers are
 compared with the body before.
+
+A request of an app names it in `_meta` (`io.patchbay/app`) and goes to the server of the app, with the names that the
+app uses: those of its own server. Clients that show apps and do not name them reach such a tool while no other server
+with apps has one of its name.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from typing import Any, NamedTuple
 
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.listing import CALL, SEARCH
+from patchbay.catalogue.public_names import APP_SCHEME, public_name, split_app_uri
 from patchbay.catalogue.search import search_server
 from patchbay.catalogue.servers import Server
 from patchbay.jsonrpc import Request
+from patchbay.kinds.mount.snapshots import APP
 
 _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 
@@ -24,17 +30,75 @@ _NAMED = {"tools/call": "tools", "prompts/get": "prompts"}
 class RoutedRequest(NamedTuple):
     """A request and the server that answers it.
 
-    `proxied` says that the client called `call_tool`; `asked_uri` is the public URI of an app that it reads.
+    `proxied` says that the client called `call_tool`; `asked_uri` is the public URI of an app that it reads. `app` is
+    the URI of the app that sends the request, on the server that answers it; empty if no server here has it.
     """
 
     request: Request
     server: Server
     proxied: bool = False
     asked_uri: str | None = None
+    app: str | None = None
 
 
-def narrowed(request: Request, server: Server) -> RoutedRequest:
-    """Return the request with the names of the server that answers it."""
+def narrowed(request: Request, server: Server, shows_apps: bool = False) -> RoutedRequest:
+    """Return the request with the names of the server that answers it; `shows_apps` says that the client shows apps."""
+    app = _app_in(request)
+    if app is not None:
+        return _from_app(request, server, app)
+    routed = _narrowed(request, server)
+    name = request.params.get("name")
+    if shows_apps and request.method == "tools/call" and isinstance(server, Aggregate) and routed.server is server:
+        owner = server.app_tool(name) if isinstance(name, str) else None
+        return RoutedRequest(request, owner[0]) if owner is not None else routed
+    return routed
+
+
+def _app_in(request: Request) -> str | None:
+    """Return the URI of the app that sends a request, empty if it is not one; None for any other request."""
+    meta = request.params.get("_meta")
+    app = meta.get(APP) if isinstance(meta, Mapping) else None
+    if app is None or request.method not in ("tools/call", "resources/read"):
+        return None
+    return app if isinstance(app, str) and app.startswith(APP_SCHEME) else ""
+
+
+def _from_app(request: Request, server: Server, app: str) -> RoutedRequest:
+    """Return the request of an app with the names of the server of the app, which answers it.
+
+    Where no server has the app, the request stays as it is and `app` is empty: it may call and read nothing.
+    """
+    params, asked = dict(request.params), None
+    name, uri = params.get("name"), params.get("uri")
+    if not app:
+        return RoutedRequest(request, server, app=app)
+    if isinstance(server, Aggregate):
+        found = server.app_owner(app)
+        if found is None:
+            return RoutedRequest(request, server, app="")
+        owner, app = found
+        public = server.owner("tools", name) if isinstance(name, str) and name not in owner.tools else None
+        params["name"] = public[1] if public is not None and public[0] is owner else name
+        mine = server.app_owner(uri) if isinstance(uri, str) else None
+        if mine is not None and mine[0] is owner:
+            params["uri"], asked = mine[1], uri
+        server = owner
+    params["name"] = _name_behind_hub(server, app, params.get("name"))
+    params["_meta"] = {**params["_meta"], APP: app}
+    kept = {key: value for key, value in params.items() if key in request.params}
+    return RoutedRequest(replace(request, params=kept), server, asked_uri=asked, app=app)
+
+
+def _name_behind_hub(server: Server, app: str, name: object) -> object:
+    """Return the name by which a mounted hub lists a tool of the app's server; the name itself for any other tool."""
+    named = split_app_uri(app)
+    if not isinstance(name, str) or name in server.tools or named is None:
+        return name
+    public = public_name(named[0], name)
+    return public if public in server.tools else name
+
+
+def _narrowed(request: Request, server: Server) -> RoutedRequest:
     if request.method == "tools/call" and server.is_search_active:
         inner = _called(request.params)
         proxied = inner is not None

@@ -17,11 +17,15 @@ from patchbay.activation import Call, CallPlace, Events
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.servers import Server, ServerCache
+from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import Descriptor
-from patchbay.errors import OverQuota, ToolFailed, WrongArguments
+from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
 from patchbay.protocol.results.result_limits import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
+
+_HUB_VIEWS = ("server://", "variable://")
+"""The schemes by which the hub shows other servers and its variables."""
 
 _CHECKERS: ServerCache[tuple[str, str], Any] = ServerCache()
 """Compiled validators by schema field and tool name."""
@@ -117,6 +121,34 @@ def find_tool(server: Server, name: str) -> Descriptor:
     behind = server.standing.health if server.standing is not None else None
     why = f"; of the server behind this mount: {behind.sentence}" if behind and behind.state != "up" else ""
     raise UnknownTool(f"there is no tool {name!r:.140} on {server.name}{nearest(name, server.tools)}{why}")
+
+
+def check_visibility(server: Server, tool: Descriptor, app: str | None, shows_apps: bool) -> None:
+    """Check that a caller is among those for whom a tool is (SEP-1865, visibility). Raises UnknownTool.
+
+    `app` is the URI of the app that calls, empty for one that the endpoint does not have; `shows_apps` says that the
+    client declares the extension for apps.
+    """
+    where = f"the tool {tool.name!r:.140} on {server.name}"
+    if app is not None:
+        if not app or not tool.is_for_apps:
+            raise UnknownTool(
+                f"{where} is not for this app: an app may call the tools of its own server whose _meta.ui.visibility"
+                " includes app"
+            )
+    elif not tool.is_for_models and not shows_apps:
+        raise UnknownTool(
+            f"{where} is for apps only: expected a client that declares the extension {APPS}; call a tool of tools/list"
+        )
+
+
+def check_reading_app(server: Server, uri: str, app: str) -> None:
+    """Check that an app may read a URI: one of its own server, and no other view of the hub. Raises ResourceNotFound.
+
+    `app` is empty for an app that the endpoint does not have.
+    """
+    if not app or (uri.startswith(_HUB_VIEWS) and uri not in server.resources):
+        raise ResourceNotFound(uri, "an app may read the resources of its own server")
 
 
 def run_tool(

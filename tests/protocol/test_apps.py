@@ -14,12 +14,16 @@ from tests.protocol.test_tools import listed
 UI = "io.modelcontextprotocol/ui"
 HTML = "text/html;profile=mcp-app"
 APPS = {"extensions": {UI: {"mimeTypes": [HTML]}}}
+APP = "io.patchbay/app"
 SAME_URI = "ui://card/view.html"
 POLICY = {"connectDomains": ["https://api.example"], "resourceDomains": ["https://*.cdn.example"]}
 
 
 def definition(word: str) -> str:
-    return f"def show() -> str:\n    return '{word}'\n\n\ndef refresh() -> str:\n    return '{word} again'\n"
+    said = {"show": word, "refresh": f"{word} again", "secret": f"{word} only"} | (
+        {"only_left": "one"} if word == "left" else {}
+    )
+    return "\n\n".join(f"def {name}() -> str:\n    return {text!r}\n" for name, text in said.items())
 
 
 def configuration(word: str) -> str:
@@ -27,7 +31,9 @@ def configuration(word: str) -> str:
     resource = {"uri": SAME_URI, "name": "card", "mimeType": HTML, "text": f"<p>{word}", "_meta": {"ui": ui}}
     show = {"function": "show", "_meta": {"ui": {"resourceUri": SAME_URI, "prefersBorder": True}}}
     refresh = {"function": "refresh", "_meta": {"ui": {"resourceUri": SAME_URI, "visibility": ["app"]}}}
-    return orjson.dumps({"tools": {"show": show, "refresh": refresh}, "resources": {"card": resource}}).decode()
+    secret = {"function": "secret", "_meta": {"ui": {"visibility": ["model"]}}}
+    tools = {"show": show, "refresh": refresh, "secret": secret} | ({"only_left": {}} if word == "left" else {})
+    return orjson.dumps({"tools": tools, "resources": {"card": resource}}).decode()
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +100,78 @@ def test_a_tool_of_an_app_is_an_ordinary_tool_for_other_clients(hub: Hub) -> Non
     """37.2."""
     assert "left__show" in listed(hub, "", MODERN)
     assert hub.call("", "left__show", {}, MODERN).text == "left"
+
+
+def app_call(hub: Hub, server: str, name: str, app: str, capabilities: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The result of a call that names the app it comes from."""
+    params = {"name": name, "arguments": {}}
+    result: dict[str, Any] = hub.modern(server, "tools/call", params, capabilities or APPS, {APP: app}).result
+    return result
+
+
+@pytest.mark.parametrize("word", ["left", "right"])
+@pytest.mark.parametrize("name", ["refresh", "{}__refresh"])
+def test_an_app_at_mcp_calls_the_tools_of_its_own_server_by_their_names_there(hub: Hub, word: str, name: str) -> None:
+    """37.2: two servers have a tool of this name."""
+    called = app_call(hub, "", name.format(word), f"ui://{word}/card/view.html")
+    assert called["content"][0]["text"] == f"{word} again"
+
+
+@pytest.mark.parametrize(
+    "name", ["right__refresh", "right.refresh", "right_refresh", "right__show", "echo__echo", "echo"]
+)
+def test_an_app_at_mcp_calls_no_tool_of_another_server(hub: Hub, name: str) -> None:
+    """37.2."""
+    refused = app_call(hub, "", name, "ui://left/card/view.html")
+    assert refused["isError"] and "no tool" in refused["content"][0]["text"]
+
+
+@pytest.mark.parametrize(("server", "caller"), [("", "ui://left/card/view.html"), ("left", SAME_URI)])
+def test_an_app_calls_only_tools_whose_visibility_includes_apps(hub: Hub, server: str, caller: str) -> None:
+    """37.2."""
+    refused = app_call(hub, server, "secret", caller)
+    assert refused["isError"] and "is not for this app" in refused["content"][0]["text"]
+    name = "left__secret" if server == "" else "secret"
+    assert hub.modern(server, "tools/call", {"name": name, "arguments": {}}).result["content"][0]["text"] == "left only"
+
+
+@pytest.mark.parametrize("caller", ["ui://unknown/card/view.html", "https://left/card", SAME_URI, 7])
+def test_an_app_that_no_server_has_calls_and_reads_nothing_at_mcp(hub: Hub, caller: str) -> None:
+    """37.2."""
+    assert app_call(hub, "", "left__show", caller)["isError"]
+    read = {"uri": "ui://left/card/view.html"}
+    assert hub.modern("", "resources/read", read, meta={APP: caller}).error["code"] != 0
+
+
+@pytest.mark.parametrize(
+    "uri", ["ui://right/card/view.html", "server://", "server://right", "server://right/show", "variable://access"]
+)
+@pytest.mark.parametrize(("server", "caller"), [("", "ui://left/card/view.html"), ("left", SAME_URI)])
+def test_an_app_reads_no_app_of_another_server_and_no_view_of_the_hub(
+    hub: Hub, server: str, caller: str, uri: str
+) -> None:
+    """37.2."""
+    assert hub.modern(server, "resources/read", {"uri": uri}, meta={APP: caller}).error["code"] != 0
+
+
+@pytest.mark.parametrize("uri", [SAME_URI, "ui://left/card/view.html"])
+def test_an_app_at_mcp_reads_the_resources_of_its_own_server_by_either_uri(hub: Hub, uri: str) -> None:
+    """37.2."""
+    meta = {APP: "ui://left/card/view.html"}
+    [content] = hub.modern("", "resources/read", {"uri": uri}, meta=meta).result["contents"]
+    assert (content["uri"], content["text"]) == (uri, "<p>left")
+
+
+def test_a_client_that_shows_apps_and_names_none_reaches_a_tool_that_one_server_with_apps_has(hub: Hub) -> None:
+    """37.2: most clients do not say which app calls."""
+    only = {"name": "only_left", "arguments": {}}
+    assert hub.modern("", "tools/call", only, APPS).result["content"][0]["text"] == "one"
+    assert hub.modern("", "tools/call", only).result["isError"]
+    for name in ("refresh", "echo", "secret"):
+        assert hub.modern("", "tools/call", {"name": name, "arguments": {}}, APPS).result["isError"], name
+
+
+def test_the_content_of_an_app_has_the_policy_and_permissions_of_its_listing(hub: Hub) -> None:
+    """37.2: clients read them from the content first."""
+    [content] = hub.modern("left", "resources/read", {"uri": SAME_URI}).result["contents"]
+    assert content["_meta"] == {"ui": {"csp": POLICY, "permissions": {"clipboardWrite": {}}}}

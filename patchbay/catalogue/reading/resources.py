@@ -78,6 +78,15 @@ class ResourceTarget:
             return None
         return self.descriptor.wire.get("mimeType")
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The member `_meta` of a content, with the policy and permissions of an app; empty for other resources.
+
+        Clients read it from the content first (SEP-1865, resource metadata).
+        """
+        meta = self.descriptor.wire.get("_meta") if self.descriptor is not None else None
+        return {"_meta": {"ui": meta["ui"]}} if isinstance(meta, Mapping) and "ui" in meta else {}
+
 
 def find_resource(catalogue: CatalogueForReading, server: Server, uri: str, principal: str) -> ResourceTarget:
     """Find the source of a URI, seen from a server. Raises ResourceNotFound, and InvalidParams for an invalid URI."""
@@ -324,13 +333,13 @@ def _check_size(contents: list[dict[str, Any]], resource: ResourceTarget, limit:
 def _contents(blocks: list[dict[str, Any]], resource: ResourceTarget, plain: str) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "resource":
-            found = {**block["resource"], "uri": resource.uri}
+            found = {**resource.meta, **block["resource"], "uri": resource.uri}
             yield found | ({"mimeType": resource.mime_type} if resource.mime_type else {})
         elif block["type"] in ("image", "audio"):
             yield {"uri": resource.uri, "mimeType": resource.mime_type or block["mimeType"], "blob": block["data"]}
         else:
             text = block["text"] if block["type"] == "text" else block.get("uri", "")
-            yield {"uri": resource.uri, "mimeType": resource.mime_type or plain, "text": text}
+            yield {"uri": resource.uri, "mimeType": resource.mime_type or plain, "text": text, **resource.meta}
 
 
 def _size(content: Mapping[str, Any]) -> int:

@@ -31,6 +31,12 @@ LISTED_CAPABILITIES = frozenset({"tools", "resources", "prompts"})
 EVENTS = "io.modelcontextprotocol/events"
 """The identifier of the extension with events (SEP-3415)."""
 
+APPS = "io.modelcontextprotocol/ui"
+"""The identifier of the extension for apps (SEP-1865)."""
+
+DECLARED_APPS: Mapping[str, Any] = {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}}
+"""The extension as a client declares it that passes apps on to one that shows them."""
+
 
 def is_declared(method: str, capabilities: Mapping[str, Any]) -> bool:
     """Whether a server with these capabilities has the list of a method such as `tools/list`.

@@ -165,7 +165,8 @@ class PlainSession:
         return True
 
     def _declare_capabilities(self, without: frozenset[str] = frozenset()) -> Json:
-        return {CAPABILITIES[name][0]: CAPABILITIES[name][1] for name in sorted(self._plan.capabilities - without)}
+        found = {CAPABILITIES[name][0]: CAPABILITIES[name][1] for name in sorted(self._plan.capabilities - without)}
+        return found | ({"extensions": dict(self._plan.extensions)} if self._plan.extensions else {})
 
     def _make_modern_fields(self) -> AddSessionFields:
         meta = {

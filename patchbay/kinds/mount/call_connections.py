@@ -61,7 +61,8 @@ class Key:
 
 @dataclass(eq=False)
 class CallConnection:
-    """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for.
+    """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for; the
+    extension for apps counts among the questions.
 
     `roots` names the roots of which the server knows; `running` is the number of calls.
     """

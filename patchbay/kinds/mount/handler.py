@@ -23,7 +23,7 @@ from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreac
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
 from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
-from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
+from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
 
@@ -110,7 +110,8 @@ def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
         raise ToolFailed(f"this call is a cycle: it came to {standing.mount.name} by way of {len(ways)} mounts")
     # Our own keys are between this hub and its caller: all callers are one principal to the mounted server, so the id
     # of a call (`io.patchbay/call`) would let one of them join the call of another there.
-    given = {key: value for key, value in call.meta.items() if not key.startswith((PREFIX, OWN_PREFIX))}
+    # The app that calls is its own app; a hub behind the mount finds the server of the app by it.
+    given = {key: value for key, value in call.meta.items() if key == APP or not key.startswith((PREFIX, OWN_PREFIX))}
     meta = {key: value for key, value in given.items() if key != "progressToken"}
     meta[VIA] = [*ways, standing.id]
     if call.log_level is not None:

@@ -1,7 +1,7 @@
 """How the connections of one mount are opened: the target with its credentials, the era, and what is declared.
 
-The standing connection declares every question, so that the server lists everything for callers that can answer. A
-connection for callers declares what they can answer.
+The standing connection declares every question and the extension for apps, so that the server lists everything for
+callers that can answer and show apps. A connection for callers declares what they can answer, and apps if they do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from patchbay.client.addresses.targets import Era, Http, Stdio, Target
 from patchbay.client.auth.configured import make_machine_sign_in
 from patchbay.client.auth.methods import SignIn, SuppliedTokens
 from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.connection.list_pages import APPS, DECLARED_APPS
 from patchbay.client.errors import McpFailure
 from patchbay.errors import MethodNotFound
 from patchbay.kinds.mount.call_connections import CallConnection
@@ -58,7 +59,7 @@ class Opener:
         sign_in: SuppliedTokens | None = None,
         reserved: CallConnection | None = None,
     ) -> Connection:
-        """Open a connection that declares these questions, or all of them.
+        """Open a connection that declares these questions, or all of them; APPS among them declares the extension.
 
         `sign_in` has the tokens of a caller, `reserved` says whose roots answer questions between calls. Raises
         PatchbayError.
@@ -70,12 +71,14 @@ class Opener:
         signin: SignIn | None = sign_in
         if sign_in is None and isinstance(target, Http):
             signin = make_machine_sign_in(target, sign_ins(environ))
+        declared = connections.QUESTIONS | {APPS} if questions is None else frozenset(questions)
         connection: Connection = connections.Connection.open(
             target,
             era=era or self._mount.era,
             version=self._context.version,
             start_timeout=START_SECONDS,
-            questions=connections.QUESTIONS if questions is None else frozenset(questions),
+            questions=declared - {APPS},
+            extensions=DECLARED_APPS if APPS in declared else None,
             ask=partial(self._answer_between_calls, reserved),
             listener=self._listener,
             on_renewed=self._on_renewed,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchbay.activation import Call
+from patchbay.client.connection.list_pages import APPS
 from patchbay.client.errors import Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.kinds.mount.call_connections import CallConnection, Key
@@ -126,8 +127,14 @@ def _reserve(standing: StandingConnection, call: Call, key: Key, questions: froz
     client, roots = "", ""
     if "list_roots" in questions:
         client, roots = call.client, standing.roots.name_generation(call.principal, call.client)
-    reserved = standing.call_connections.acquire(key, questions, client, roots)
+    declared = questions | {APPS} if _declares_apps(call) else questions
+    reserved = standing.call_connections.acquire(key, declared, client, roots)
     return Place(_name_caller(call), reserved=reserved)
+
+
+def _declares_apps(call: Call) -> bool:
+    extensions = call.capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and APPS in extensions
 
 
 def _make_key(standing: StandingConnection, call: Call, questions: frozenset[str], sign_in: str) -> Key:

@@ -42,6 +42,9 @@ AUTHOR = "upstream"
 VIA = "io.patchbay/via"
 """Key in `_meta` of lists and requests: the mounts that they passed."""
 
+APP = "io.patchbay/app"
+"""Key in `_meta` of requests: the URI of the app that sends it, as the endpoint names it."""
+
 SIGN_IN = "sign_in"
 """The tool of a mount whose lists are not known before a caller has signed in, and the method of its target."""
 

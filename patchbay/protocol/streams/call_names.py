@@ -22,6 +22,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
 from patchbay.jsonrpc import Notification, Request, encode
 from patchbay.messages.callers import Caller
+from patchbay.protocol.lists import APPS
 from patchbay.protocol.routing import narrowed
 from patchbay.topics import CALLS
 
@@ -62,7 +63,7 @@ def name_call(request: Request, caller: Caller, server: Server, joins_repeats: b
     given = meta.get(CALL_KEY) if isinstance(meta, dict) else None
     if given is None and not joins_repeats:
         return None
-    routed = narrowed(request, server)
+    routed = narrowed(request, server, caller.extends(APPS))
     name = routed.request.params.get("name")
     tool = routed.server.tools.get(name) if isinstance(name, str) else None
     if isinstance(meta, dict) and given is not None:
