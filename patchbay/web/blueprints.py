@@ -51,6 +51,7 @@ from patchbay.web.people.browsers import Browsers
 from patchbay.web.people.invitation import invitation_blueprint
 from patchbay.web.people.people import people_blueprint
 from patchbay.web.people.sign_in import login_values, sign_in_blueprint
+from patchbay.web.rendering.app_frames import app_frames_blueprint
 from patchbay.web.rendering.render_routes import rendering_blueprint
 from patchbay.web.site import Site
 from patchbay.web.upstreams.applicants import Applicants
@@ -94,6 +95,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(packages_blueprint(site))
     app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
+    app.register_blueprint(app_frames_blueprint(site))
     app.register_blueprint(content_blueprint(site))
     app.register_blueprint(activity_blueprint(site, dispatcher))
     app.register_blueprint(rooms_blueprint(site, dispatcher))

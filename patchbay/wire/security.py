@@ -22,6 +22,9 @@ CSP = (
 )
 """The policy for pages of the hub: they load only the hub's own files."""
 
+CSP_WITH_APPS = f"{CSP}; frame-src 'self'"
+"""The policy for pages that show apps: the frame of an app is the only page of the hub that may be framed."""
+
 SANDBOX_CSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 """The policy for content from elsewhere (a blob, a tool's own page): it may run and load nothing."""
 

@@ -56,7 +56,7 @@ export class Calling {
     const onStart = (id) => { this.id = id; };
     let extra = {};
     for (;;) {
-      const meta = method === "tools/call" ? { _meta: { progressToken: randomToken() } } : {};
+      const meta = method === "tools/call" ? { _meta: { ...params._meta, progressToken: randomToken() } } : {};
       const request = { ...params, ...extra, ...meta };
       const result = await this.connection.request(method, request, { signal, onNotification: this.onNotification, headers, onStart });
       if (result.resultType === "task") return this.#followTask(result);

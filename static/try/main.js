@@ -22,7 +22,7 @@ function embeddedJson(place, mark) {
 function tool(place, name, endpoint) {
   const schema = embeddedJson(place, "schema");
   return new Trial(place, {
-    endpoint, schema, label: "Call", show: toolResult,
+    endpoint, schema, label: "Call", show: toolResult, app: place.dataset.app,
     request: (given) => ({ method: "tools/call", params: { name, arguments: given }, headers: repeatedHeaders(schema, given) }),
   });
 }

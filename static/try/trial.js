@@ -12,10 +12,14 @@ import { MODERN, REVISIONS, RpcError } from "./wire.js";
 
 const REVISION_KEY = "patchbay-revision";
 
-/** `schema` describes the arguments; `request(arguments)` makes `{method, params, headers}`; `show(result, read)` makes elements. */
+/**
+ * `schema` describes the arguments; `request(arguments)` makes `{method, params, headers}`; `show(result, read)` makes
+ * elements; `app` is the URI of the app that shows the results of the tool.
+ */
 export class Trial {
-  constructor(place, { endpoint, schema, request, show, label }) {
-    Object.assign(this, { place, endpoint, request, show });
+  constructor(place, { endpoint, schema, request, show, label, app }) {
+    Object.assign(this, { place, endpoint, schema, request, show, app });
+    this.appView = null;
     this.form = argumentsForm(schema);
     this.calling = null;
     this.send = el("button", {}, label);
@@ -70,6 +74,7 @@ export class Trial {
       if (problem instanceof InvalidValue) return;
       throw problem;
     }
+    await this.appView?.close("the tool is called again");
     const view = new RunView(this.output, this.place.dataset.key);
     const calling = new Calling(this.endpoint, this.revision.value, {
       onTraffic: (each) => view.wire(each),
@@ -79,13 +84,24 @@ export class Trial {
     this.calling = calling;
     this.#setBusy(true);
     try {
+      if (this.app) await this.#openApp(request.params, view);
       const result = await calling.run(request.method, request.params, request.headers);
+      this.appView?.giveResult(result);
       view.done(result, this.show(result, (uri) => this.#read(uri)));
     } catch (problem) {
+      this.appView?.giveCancelled(problem.message);
       view.failed(problem);
     } finally {
       this.#setBusy(false);
     }
+  }
+
+  /** Show the app of the tool, which gets the arguments now and the result later. */
+  async #openApp({ name, arguments: given }, view) {
+    const { AppView } = await import("../apps/view.js");
+    const tool = { name, inputSchema: { ...this.schema, type: "object" } };
+    this.appView = new AppView({ endpoint: this.endpoint, revision: this.revision.value, uri: this.app, tool, given });
+    view.showApp(this.appView.element);
   }
 
   async #read(uri) {
@@ -131,6 +147,10 @@ class RunView {
     this.ticking = setInterval(() => this.#updateClock(), 100);
     place.replaceChildren(el("p", { class: "status" }, this.state, this.clock), this.bar, this.stream, this.questions, this.answer, wire);
     writeLog(name, "call", "started");
+  }
+
+  showApp(element) {
+    this.answer.before(element);
   }
 
   #updateClock() {

@@ -8,13 +8,14 @@ import { events } from "./sse.js";
 export const MODERN = "2026-07-28";
 export const REVISIONS = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 export const TASKS = "io.modelcontextprotocol/tasks";
+const APPS = { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } };
 const PREFIX = "io.modelcontextprotocol/";
 const CLIENT_INFO = { name: "patchbay-page", version: "1" };
 const NAME_PARAMETERS = {
   "tools/call": "name", "prompts/get": "name", "resources/read": "uri",
   "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
 };
-const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {}, extensions: APPS };
 
 /** Make the body and the headers of one request. */
 export function buildRequest(revision, message, { session = null, headers = {} } = {}) {
@@ -28,7 +29,7 @@ export function buildRequest(revision, message, { session = null, headers = {} }
   const meta = {
     [`${PREFIX}protocolVersion`]: MODERN,
     [`${PREFIX}clientInfo`]: CLIENT_INFO,
-    [`${PREFIX}clientCapabilities`]: { ...CAPABILITIES, extensions: { [TASKS]: {} } },
+    [`${PREFIX}clientCapabilities`]: { ...CAPABILITIES, extensions: { ...APPS, [TASKS]: {} } },
     [`${PREFIX}logLevel`]: "debug",
     ...message.params?._meta,
   };

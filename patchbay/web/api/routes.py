@@ -181,6 +181,13 @@ DATA = (
         status=(200, 304),
         query=(Query("tool", "The name of a tool of the server."),),
     ),
+    Route(
+        "GET",
+        "/render/app",
+        "The frame of an app, with the policy that the app declares.",
+        other="text/html",
+        query=(Query("csp", "The JSON of `_meta.ui.csp` of the app."),),
+    ),
     Route("GET", "/healthz", "Whether every worker responds.", other=PLAIN),
     Route("GET", "/readyz", "Whether the process can take work.", other=PLAIN, status=(200, 503)),
     Route("GET", "/metrics", "Numbers for Prometheus.", other="*/*"),

@@ -40,6 +40,7 @@ from patchbay.wire.accept import wants_html
 from patchbay.wire.authentication import is_local_request
 from patchbay.wire.http import McpOverHttp
 from patchbay.wire.responses import Reply
+from patchbay.wire.security import CSP_WITH_APPS
 
 PAGE = "/inspect"
 ERAS: tuple[str, ...] = get_args(Era)
@@ -114,6 +115,7 @@ class _Views:
             pages=pages,
         )
         response.status_code = status
+        response.headers["Content-Security-Policy"] = CSP_WITH_APPS
         return response
 
     def _view(self, reached: bool, fields: dict[str, str], query: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
+from patchbay.catalogue.public_names import APP_SCHEME
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor, Problem
 from patchbay.kind import Confinement
@@ -189,7 +190,16 @@ def describe_tool(server: str, descriptor: Descriptor, place: int = 1) -> dict[s
         "plain": plain,
         "icon": f"{page_path(server)}/icon?tool={quote(descriptor.name, safe='')}" if picture else None,
         "read_only": descriptor.read_only,
+        "app": describe_app(wire.get("_meta") or {}),
     }
+
+
+def describe_app(meta: Mapping[str, Any]) -> str:
+    """The URI of the app that shows the results of a tool (SEP-1865); empty for other tools."""
+    ui = meta.get("ui")
+    uri = ui.get("resourceUri") if isinstance(ui, Mapping) else None
+    found = uri if isinstance(uri, str) else meta.get("ui/resourceUri")
+    return found if isinstance(found, str) and found.startswith(APP_SCHEME) else ""
 
 
 def describe_operation(meta: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from patchbay.web.rendering.highlighting import excerpt
 from patchbay.web.rendering.snippets import Snippet, snippets
 from patchbay.web.site import Site, base_url
 from patchbay.wire.authentication import is_local_request
+from patchbay.wire.security import CSP_WITH_APPS
 
 
 def list_snippets(site: Site, server: str, url: str) -> list[Snippet]:
@@ -84,7 +85,7 @@ def use_page(site: Site, address: str) -> Response:
     entries = page_entries(shown_server, request.args)
     if entries.selected and request.args.get("part") == "entry":
         return site.html("server/entry.html", "servers", server=shown_server, entry=entries.selected, path=path)
-    return content_answer(
+    response = content_answer(
         site,
         "mcp/meta.html",
         "servers",
@@ -105,6 +106,8 @@ def use_page(site: Site, address: str) -> Response:
         has_many=entries.has_many,
         mend=mend_values(site, server),
     )
+    response.headers["Content-Security-Policy"] = CSP_WITH_APPS
+    return response
 
 
 def mend_values(site: Site, server: Server) -> dict[str, Any] | None:

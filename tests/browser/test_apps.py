@@ -1,0 +1,186 @@
+"""Apps (SEP-1865) in a real browser: the sample servers of the extension, as npm ships them, on our page.
+
+One hub mounts them over standard input and output; another mounts `/mcp` of the first one.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, FrameLocator, Locator, expect
+
+from tests.browser.tabs import BOUND, REVISIONS, Tab, Trial
+from tests.browser.test_accessible import violations
+from tests.interaction.peers import NODE, PACKAGES
+from tests.serving.running import Hub, running
+from tests.waiting import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.node]
+expect.set_options(timeout=BOUND)
+
+SAMPLES = {"clock": "server-basic-vanillajs", "budget": "server-budget-allocator", "monitor": "server-system-monitor"}
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub with the sample servers as programs."""
+    folder = tmp_path_factory.mktemp("near")
+    (folder / "servers").mkdir()
+    for name, package in SAMPLES.items():
+        program = PACKAGES / f"node_modules/@modelcontextprotocol/{package}/dist/index.js"
+        address = f"mcp+stdio:{shlex.join([str(NODE), str(program), '--stdio'])}"
+        (folder / "servers" / f"{name}.json").write_text(json.dumps({"kind": "upstream", "address": address}))
+    with running(folder) as hub:
+        for name, tool in (("clock", b"get-time"), ("budget", b"get-budget-data"), ("monitor", b"poll-system-stats")):
+            wait_for_tool(hub, name, tool)
+        yield hub
+        assert hub.end() == 0
+
+
+def wait_for_tool(hub: Hub, server: str, tool: bytes) -> None:
+    """Wait until a mount lists a tool."""
+    until(lambda: tool in hub.get(f"/servers/{server}.json")[1], f"the tools of {server}")
+
+
+@pytest.fixture(scope="module")
+def far(near: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub that has the servers of the first one through its `/mcp`."""
+    folder = tmp_path_factory.mktemp("far")
+    (folder / "servers").mkdir()
+    address = f"http://127.0.0.1:{near.port}/mcp"
+    (folder / "servers" / "all.json").write_text(json.dumps({"kind": "upstream", "address": address}))
+    with running(folder) as hub:
+        wait_for_tool(hub, "all", b"monitor__poll-system-stats")
+        yield hub
+        assert hub.end() == 0
+
+
+@pytest.fixture(params=["through a mount", "through /mcp of a hub"])
+def place(request: pytest.FixtureRequest, browser: Browser) -> Iterator[tuple[Tab, str]]:
+    """A tab, and the server and the prefix of its tools there: `clock get-time` or `all clock__get-time`."""
+    is_far = request.param != "through a mount"
+    hub: Hub = request.getfixturevalue("far" if is_far else "near")
+    tab = Tab(browser, f"http://127.0.0.1:{hub.port}", viewport={"width": 1280, "height": 900})
+    yield tab, "all" if is_far else ""
+    tab.context.close()
+    # The apps' own library tries whether it may compile code, and goes on without.
+    assert [fault for fault in tab.faults if fault != "console: the policy forbade script-src: eval  at "] == []
+
+
+def called(place: tuple[Tab, str], server: str, tool: str, revision: str) -> Trial:
+    """Call a tool with its form; wait until its app runs."""
+    tab, all_servers = place
+    trial = tab.item(all_servers or server, f"{server}__{tool}" if all_servers else tool)
+    trial.choose(revision)
+    trial.call()
+    expect(trial.item.locator(".app .state")).to_have_text("Running")
+    return trial
+
+
+def app_of(trial: Trial) -> FrameLocator:
+    """The document of the app: the inner one of two frames."""
+    return trial.item.frame_locator(".app-frame iframe").frame_locator("iframe")
+
+
+def sent(trial: Trial, way: str, method: str) -> Locator:
+    """The messages of one method that the log of the app shows: `to-app` or `from-app`."""
+    return trial.item.locator(f".app .wire .{way}").filter(has_text=f": {method}")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_clock_shows_the_time_of_its_server_and_asks_it_again(place: tuple[Tab, str], revision: str) -> None:
+    """37.2."""
+    trial = called(place, "clock", "get-time", revision)
+    app = app_of(trial)
+    first = trial.result()["structuredContent"]["time"]
+    expect(app.get_by_text(first)).to_be_visible()
+    app.get_by_role("button", name="Get Server Time").click()
+    expect(sent(trial, "from-app", "tools/call")).to_have_count(1)
+    expect(app.get_by_text(first)).to_have_count(0)
+
+
+def test_the_budget_gets_the_height_it_needs(place: tuple[Tab, str]) -> None:
+    """37.2."""
+    trial = called(place, "budget", "get-budget-data", REVISIONS[-1])
+    app = app_of(trial)
+    expect(app.get_by_text("Marketing", exact=True).first).to_be_visible()
+    expect(app.locator("canvas").first).to_be_visible()
+    expect(trial.item.locator(".app-frame iframe")).not_to_have_attribute("height", "240")
+    needed, given = app.locator("html").evaluate("(each) => [each.scrollHeight, each.clientHeight]")
+    assert needed <= given
+
+
+def test_the_monitor_polls_a_tool_that_is_for_apps_only(place: tuple[Tab, str]) -> None:
+    """37.2."""
+    trial = called(place, "monitor", "get-system-info", REVISIONS[-1])
+    expect(sent(trial, "from-app", "tools/call").filter(has_text="poll-system-stats")).not_to_have_count(0)
+    expect(sent(trial, "to-app", "result").filter(has_text="usedPercent")).not_to_have_count(0)
+
+
+def test_an_app_follows_the_colours_and_the_width_of_the_page(place: tuple[Tab, str]) -> None:
+    """37.2."""
+    tab, _ = place
+    tab.page.emulate_media(color_scheme="light")
+    trial = called(place, "clock", "get-time", REVISIONS[-1])
+    expect(sent(trial, "to-app", "result").filter(has_text='"theme": "light"')).to_have_count(1)
+    changed = sent(trial, "to-app", "ui/notifications/host-context-changed")
+    tab.page.emulate_media(color_scheme="dark")
+    expect(changed.filter(has_text='"theme": "dark"')).to_have_count(1)
+    tab.page.set_viewport_size({"width": 400, "height": 900})
+    expect(changed.filter(has_text="containerDimensions")).not_to_have_count(0)
+
+
+def test_what_an_app_says_to_the_conversation_and_to_the_log_is_shown(place: tuple[Tab, str]) -> None:
+    """37.2."""
+    tab, _ = place
+    trial = called(place, "clock", "get-time", REVISIONS[-1])
+    app = app_of(trial)
+    app.get_by_role("button", name="Send Message").click()
+    expect(trial.item.get_by_text("The app writes to the conversation")).to_be_visible()
+    expect(trial.item.locator(".app .ran").get_by_text("This is message text.")).to_be_visible()
+    app.get_by_role("button", name="Send Log").click()
+    expect(tab.page.locator(".dock .stream").get_by_text("This is log text.")).to_have_count(1)
+
+
+def test_a_link_of_an_app_is_opened_by_the_reader_alone(place: tuple[Tab, str]) -> None:
+    """37.2."""
+    tab, _ = place
+    tab.context.route("https://modelcontextprotocol.io/**", lambda route: route.fulfill(body="the linked page"))
+    trial = called(place, "clock", "get-time", REVISIONS[-1])
+    asked = trial.item.get_by_role("group", name="A link of the app")
+    app_of(trial).get_by_role("button", name="Open Link").click()
+    asked.get_by_role("button", name="Refuse").click()
+    expect(sent(trial, "to-app", "result").filter(has_text='"isError": true')).to_have_count(1)
+    assert len(tab.context.pages) == 1
+    app_of(trial).get_by_role("button", name="Open Link").click()
+    with tab.context.expect_page() as opened:
+        asked.get_by_role("link", name="https://modelcontextprotocol.io/").click()
+    expect(opened.value.get_by_text("the linked page")).to_be_visible()
+    assert opened.value.evaluate("opener") is None
+    expect(asked).to_have_count(0)
+
+
+def test_an_app_is_shown_accessibly(near: Hub, browser: Browser) -> None:
+    """37.2."""
+    tab = Tab(browser, f"http://127.0.0.1:{near.port}", viewport={"width": 360, "height": 740}, bypass_csp=True)
+    trial = called((tab, ""), "clock", "get-time", REVISIONS[-1])
+    trial.item.get_by_text("Messages of the app").click()
+    assert violations(tab) == []
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.context.close()
+
+
+def test_a_second_call_ends_the_app_of_the_first_one(place: tuple[Tab, str]) -> None:
+    """37.2: the app hears of it before it goes."""
+    trial = called(place, "clock", "get-time", REVISIONS[-1])
+    first = trial.item.locator(".app").element_handle()
+    trial.item.get_by_role("button", name="Close the app").click()
+    expect(sent(trial, "to-app", "ui/resource-teardown")).to_have_count(1)
+    expect(trial.item.locator(".app .state")).to_have_text("Closed: closed on the page")
+    expect(trial.item.locator(".app-frame iframe")).to_have_count(0)
+    trial.call()
+    expect(trial.item.locator(".app .state")).to_have_text("Running")
+    assert not first.evaluate("(each) => each.isConnected")
