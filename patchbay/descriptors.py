@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,14 @@ Source = Literal["static", "transform", "discovered", "upstream"]
 
 NAME = r"[A-Za-z0-9_.-]{1,128}"
 """Pattern of the names of servers and tools (MCP specification 2025-11-25, server/tools, tool names)."""
+
+APP_PATH = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*\.html", re.ASCII)
+"""Pattern of the path of an app: an HTML file below the folder of its definition."""
+
+
+def app_uri(path: str) -> str:
+    """Return the URI by which the hub serves the file of an app (SEP-1865)."""
+    return f"ui://{path}"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ HUB_SCHEMES = ("cid://", "variable://", "server://")
 """URI schemes that the hub itself reads."""
 
 _TOOL = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
-_DISCOVERED = ("title", "description", "inputSchema", "outputSchema")
+_DISCOVERED = ("title", "description", "inputSchema", "outputSchema", "_meta")
 _RESOURCE = ("title", "description", "mimeType", "annotations", "icons", "size", "_meta")
 _PROMPT = ("title", "description", "arguments", "icons", "_meta")
 

@@ -25,9 +25,10 @@ from patchbay.catalogue.rows import (
 from patchbay.catalogue.watching.client_files import is_part
 from patchbay.catalogue.watching.drop_ins import DropIn, drop_ins
 from patchbay.catalogue.watching.folder import with_auto_discover
+from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
 from patchbay.cid import cid_of
-from patchbay.errors import InvalidParams, Refused, StaleUpdate
+from patchbay.errors import ContentError, InvalidParams, Refused, StaleUpdate
 from patchbay.kind import code_endings, kind_named
 from patchbay.store import Store
 from patchbay.topics import DROP_INS, SERVERS
@@ -127,7 +128,7 @@ class ServerEditor:
             )
         file = name + kind_named(row.kind).endings[0]
         files[file] = self._store.blobs.get(row.definition_cid)
-        if not row.is_configuration and row.config_cid == self._config_cid(name):
+        if not row.is_configuration and row.config_cid == self._config_cid(name, mark.file):
             files.pop(name + CONFIG_ENDING, None)
         elif not row.is_configuration:
             files[name + CONFIG_ENDING] = self._store.blobs.get(row.config_cid) if row.config_cid else None
@@ -141,7 +142,7 @@ class ServerEditor:
             mark.file: (self._file_cid(mark.file), mark.definition_cid),
         }
         if mark.file.endswith(tuple(code_endings())):
-            seen[name + CONFIG_ENDING] = (self._config_cid(name), now.config_cid if now else None)
+            seen[name + CONFIG_ENDING] = (self._config_cid(name, mark.file), now.config_cid if now else None)
         for file, (there, known) in seen.items():
             if there is not None and there != known:
                 raise StaleUpdate(f"the file {file} was saved just now and is not imported yet; nothing was changed")
@@ -153,11 +154,21 @@ class ServerEditor:
         except OSError:
             return None
 
-    def _config_cid(self, name: str) -> str | None:
-        """Return the CID of a configuration file's content, as the watcher stores it."""
+    def _config_cid(self, name: str, file: str) -> str | None:
+        """Return the CID of the configuration of a definition's file, as the watcher stores it."""
+        config, references = name + CONFIG_ENDING, ReferencedFiles(self._folder, self._store.blobs)
         try:
-            return cid_of(with_auto_discover((self._folder / (name + CONFIG_ENDING)).read_bytes()))
-        except OSError:
+            own = self._config_bytes(config)
+            stored = self._store.blobs.put(references.resolve(config, with_auto_discover(own))) if own else None
+            references.note_apps(file, (self._folder / file).read_bytes())
+            return references.add_apps(file, stored)
+        except (OSError, ContentError):
+            return None
+
+    def _config_bytes(self, config: str) -> bytes | None:
+        try:
+            return (self._folder / config).read_bytes()
+        except FileNotFoundError:
             return None
 
     def _check_contents(self, wanted: Mapping[str, str | None]) -> None:

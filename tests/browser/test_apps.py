@@ -6,6 +6,7 @@ One hub mounts them over standard input and output; another mounts `/mcp` of the
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -14,12 +15,16 @@ from playwright.sync_api import Browser, FrameLocator, Locator, expect
 
 from tests.browser.tabs import BOUND, REVISIONS, Tab, Trial
 from tests.browser.test_accessible import violations
+from tests.checkout import ROOT
 from tests.interaction.peers import NODE, PACKAGES
 from tests.serving.running import Hub, running
 from tests.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.node]
 expect.set_options(timeout=BOUND)
+
+PROBE = "console: the policy forbade script-src: eval  at "
+"""The library of the sample apps tries whether it may compile code, and goes on without."""
 
 SAMPLES = {"clock": "server-basic-vanillajs", "budget": "server-budget-allocator", "monitor": "server-system-monitor"}
 
@@ -58,6 +63,24 @@ def far(near: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         assert hub.end() == 0
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A shared hub with the example of the documentation, and the same with a policy and permissions."""
+    folder = tmp_path_factory.mktemp("written")
+    (folder / "servers").mkdir()
+    text = (ROOT / "docs/apps.md").read_text("utf-8")
+    for language, file in (("python", "dice.py"), ("html", "dice.html")):
+        [block] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+        (folder / "servers" / file).write_text(block, "utf-8")
+    (folder / "servers" / "lens.py").write_text((folder / "servers" / "dice.py").read_text())
+    ui = {"csp": {"connectDomains": ["https://api.example", "*"]}, "permissions": {"camera": {}, "clipboardWrite": {}}}
+    lens = {"auto_discover": True, "resources": {"dice.html": {"uri": "ui://dice.html", "_meta": {"ui": ui}}}}
+    (folder / "servers" / "lens.mcp.json").write_text(json.dumps(lens))
+    with running(folder, "--access", "shared") as hub:
+        yield hub
+        assert hub.end() == 0
+
+
 @pytest.fixture(params=["through a mount", "through /mcp of a hub"])
 def place(request: pytest.FixtureRequest, browser: Browser) -> Iterator[tuple[Tab, str]]:
     """A tab, and the server and the prefix of its tools there: `clock get-time` or `all clock__get-time`."""
@@ -66,8 +89,7 @@ def place(request: pytest.FixtureRequest, browser: Browser) -> Iterator[tuple[Ta
     tab = Tab(browser, f"http://127.0.0.1:{hub.port}", viewport={"width": 1280, "height": 900})
     yield tab, "all" if is_far else ""
     tab.context.close()
-    # The apps' own library tries whether it may compile code, and goes on without.
-    assert [fault for fault in tab.faults if fault != "console: the policy forbade script-src: eval  at "] == []
+    assert [fault for fault in tab.faults if fault != PROBE] == []
 
 
 def called(place: tuple[Tab, str], server: str, tool: str, revision: str) -> Trial:
@@ -161,6 +183,58 @@ def test_a_link_of_an_app_is_opened_by_the_reader_alone(place: tuple[Tab, str]) 
     expect(opened.value.get_by_text("the linked page")).to_be_visible()
     assert opened.value.evaluate("opener") is None
     expect(asked).to_have_count(0)
+
+
+def test_the_app_of_the_documentation_rolls_and_rolls_again(written: Hub, browser: Browser) -> None:
+    """37.2."""
+    tab = Tab(browser, f"http://127.0.0.1:{written.port}", viewport={"width": 1280, "height": 900}).log_in(written)
+    trial = called((tab, ""), "dice", "roll", REVISIONS[-1])
+    app = app_of(trial)
+    expect(app.locator("#rolled")).to_have_text(str(trial.result()["structuredContent"]["rolled"]))
+    app.get_by_role("button", name="Roll again").click()
+    expect(sent(trial, "to-app", "result").filter(has_text='"rolled"')).to_have_count(1)
+    trial.item.get_by_role("button", name="Close the app").click()
+    expect(trial.item.locator(".app .state")).to_have_text("Closed: closed on the page")
+    expect(sent(trial, "from-app", "result")).to_have_count(1)
+    tab.close()
+
+
+def test_the_page_says_what_an_app_may_reach_and_ask_for_and_what_was_refused(written: Hub, browser: Browser) -> None:
+    """37.2: `_meta.ui.csp` and `_meta.ui.permissions`."""
+    tab = Tab(browser, f"http://127.0.0.1:{written.port}", viewport={"width": 1280, "height": 900}).log_in(written)
+    trial = called((tab, ""), "lens", "roll", REVISIONS[-1])
+    facts = trial.item.locator(".app > .facts")
+    expect(facts).to_contain_text("May reach https://api.example")
+    expect(facts).to_contain_text("May ask you for camera, clipboardWrite")
+    expect(facts).to_contain_text("Refused: *")
+    frame = trial.item.locator(".app-frame iframe")
+    expect(frame).to_have_attribute("allow", "camera; clipboard-write")
+    inner = trial.item.frame_locator(".app-frame iframe").locator("iframe")
+    expect(inner).to_have_attribute("allow", "camera; clipboard-write")
+    given = sent(trial, "to-app", "result").filter(has_text='"sandbox"')
+    expect(given).to_contain_text('"https://api.example"')
+    expect(given).to_contain_text('"clipboardWrite"')
+    tab.close()
+
+
+def test_an_inspected_server_shows_its_app(near: Hub, written: Hub, browser: Browser) -> None:
+    """37.2: `/mcp` of a hub by its address, without a mount."""
+    tab = Tab(browser, f"http://127.0.0.1:{written.port}", viewport={"width": 1280, "height": 900}).log_in(written)
+    page = tab.open("/inspect")
+    page.get_by_role("textbox", name="Address").fill(f"http://127.0.0.1:{near.port}/mcp")
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    item = page.locator("details.item").filter(has=page.locator("h3").get_by_text("clock__get-time", exact=True))
+    item.locator("summary").first.click()
+    trial = Trial(item)
+    trial.call()
+    app = app_of(trial)
+    expect(trial.item.locator(".app .state")).to_have_text("Running")
+    first = trial.result()["structuredContent"]["time"]
+    expect(app.get_by_text(first)).to_be_visible()
+    app.get_by_role("button", name="Get Server Time").click()
+    expect(app.get_by_text(first)).to_have_count(0)
+    tab.context.close()
+    assert [fault for fault in tab.faults if fault != PROBE] == []
 
 
 def test_an_app_is_shown_accessibly(near: Hub, browser: Browser) -> None:

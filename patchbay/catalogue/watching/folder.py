@@ -27,7 +27,7 @@ from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
 from patchbay.catalogue.watching.client_files import ClientFile, name_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
-from patchbay.catalogue.watching.references import TransformPaths
+from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import (
     CONFIG_ENDING,
     ScanComparison,
@@ -101,7 +101,7 @@ class WatchedFolder:
         self._seen: tuple[object, ...] = ()
         self._cids: dict[str, tuple[object, dict[str, str]]] = {}
         self._client_files: dict[str, ClientFile] = {}
-        self._references = TransformPaths(path, store.blobs)
+        self._references = ReferencedFiles(path, store.blobs)
         self._rows = RowReader(store.blobs)
         self._drop_ins = DropInReader(store)
         self._settling = ScanComparison(path)
@@ -128,7 +128,7 @@ class WatchedFolder:
         return changed
 
     def folders(self) -> list[Path]:
-        """Return the folders to watch: this one, and those of the transforms that configurations name by a path."""
+        """Return the folders to watch: this one, and those of the transforms and apps that drop-ins name by a path."""
         return [self._path, *self._references.folders()]
 
     def is_unsettled(self) -> bool:
@@ -155,7 +155,7 @@ class WatchedFolder:
         for file in [file for file in files if server_of(file) in self._waiting]:
             del files[file]
         state = (files, dict(refused), self._waiting)
-        if (*state, self._transform_signatures(files), self._store.names.all(SERVERS)) == self._seen:
+        if (*state, self._signatures(files), self._store.names.all(SERVERS)) == self._seen:
             return False
         wanted = self._wanted_servers(files, refused)
         changed = self._apply(self._find_changes(wanted), refused)
@@ -163,8 +163,8 @@ class WatchedFolder:
             log.warning("%s%s is not served: %s", SERVERS, file, refused[file])
         changed |= refused != self.refused
         self.refused = refused
-        # The configurations that were just read determine the transforms to check.
-        self._seen = (*state, self._transform_signatures(files), self._store.names.all(SERVERS))
+        # The drop-ins that were just read determine the files to check.
+        self._seen = (*state, self._signatures(files), self._store.names.all(SERVERS))
         return changed
 
     def _log_unreadable(self, problem: OSError) -> bool:
@@ -199,9 +199,9 @@ class WatchedFolder:
             else:
                 yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
-    def _transform_signatures(self, files: Mapping[str, Signature]) -> dict[str, object]:
-        """Return the state of the transforms that configurations name by a path."""
-        return {file: self._references.signatures(file) for file in files if file.endswith(CONFIG_ENDING)}
+    def _signatures(self, files: Mapping[str, Signature]) -> dict[str, object]:
+        """Return the state of the transforms and apps that drop-ins name by a path."""
+        return {file: found for file in files if (found := self._references.signatures(file))}
 
     def _wanted_servers(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
@@ -231,7 +231,8 @@ class WatchedFolder:
                     # Without its configuration, more tools could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
-                    wanted[name] = WantedServer(file, ServerRow(name, kind.name, definition, own))
+                    row = ServerRow(name, kind.name, definition, self._references.add_apps(file, own))
+                    wanted[name] = WantedServer(file, row)
             if problem:
                 refused[file] = problem
         self._add_client_files(files, wanted, refused)
@@ -306,6 +307,7 @@ class WatchedFolder:
         try:
             if file.endswith(CONFIG_ENDING):
                 return self._references.resolve(file, with_auto_discover(data))
+            self._references.note_apps(file, data)
             found = read_client_file(data, file) if file.endswith(".json") else None
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"

@@ -1,4 +1,4 @@
-"""Transforms that a drop-in's configuration names by a path: the path is replaced by the CID of the file.
+"""Transforms and apps that a drop-in names by a path: the path is replaced by the CID of the file.
 
 A path leads from the watched folder to a file below it. The stored configuration contains the CID of the content, so
 that its own CID covers everything that is served. The watcher asks `signatures` whether one of these files changed.
@@ -7,35 +7,44 @@ that its own CID covers everything that is served. The watcher asks `signatures`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import orjson
 
+from patchbay.catalogue.watching.app_files import find_apps, with_apps
 from patchbay.cid import is_cid
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse_file
+from patchbay.kind import known_kinds
 from patchbay.store import Blobs
 
 TRANSFORM_FIELD_ENDING = "_transform_cid"
 """Ending of the configuration fields that name a transform."""
 
 MAX_TRANSFORM_BYTES = 1024 * 1024
+"""Bytes of a transform or an app."""
+
+DISCOVERED = b'{"auto_discover": true}'
+"""The configuration of a definition with apps that has none of its own."""
+
+APP = "an HTML file below the folder of the servers"
 
 Signature = tuple[int, int, int, int]
 """Identifies a state of a file: its times, size and inode."""
 
 
-class TransformPaths:
-    """The transforms that the configurations of one folder name by a path."""
+class ReferencedFiles:
+    """The transforms and apps that the drop-ins of one folder name by a path."""
 
     def __init__(self, folder: Path, blobs: Blobs) -> None:
         self._folder = folder
         self._blobs = blobs
         self._named: dict[str, tuple[str, ...]] = {}
+        self._apps: dict[str, dict[str, str]] = {}
 
-    def signatures(self, config: str) -> Mapping[str, Signature | None]:
-        """Return the state of each file that a configuration named at its last read; None for a missing file."""
-        return {path: self._signature(path) for path in self._named.get(config, ())}
+    def signatures(self, file: str) -> Mapping[str, Signature | None]:
+        """Return the state of each file that a drop-in named at its last read; None for a missing file."""
+        return {path: self._signature(path) for path in self._named.get(file, ())}
 
     def folders(self) -> list[Path]:
         """Return the folders of the named files."""
@@ -44,7 +53,7 @@ class TransformPaths:
         )
 
     def resolve(self, config: str, data: bytes) -> bytes:
-        """Replace the path of each transform in a configuration by its CID. Raises ConfigError.
+        """Replace the path of each transform and each app in a configuration by its CID. Raises ConfigError.
 
         Data that is not a JSON object stays as it is: the parser of configurations refuses it.
         """
@@ -52,11 +61,37 @@ class TransformPaths:
             fields = parse_file(data)
         except ParseError:
             fields = None
-        paths = self._paths(fields) if isinstance(fields, dict) else {}
-        self._named[config] = tuple(paths.values())
-        if not paths:
+        if not isinstance(fields, dict):
+            self._named[config] = ()
             return data
-        return orjson.dumps({**fields, **{key: self._store_file(config, key, path) for key, path in paths.items()}})
+        paths, apps = self._paths(fields), find_apps(fields, config)
+        self._named[config] = (*paths.values(), *apps.values())
+        if not paths and not apps:
+            return data
+        fields |= {key: self._store_file(config, key, path, "a CID or a Python file") for key, path in paths.items()}
+        pages = {path: self._store_file(config, f"tools.{name}.ui", path, APP) for name, path in apps.items()}
+        return orjson.dumps(with_apps(fields, apps, pages) if apps else fields)
+
+    def note_apps(self, file: str, source: bytes) -> None:
+        """Store the files that a definition names as its apps. Raises ConfigError."""
+        ending = PurePath(file).suffix
+        paths = next((kind.app_files(source) for kind in known_kinds() if ending in kind.endings), ())
+        self._named[file], self._apps[file] = paths, {}
+        self._apps[file] = {path: self._store_file(file, "UI", path, APP) for path in paths}
+
+    def add_apps(self, file: str, config: str | None) -> str | None:
+        """Return the CID of a definition's configuration with the apps that the definition names.
+
+        `config` is the CID of its configuration, None without one. Raises ContentError.
+        """
+        apps = self._apps.get(file)
+        if not apps:
+            return config
+        try:
+            fields = parse_file(self._blobs.get(config) if config is not None else DISCOVERED)
+        except ParseError:
+            return config  # the parser of configurations refuses it
+        return self._blobs.put(orjson.dumps(with_apps(fields, {}, apps))) if isinstance(fields, dict) else config
 
     def _paths(self, fields: Mapping[str, object]) -> dict[str, str]:
         named = {
@@ -66,13 +101,13 @@ class TransformPaths:
         }
         return {key: path for key, path in named.items() if path.endswith(".py") and not is_cid(path)}
 
-    def _store_file(self, config: str, key: str, path: str) -> str:
+    def _store_file(self, config: str, key: str, path: str, what: str) -> str:
         """Store a file's content and return its CID."""
         try:
             file = (self._folder / path).resolve()
             inside = file.is_relative_to(self._folder.resolve())
             if inside and not file.is_file():
-                raise ConfigError(config, key, f"expected a CID or the path of a Python file; there is no file {path}")
+                raise ConfigError(config, key, f"expected {what}; there is no file {path}")
             if inside:
                 with file.open("rb") as opened:
                     data = opened.read(MAX_TRANSFORM_BYTES + 1)

@@ -9,6 +9,7 @@ from patchbay.descriptors import Discovery, Problem
 from patchbay.errors import ConfigError, ToolFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
+from patchbay.kinds.python.discovery.apps import app_files
 from patchbay.kinds.python.discovery.functions import discover_functions
 from patchbay.kinds.python.environments.environment import PackageEnvironment
 from patchbay.kinds.python.environments.imports import missing_imports
@@ -95,6 +96,7 @@ KIND = Kind(
     endings=(".py",),
     discover=discover_functions,
     tool_target=_tool_target,
+    app_files=app_files,
     make_handler=_make_handler,
     examine=_examine,
     confine=_confine,

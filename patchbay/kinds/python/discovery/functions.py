@@ -19,6 +19,7 @@ import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
+from patchbay.kinds.python.discovery.apps import read_apps
 from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
 from patchbay.kinds.python.discovery.event_types import read_event_types
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
@@ -125,6 +126,8 @@ class FunctionReader:
                 descriptors.append(tool)
             else:
                 problems.append(Problem(function.name, tool, function.lineno))
+        descriptors, faults = read_apps(self._scope, descriptors)
+        problems += faults
         types, faults = read_event_types(self._scope, self._types)
         descriptors += types
         problems += faults
