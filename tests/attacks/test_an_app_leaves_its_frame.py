@@ -21,15 +21,15 @@ expect.set_options(timeout=BOUND)
 
 HTML = "text/html;profile=mcp-app"
 APP = """<!doctype html><title>An app</title><p>The app runs.</p><script>
-window.seen = [];
 window.ask = (method, params, to = parent) => new Promise((resolve) => {
   const id = `${method}-${Math.random()}`;
   addEventListener("message", ({ data }) => { if (data?.id === id && !data.method) resolve(data); });
+  setTimeout(() => resolve({ result: "no answer" }), BOUND);
   to.postMessage({ jsonrpc: "2.0", id, method, params }, "*");
 });
 ask("ui/initialize", { appInfo: { name: "a", version: "1" }, appCapabilities: {}, protocolVersion: "2026-01-26" })
   .then(() => parent.postMessage({ jsonrpc: "2.0", method: "ui/notifications/initialized" }, "*"));
-</script>"""
+</script>""".replace("BOUND", str(BOUND))
 
 DEFINITION = '''"""A server with an app."""
 
