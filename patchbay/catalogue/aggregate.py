@@ -88,6 +88,14 @@ class Aggregate(Server):
         ours = [one for one in found if one[0].tools[name].is_for_apps and any(map(names_app, one[0].tools.values()))]
         return ours[0] if len(ours) == 1 else None
 
+    def app_resource(self, uri: str) -> Server | None:
+        """Return the only server that lists an app by its own URI; None with several.
+
+        An app names the other pages of its server without the name of the server.
+        """
+        found = [owner for owner, key in self.owners["resources"].values() if key == uri and uri.startswith(APP_SCHEME)]
+        return found[0] if len(found) == 1 else None
+
     def _underscored(self, key: str) -> Owner | None:
         # The longest matching server name wins, because names may contain underscores.
         for name in sorted({server.name for server, _ in self.owners["tools"].values()}, key=len, reverse=True):

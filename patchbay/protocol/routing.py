@@ -6,8 +6,8 @@ with the same id, `_meta` and answers to questions; only `RoutedRequest.proxied`
 compared with the body before.
 
 A request of an app names it in `_meta` (`io.patchbay/app`) and goes to the server of the app, with the names that the
-app uses: those of its own server. Clients that show apps and do not name them reach such a tool while no other server
-with apps has one of its name.
+app uses: those of its own server. Clients that show apps and do not name them reach such a tool, or another app, while
+no other server has one of its name.
 """
 
 from __future__ import annotations
@@ -47,11 +47,21 @@ def narrowed(request: Request, server: Server, shows_apps: bool = False) -> Rout
     if app is not None:
         return _from_app(request, server, app)
     routed = _narrowed(request, server)
-    name = request.params.get("name")
-    if shows_apps and request.method == "tools/call" and isinstance(server, Aggregate) and routed.server is server:
-        owner = server.app_tool(name) if isinstance(name, str) else None
-        return RoutedRequest(request, owner[0]) if owner is not None else routed
+    if shows_apps and isinstance(server, Aggregate) and routed.server is server:
+        owner = _owner_for_apps(request, server)
+        return RoutedRequest(request, owner) if owner is not None else routed
     return routed
+
+
+def _owner_for_apps(request: Request, server: Aggregate) -> Server | None:
+    """Return the server whose own name for a tool, or URI for an app, a request has; None unless it is the only one."""
+    name, uri = request.params.get("name"), request.params.get("uri")
+    if request.method == "tools/call" and isinstance(name, str):
+        found = server.app_tool(name)
+        return found[0] if found is not None else None
+    if request.method == "resources/read" and isinstance(uri, str):
+        return server.app_resource(uri)
+    return None
 
 
 def _app_in(request: Request) -> str | None:

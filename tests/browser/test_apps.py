@@ -29,6 +29,18 @@ PROBE = "console: the policy forbade script-src: eval  at "
 SAMPLES = {"clock": "server-basic-vanillajs", "budget": "server-budget-allocator", "monitor": "server-system-monitor"}
 
 
+ASKER = '''"""Numbers that the caller chooses."""
+
+UI = {"roll": "dice.html"}
+
+
+def roll(context) -> dict[str, int]:
+    """Ask for a number, and give it."""
+    form = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+    return {"rolled": context.elicit("Which number?", form)["content"]["number"]}
+'''
+
+
 @pytest.fixture(scope="module")
 def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A hub with the sample servers as programs."""
@@ -65,7 +77,7 @@ def far(near: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A shared hub with the example of the documentation, and the same with a policy and permissions."""
+    """A shared hub with the example of the documentation, one with a policy and permissions, and one that asks."""
     folder = tmp_path_factory.mktemp("written")
     (folder / "servers").mkdir()
     text = (ROOT / "docs/apps.md").read_text("utf-8")
@@ -76,6 +88,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     ui = {"csp": {"connectDomains": ["https://api.example", "*"]}, "permissions": {"camera": {}, "clipboardWrite": {}}}
     lens = {"auto_discover": True, "resources": {"dice.html": {"uri": "ui://dice.html", "_meta": {"ui": ui}}}}
     (folder / "servers" / "lens.mcp.json").write_text(json.dumps(lens))
+    (folder / "servers" / "asker.py").write_text(ASKER)
     with running(folder, "--access", "shared") as hub:
         yield hub
         assert hub.end() == 0
@@ -214,6 +227,37 @@ def test_the_page_says_what_an_app_may_reach_and_ask_for_and_what_was_refused(wr
     given = sent(trial, "to-app", "result").filter(has_text='"sandbox"')
     expect(given).to_contain_text('"https://api.example"')
     expect(given).to_contain_text('"clipboardWrite"')
+    tab.close()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_question_of_a_call_of_an_app_is_asked_on_the_page(written: Hub, browser: Browser, revision: str) -> None:
+    """37.2."""
+    tab = Tab(browser, f"http://127.0.0.1:{written.port}", viewport={"width": 1280, "height": 900}).log_in(written)
+    trial = tab.item("asker", "roll")
+    trial.choose(revision)
+    trial.start()
+    trial.reply("Send the answer", number=3)
+    trial.ended()
+    rolled = app_of(trial).locator("#rolled")
+    expect(rolled).to_have_text("3")
+    app_of(trial).get_by_role("button", name="Roll again").click()
+    expect(trial.item.locator(".app .question")).to_be_visible()
+    trial.reply("Send the answer", number=5)
+    expect(rolled).to_have_text("5")
+    tab.close()
+
+
+def test_an_app_hears_that_its_tool_was_cancelled(written: Hub, browser: Browser) -> None:
+    """37.2."""
+    tab = Tab(browser, f"http://127.0.0.1:{written.port}", viewport={"width": 1280, "height": 900}).log_in(written)
+    trial = tab.item("asker", "roll")
+    trial.start()
+    trial.question()
+    trial.item.get_by_role("button", name="Cancel", exact=True).first.click()
+    expect(trial.state).to_have_text("Cancelled")
+    expect(sent(trial, "to-app", "ui/notifications/tool-cancelled")).to_have_count(1)
+    expect(sent(trial, "to-app", "ui/notifications/tool-result")).to_have_count(0)
     tab.close()
 
 

@@ -31,9 +31,10 @@ def configuration(word: str) -> str:
     resource = {"uri": SAME_URI, "name": "card", "mimeType": HTML, "text": f"<p>{word}", "_meta": {"ui": ui}}
     show = {"function": "show", "_meta": {"ui": {"resourceUri": SAME_URI, "prefersBorder": True}}}
     refresh = {"function": "refresh", "_meta": {"ui": {"resourceUri": SAME_URI, "visibility": ["app"]}}}
+    other = {"uri": f"ui://other/{word}.html", "mimeType": HTML, "text": "<p>other"}
     secret = {"function": "secret", "_meta": {"ui": {"visibility": ["model"]}}}
     tools = {"show": show, "refresh": refresh, "secret": secret} | ({"only_left": {}} if word == "left" else {})
-    return orjson.dumps({"tools": tools, "resources": {"card": resource}}).decode()
+    return orjson.dumps({"tools": tools, "resources": {"card": resource, "other": other}}).decode()
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,10 @@ def test_a_client_that_shows_apps_and_names_none_reaches_a_tool_that_one_server_
     only = {"name": "only_left", "arguments": {}}
     assert hub.modern("", "tools/call", only, APPS).result["content"][0]["text"] == "one"
     assert hub.modern("", "tools/call", only).result["isError"]
+    read = {"uri": "ui://other/left.html"}
+    assert hub.modern("", "resources/read", read, APPS).result["contents"][0]["text"] == "<p>other"
+    assert hub.modern("", "resources/read", read).error["code"] != 0
+    assert hub.modern("", "resources/read", {"uri": SAME_URI}, APPS).error["code"] != 0
     for name in ("refresh", "echo", "secret"):
         assert hub.modern("", "tools/call", {"name": name, "arguments": {}}, APPS).result["isError"], name
 
