@@ -176,6 +176,19 @@ def test_a_client_that_shows_apps_and_names_none_reaches_a_tool_that_one_server_
         assert hub.modern("", "tools/call", {"name": name, "arguments": {}}, APPS).result["isError"], name
 
 
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18"])
+def test_apps_of_a_client_with_a_session_call_by_the_names_of_their_server_too(hub: Hub, version: str) -> None:
+    """37.2: the handshake declares the extension for the whole session."""
+    call = {"name": "only_left", "arguments": {}}
+    for capabilities, is_error in ((APPS, False), ({}, True)):
+        session = hub.open("", version, capabilities)
+        answer = hub.legacy("", "tools/call", call, session, version)
+        assert bool(answer.result.get("isError")) is is_error, capabilities
+    session, meta = hub.open("", version, APPS), {"_meta": {APP: "ui://right/card/view.html"}}
+    again = hub.legacy("", "tools/call", {"name": "refresh", "arguments": {}, **meta}, session, version)
+    assert again.text == "right again"
+
+
 def test_the_content_of_an_app_has_the_policy_and_permissions_of_its_listing(hub: Hub) -> None:
     """37.2: clients read them from the content first."""
     [content] = hub.modern("left", "resources/read", {"uri": SAME_URI}).result["contents"]
