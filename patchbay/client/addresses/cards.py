@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from patchbay.client.errors import Unreachable
-from patchbay.client.openapi.http_client import ApiClient, ApiFailure, get_origin
+from patchbay.client.openapi.http_client import ApiClient, ApiFailure, RedirectRefused, get_origin
 from patchbay.client.openapi.requests import HttpRequest
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import InvalidParams, ParseError, PatchbayError
@@ -124,9 +123,5 @@ def _read(client: ApiClient, url: str, accept: str) -> Any:
     """Return the JSON document at a URL; None if the server has no such document."""
     try:
         return parse(client.send(HttpRequest("GET", url, {"Accept": accept})).body)
-    except (ApiFailure, ParseError):
+    except (ApiFailure, ParseError, RedirectRefused):
         return None
-    except Unreachable as problem:
-        if "redirects" in problem.message:
-            return None
-        raise

@@ -38,7 +38,7 @@ class ApiFailure(PatchbayError):
 
 
 class RedirectRefused(Unreachable):
-    """A redirect that is not followed: to another origin, or of a request that may change something."""
+    """A redirect that is not followed: to another origin, of a request that may change something, or one too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class ApiClient:
             if following is None:
                 return reply
             call = following
-        raise Unreachable(f"{mask_url(call.url)} redirects more than {MAX_REDIRECTS} times")
+        raise RedirectRefused(f"{mask_url(call.url)} redirects more than {MAX_REDIRECTS} times")
 
     def _send_once(self, call: HttpRequest, unread: str) -> Reply:
         prepared = self._rules.prepare(call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,22 @@ def test_a_client_that_knows_the_domain_finds_the_servers(tmp_path: Path) -> Non
 )
 def test_a_domain_is_a_url_without_a_path(address: str, expected: bool) -> None:
     assert is_domain(address) is expected
+
+
+@pytest.mark.parametrize("place", ["https://another.example/", "/.well-known/ai-catalog.json"])
+def test_a_domain_whose_catalogue_is_a_redirect_that_is_not_followed_has_none(place: str) -> None:
+    """37.3"""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", place)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Write no log line."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert find_servers(f"http://127.0.0.1:{server.server_address[1]}") == []
+        server.shutdown()
