@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -108,7 +109,7 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status, answer = receiver.receive(self.headers, body)
+            status, answer = one.receive(self.headers, body)
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
@@ -121,10 +122,18 @@ def receiving(folder: Path) -> Iterator[tuple[Receiver, Path]]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    receiver = Receiver(server.server_address[1])
+    one = Receiver(server.server_address[1])
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield receiver, authority
+        yield one, authority
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A receiver whose certificate the hubs of this process trust."""
+    with receiving(tmp_path) as (one, authority):
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        yield one

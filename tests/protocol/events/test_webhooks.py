@@ -15,16 +15,9 @@ from patchbay.protocol.webhooks.sending import Sender
 from patchbay.protocol.webhooks.subscriptions import Webhooks
 from patchbay.topics import LEASES
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
+from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
 from tests.waiting import until
-
-
-@pytest.fixture
-def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    with receiving(tmp_path) as (one, authority):
-        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        yield one
 
 
 @pytest.fixture

@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.hubs import Hub
-from tests.protocol.events.receiver import HOST, SECRET, Receiver, receiving
+from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import SOURCE, report
 from tests.protocol.events.test_webhooks import subscribe, titles
 from tests.waiting import until
-
-
-@pytest.fixture
-def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    with receiving(tmp_path) as (one, authority):
-        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        yield one
 
 
 @pytest.fixture
