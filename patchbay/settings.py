@@ -374,7 +374,7 @@ def environment(allowed: tuple[str, ...]) -> dict[str, str]:
 
 
 def whole_environment() -> dict[str, str]:
-    """Return the environment without passwords of the hub, for an operator's configuration and mounted programs."""
+    """Return the environment without the secrets of the hub that no configuration may name, for `${NAME}` in one."""
     return {name: value for name, value in os.environ.items() if name not in (GIVEN_KEY, REDIS_PASSWORD)}
 
 

@@ -312,6 +312,29 @@ def test_secrets_come_from_the_environment_and_are_shown_nowhere(
         hub.close()
 
 
+@pytest.mark.process
+def test_a_mounted_program_gets_no_secret_of_the_hub_except_those_that_its_mount_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """37"""
+    secrets = ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "PATCHBAY_KEY", "REDISCLI_AUTH", "PATCHBAY_BLOBS")
+    for name in secrets:
+        monkeypatch.setenv(name, "confidential")
+    hub, seen = Hub(tmp_path / "hub"), tmp_path / "seen"
+    show = f"import json,os; open({str(seen)!r}, 'w').write(json.dumps(dict(os.environ)))"
+    program = f"mcp+stdio:{shlex.quote(sys.executable)} -c {shlex.quote(show)}"
+    try:
+        mount(hub, "plain", program)
+        assert not set(secrets) & set(json.loads(seen.read_text()))
+        mount(hub, "named", program, environment={"PGPASSWORD": "${PGPASSWORD}"})
+        assert set(secrets) & set(json.loads(seen.read_text())) == {"PGPASSWORD"}
+        seen.unlink()
+        mount(hub, "key", program, environment={"KEY": "${PATCHBAY_KEY}"})
+        assert state(hub, "key") == "down" and not seen.exists()
+    finally:
+        hub.close()
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
