@@ -1,8 +1,11 @@
-"""Starts a mounted server once, beside the hub, and reads what it lists: the rehearsal of an update."""
+"""The update of a mounted package: a rehearsal of the new version, compared with the pins, before it is mounted.
+
+The rehearsal starts the new version once, beside the hub, and reads what it lists.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -16,7 +19,10 @@ from patchbay.kinds.mount.liveness import Patience
 from patchbay.kinds.mount.snapshots import listed_entries, read_snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.pins.documents import ItemKey, Wire
+from patchbay.pins.explanation import describe_change
+from patchbay.pins.records import load_pins
 from patchbay.settings import whole_environment
+from patchbay.store import Store
 
 
 def list_offered(name: str, fields: Mapping[str, Any]) -> dict[ItemKey, Wire]:
@@ -39,3 +45,23 @@ def list_offered(name: str, fields: Mapping[str, Any]) -> dict[ItemKey, Wire]:
     ) as connection:
         snapshot = read_snapshot(connection, mount.digest, UnreadLists(Patience()))
     return listed_entries(snapshot, snapshot.descriptors()[0])
+
+
+def find_changes(store: Store, name: str, listed: Mapping[ItemKey, Wire]) -> Iterator[str]:
+    """Yield how lists differ from the approved pins of a server, one sentence for each entry."""
+    document = load_pins(store, name).document
+    if document is None:
+        return
+    for key, item in document.items.items():
+        if item.approved is None:
+            continue
+        old = orjson.loads(store.blobs.get(item.approved.cid))
+        new = listed.get(key)
+        if new is None:
+            yield f"{':'.join(key)} is gone"
+        elif dict(new) != old:
+            meanings = "; ".join(each.sentence for each in describe_change(key, old, new))
+            yield f"{':'.join(key)} changes: {meanings}"
+    for key in listed:
+        if key not in document.items:
+            yield f"{':'.join(key)} is new"

@@ -2,7 +2,7 @@
 
 Only forms that the hub can start or reach are offers: packages of npm and PyPI over standard input and output, and
 URLs. Everything that a registry says is text of a stranger: it is shown before anything runs.
-Source: modelcontextprotocol/registry, server.json (schema 2025-09-29 and later).
+Source: modelcontextprotocol/registry, docs/reference/api/openapi.yaml (2025-12-01), server.json (2025-12-11).
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 MAX_TEXT = 200
+OFFICIAL = "io.modelcontextprotocol.registry/official"
+"""The key of what the registry itself says about a server, in `_meta` of an entry."""
+
+OWN_BASES = {"npm": ("https://registry.npmjs.org",), "pypi": ("https://pypi.org",)}
+"""The base URLs that a package may name: those whose packages npx and uvx get."""
+
+QUIET_ARGUMENTS = ("-y", "--yes")
+"""Arguments of the launcher that change nothing, because the hub gives them itself."""
+
 SECRET_WORDS = re.compile(r"(?i)key|token|secret|password|credential")
 
 
@@ -35,6 +44,10 @@ class Wanted:
     is_required: bool = False
     is_secret: bool = False
     default: str | None = None
+    fixed: str | None = None
+    """The value that the registry says; a user chooses no other one."""
+
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,9 @@ class RegisteredServer:
     others: tuple[str, ...] = ()
     """The ways that the hub does not have, in words."""
 
+    warning: str = ""
+    """Why the registry advises against the server, for a deprecated one."""
+
     @property
     def short_name(self) -> str:
         """The name without its namespace."""
@@ -77,9 +93,12 @@ class RegisteredServer:
 
 
 def read_server(entry: Any) -> RegisteredServer | None:
-    """Return the server of an entry of the registry; None for an entry without a name."""
+    """Return the server of an entry of the registry; None for an entry without a name, and for a deleted one."""
     server = entry.get("server", entry) if isinstance(entry, Mapping) else None
     if not isinstance(server, Mapping) or not isinstance(server.get("name"), str):
+        return None
+    status, message = _status(entry)
+    if status == "deleted":
         return None
     offers: list[Offer] = []
     others: list[str] = []
@@ -98,14 +117,25 @@ def read_server(entry: Any) -> RegisteredServer | None:
         _text(server.get("version")),
         tuple(offers),
         tuple(others),
+        f"deprecated{f': {message}' if message else ''}" if status == "deprecated" else "",
     )
+
+
+def _status(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the status of an entry, such as `deprecated`, and the message that explains it."""
+    meta = entry.get("_meta")
+    official = meta.get(OFFICIAL) if isinstance(meta, Mapping) else None
+    if not isinstance(official, Mapping):
+        return "", ""
+    return _text(official.get("status")), _text(official.get("statusMessage"))
 
 
 def make_fields(offer: Offer, given: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a mount of an offer; `given` has values by the name of a variable or header.
 
     A secret without a value becomes a reference, `${NAME}`, to the environment of the hub. Raises ConfigError for a
-    required value that is missing, a name that the offer does not have, and a secret that is written out.
+    required value that is missing, a name that the offer does not have, a value that is not one of its choices or that
+    the registry fixes, and a secret that is written out.
     """
     known = {one.name: one for one in offer.wanted}
     values: dict[str, str] = {}
@@ -113,14 +143,18 @@ def make_fields(offer: Offer, given: Mapping[str, str]) -> dict[str, Any]:
         if offer.kind == "remote" and name not in known:
             raise ConfigError("the server", name, f"expected one of {', '.join(known) or 'no values'}")
         if name in known and known[name].is_secret and "${" not in value:
-            raise ConfigError("the server", name, f"this is a secret; expected {name}=${{{_variable(name)}}}")
+            raise ConfigError("the server", name, f"this is a secret; expected {name}=${{{variable_of(name)}}}")
+        if name in known:
+            _check_value(known[name], value)
         values[name] = value
     missing = []
     for one in offer.wanted:
         if one.name in values:
             continue
-        if one.is_secret and one.is_required:
-            values[one.name] = f"${{{_variable(one.name)}}}"
+        if one.fixed is not None and not one.is_secret:
+            values[one.name] = one.fixed
+        elif one.is_secret and one.is_required:
+            values[one.name] = f"${{{variable_of(one.name)}}}"
         elif one.is_required and one.default is not None:
             values[one.name] = one.default
         elif one.is_required:
@@ -131,7 +165,16 @@ def make_fields(offer: Offer, given: Mapping[str, str]) -> dict[str, Any]:
     return fields | ({("headers" if offer.kind == "remote" else "environment"): values} if values else {})
 
 
-def _variable(name: str) -> str:
+def _check_value(one: Wanted, value: str) -> None:
+    """Raise ConfigError for a value that the registry does not allow; a reference is checked by the server itself."""
+    if one.fixed is not None and value != one.fixed and not one.is_secret:
+        raise ConfigError("the server", one.name, f"expected {one.fixed!r:.200}: the registry allows no other value")
+    if one.choices and value not in one.choices and "${" not in value:
+        raise ConfigError("the server", one.name, f"expected one of {', '.join(one.choices)}")
+
+
+def variable_of(name: str) -> str:
+    """Return the name of the environment variable that a secret of this name refers to."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
 
 
@@ -148,11 +191,28 @@ def _package(package: Mapping[str, Any], version: str) -> Offer | str:
         return f"{label}: its name is not a name of a package"
     if not isinstance(exact, str) or not VERSION.fullmatch(exact):
         return f"{label}: its version is not one exact version"
+    obstacle = _obstacle(kind, package)
+    if obstacle:
+        return f"{label}: {obstacle}"
     arguments = _arguments(package.get("packageArguments"))
     if arguments is None:
         return f"{label}: it needs arguments that only its user knows; mount it with launch.arg="
     wanted = tuple(_wanted(package.get("environmentVariables"), VARIABLE))
     return Offer("npm" if kind == "npm" else "pypi", name, exact, arguments, wanted)
+
+
+def _obstacle(kind: str, package: Mapping[str, Any]) -> str:
+    """Return why the launcher would not run what the registry describes; an empty text if it would."""
+    base = package.get("registryBaseUrl")
+    if base and (not isinstance(base, str) or base.rstrip("/") not in OWN_BASES[kind]):
+        # A package of the same name at the public registry may be another one.
+        return f"it is in the registry {_text(base)}, which the hub does not use"
+    if package.get("fileSha256"):
+        return "it names a hash of its file, which the launcher does not check"
+    words = [one.get("value", one.get("name")) for one in _objects(package.get("runtimeArguments"))]
+    if any(word not in QUIET_ARGUMENTS for word in words):
+        return "it needs arguments of the launcher; mount it with mcp+stdio:COMMAND"
+    return ""
 
 
 def _arguments(given: Any) -> tuple[str, ...] | None:
@@ -184,14 +244,21 @@ def _wanted(given: Any, pattern: re.Pattern[str]) -> Iterator[Wanted]:
         name = one.get("name")
         if not isinstance(name, str) or not pattern.fullmatch(name):
             continue
-        default = one.get("value", one.get("default"))
+        choices = one.get("choices")
         yield Wanted(
             name,
             _text(one.get("description")),
             one.get("isRequired") is True,
             one.get("isSecret") is True or bool(SECRET_WORDS.search(name)),
-            default if isinstance(default, str) and "{" not in default and "$" not in default else None,
+            _literal(one.get("value", one.get("default"))),
+            _literal(one.get("value")),
+            tuple(_text(each) for each in choices if _text(each)) if isinstance(choices, list) else (),
         )
+
+
+def _literal(value: Any) -> str | None:
+    """Return a value that has no placeholder and no reference; None for any other."""
+    return value if isinstance(value, str) and "{" not in value and "$" not in value else None
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,14 @@ def mounted_package(file: Path) -> MountedPackage | None:
         return None
     kind = "npm" if found["launcher"] == "npx" else "pypi"
     return MountedPackage(file.stem, kind, found["package"] or "", found["version"] or "", fields)
+
+
+def mounted_packages(folder: Path) -> Iterator[MountedPackage]:
+    """Yield the mounts of packages in a folder of servers, in the order of their names."""
+    for file in sorted(folder.glob("*.json")):
+        found = mounted_package(file)
+        if found is not None:
+            yield found
 
 
 def with_version(mounted: MountedPackage, version: str) -> dict[str, Any]:
