@@ -33,8 +33,10 @@ from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.operators import Operators
 from patchbay.web.operator.packages import packages_blueprint
 from patchbay.web.operator.pins import pins_blueprint
+from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
 from patchbay.web.operator.switching import switching_blueprint
+from patchbay.web.operator.updates import updates_blueprint
 from patchbay.web.page_security import add_security
 from patchbay.web.pages.activity import activity_blueprint
 from patchbay.web.pages.history import history_blueprint
@@ -93,6 +95,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(revocation_blueprint(site))
     app.register_blueprint(pins_blueprint(site))
     app.register_blueprint(packages_blueprint(site))
+    app.register_blueprint(registry_blueprint(site))
+    app.register_blueprint(updates_blueprint(site))
     app.register_blueprint(search_blueprint(site))
     app.register_blueprint(rendering_blueprint(site))
     app.register_blueprint(app_frames_blueprint(site))

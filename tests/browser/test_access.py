@@ -35,7 +35,19 @@ HOSTILE_WORDS = Words(
 
 OPERATORS = (
     *("/access", "/access?as=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E%E2%80%AE", "/access?as=ann@example.org"),
-    *("/access/keys", "/approvals", "/webhooks", "/audit", "/people", "/pins", "/pins/far", "/login", "/history"),
+    *(
+        "/access/keys",
+        "/approvals",
+        "/webhooks",
+        "/registry",
+        "/registry/updates",
+        "/audit",
+        "/people",
+        "/pins",
+        "/pins/far",
+        "/login",
+        "/history",
+    ),
 )
 """Pages for administrators."""
 

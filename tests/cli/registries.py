@@ -81,16 +81,16 @@ def servers() -> list[dict[str, Any]]:
     ]
 
 
-def _find(path: str, query: dict[str, list[str]]) -> Any:
+def _find(path: str, query: dict[str, list[str]], entries: list[dict[str, Any]]) -> Any:
     if path == "/v0.1/servers":
         word = query.get("search", [""])[0].lower()
-        found = [one for one in servers() if word in one["server"]["name"].lower()]
+        found = [one for one in entries if word in one["server"]["name"].lower()]
         begin = int(query.get("cursor", ["0"])[0])
         more = {"nextCursor": str(begin + 2)} if begin + 2 < len(found) else {}
         return {"servers": found[begin : begin + 2], "metadata": {"count": 2, **more}}
     if path.startswith("/v0.1/servers/"):
         name = unquote(path.removeprefix("/v0.1/servers/").removesuffix("/versions/latest"))
-        return next((one for one in servers() if one["server"]["name"] == name), None)
+        return next((one for one in entries if one["server"]["name"] == name), None)
     if path.startswith("/pypi/"):
         version = VERSIONS.get(("pypi", path.split("/")[2]))
         return {"info": {"version": version}} if version else None
@@ -99,13 +99,13 @@ def _find(path: str, query: dict[str, list[str]]) -> Any:
 
 
 @contextmanager
-def registries() -> Iterator[str]:
-    """The three registries at one URL while they run."""
+def registries(*more: dict[str, Any]) -> Iterator[str]:
+    """The three registries at one URL while they run; `more` are further entries of the registry of servers."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            found = _find(parts.path, parse_qs(parts.query))
+            found = _find(parts.path, parse_qs(parts.query), [*servers(), *more])
             data = json.dumps(found if found is not None else {"error": "not found"}).encode()
             self.send_response(200 if found is not None else 404)
             self.send_header("Content-Type", "application/json")

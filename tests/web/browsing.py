@@ -42,7 +42,8 @@ def many(*places: str) -> str:
 def town_hub(folder: Path) -> Hub:
     """A hub with the reference servers, a town, a server that is broken and one that is off."""
     files = {"town.py": TOWN, "town.mcp.json": town_config().decode(), "broken.py": "def x(:\n", "off.py": TOWN}
-    return Hub(folder, files | {"off.mcp.json": '{"enabled": false, "auto_discover": true}'})
+    registries: dict[str, Any] = dict.fromkeys(("registry", "pypi", "npm"), "http://127.0.0.1:1")
+    return Hub(folder, files | {"off.mcp.json": '{"enabled": false, "auto_discover": true}'}, **registries)
 
 
 def town_config() -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from patchbay.client.addresses.targets import mask_url
 from patchbay.client.errors import Unreachable
 from patchbay.client.openapi.http_client import ApiClient, ApiFailure
 from patchbay.client.openapi.requests import HttpRequest
@@ -29,6 +30,11 @@ class Registries:
         self._registry = registry.rstrip("/")
         self._pypi = pypi.rstrip("/")
         self._npm = npm.rstrip("/")
+
+    @property
+    def label(self) -> str:
+        """The registry of servers for people: its URL without secrets."""
+        return mask_url(self._registry)
 
     def search(self, word: str) -> list[RegisteredServer]:
         """Return the newest versions of the servers whose names contain a word. Raises Unreachable, InvalidParams."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchbay.client.registry.choices import WAYS
 from patchbay.web.api.route_table import Query, Route, form_body, form_fields, schema_ref
 
 JSON = "application/json"
@@ -30,6 +31,27 @@ ACCESS_PAGES = (
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
         "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
+    ),
+    Route(
+        "GET",
+        "/registry",
+        "Servers of the registries, and what one of them would run.",
+        schema_ref("Registry"),
+        page=True,
+        query=(
+            Query("q", "Words of the name of a server."),
+            Query("name", "The name of one server, pypi:NAME or npm:NAME."),
+            Query("way", "Which of its ways to run it.", {"enum": ["", *WAYS]}),
+        ),
+        operator=True,
+    ),
+    Route(
+        "GET",
+        "/registry/updates",
+        "The mounted packages and their newest versions.",
+        schema_ref("Updates"),
+        page=True,
+        operator=True,
     ),
     Route("GET", "/webhooks", "The webhooks of events.", schema_ref("Webhooks"), page=True, operator=True),
     Route(
@@ -72,6 +94,22 @@ ACCESS_CHANGES = (
         "/approvals",
         "Approve or refuse a call.",
         body=form_body("csrf", "id", "do"),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/registry",
+        "Mount a server of a registry; value.NAME is the value of a variable or header.",
+        body=form_body("csrf", "name", "seen", **{"way": "", "as": "", "replace": ""}),
+        status=(303,),
+        operator=True,
+    ),
+    Route(
+        "POST",
+        "/registry/updates",
+        "Mount the newest version of a package; accept is that version, if it lists other entries.",
+        body=form_body("csrf", "name", "version", accept=""),
         status=(303,),
         operator=True,
     ),

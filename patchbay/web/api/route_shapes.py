@@ -8,6 +8,7 @@ from __future__ import annotations
 from patchbay.activity.records import OUTCOMES
 from patchbay.web.api.account_shapes import ACCOUNT_SHAPES
 from patchbay.web.api.document_shapes import DOCUMENT_SHAPES
+from patchbay.web.api.registry_shapes import REGISTRY_SHAPES
 from patchbay.web.api.route_table import (
     ANY,
     FLAG,
@@ -317,6 +318,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     **ACCOUNT_SHAPES,
     **DOCUMENT_SHAPES,
+    **REGISTRY_SHAPES,
     "Inspected": object_of(
         address=TEXT,
         era=one_of("auto", "modern", "legacy"),
