@@ -102,6 +102,10 @@ class Hub(Protocol):
         """Emit an event of a type that the server declares; return its id. Raises ToolFailed."""
         ...
 
+    def missed(self, server: str, event: str) -> None:
+        """Tell subscribers that events of this type may be missing. Raises ToolFailed."""
+        ...
+
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of the calling definition in the background. Raises ToolFailed."""
         ...

@@ -147,6 +147,9 @@ AUDIT = "audit"
 EVENTS = "events/"
 """The events that a server emitted, by server and event type."""
 
+EVENT_IDS = "event-ids/"
+"""An event with a given id was stored, by server, event type and hash of the id."""
+
 EVENT_SUBSCRIPTIONS = "event-subscriptions/"
 """A sealed webhook subscription, by its id. On the bus, the topic without an id says that one of them changed."""
 

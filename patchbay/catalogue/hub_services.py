@@ -33,7 +33,7 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.kinds.python.redirects import REDIRECT_PREFIX
-from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event
+from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
 
@@ -241,6 +241,12 @@ class CatalogueHub:
         if len(id) > MAX_ID_CHARACTERS:
             raise ToolFailed(f"the id of an event has {len(id)} characters; at most {MAX_ID_CHARACTERS}")
         return record_event(self._catalogue.store, server, event, data, id)
+
+    def missed(self, server: str, event: str) -> None:
+        """Tell subscribers of a server that events may be missing. Raises ToolFailed in a read-only hub."""
+        if self._catalogue.readonly:
+            raise ToolFailed("this hub is read-only: no events are stored")
+        record_gap(self._catalogue.store, server, event)
 
     def state(self, server: str) -> Memory:
         """Return a server's own key-value state in the store."""

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -233,10 +233,14 @@ class Library:
         changes = self._index.refresh(progress, seconds)
         if changes is None:
             return []
+        is_first = not self._ready.is_set()
         if not self.pending:
             self._indexed_changes = max(self._indexed_changes, reported)
             self._ready.set()
-        self._listener_thread.report(changes)
+        if is_first:
+            self._listener_thread.report([replace(one, is_first=True) for one in changes], True)
+        else:
+            self._listener_thread.report(changes)
         return changes
 
     def catch_up(self) -> None:

@@ -62,11 +62,17 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """A change of a document: `added`, `changed` or `removed`. `relisted` says that its entry in lists changed."""
+    """A change of a document: `added`, `changed` or `removed`. `relisted` says that its entry in lists changed.
+
+    `row` is its present row, or the last one of a removed document. `is_first` says that the first scan found it, so
+    that it may be as it was before this process began.
+    """
 
     key: str
     how: str
     relisted: bool = field(default=True, compare=False)
+    row: DocumentRow | None = field(default=None, compare=False)
+    is_first: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -218,8 +224,7 @@ class FolderIndex:
     def drop(self, key: str) -> DocumentChange:
         """Remove a document that was just deleted."""
         self._write_index(lambda index: index.remove(key))
-        self._rows.pop(key, None)
-        return DocumentChange(key, "removed")
+        return DocumentChange(key, "removed", row=self._rows.pop(key, None))
 
     def replace(self, problem: sqlite3.DatabaseError) -> None:
         """Replace an index that failed by an empty one: in memory when its disk is full or cannot be written."""
@@ -315,8 +320,9 @@ class FolderIndex:
     def _change(self, row: DocumentRow) -> DocumentChange:
         known = self._rows.get(row.key)
         if known is None:
-            return DocumentChange(row.key, "added")
-        return DocumentChange(row.key, "changed", (known.title, known.description) != (row.title, row.description))
+            return DocumentChange(row.key, "added", row=row)
+        is_relisted = (known.title, known.description) != (row.title, row.description)
+        return DocumentChange(row.key, "changed", is_relisted, row)
 
     def _refuse(self, key: str, problem: ToolFailed) -> None:
         """Record why a file cannot be read; a file that was deleted meanwhile is not missing."""
@@ -328,9 +334,7 @@ class FolderIndex:
         gone = [key for key in keys if self._disk.stamp(key.split("/")) is None]
         self._keep([(key, None) for key in gone])
         self._write_index(lambda index: index.remove(*gone))
-        for key in gone:
-            self._rows.pop(key, None)
-        return [DocumentChange(key, "removed") for key in gone]
+        return [DocumentChange(key, "removed", row=self._rows.pop(key, None)) for key in gone]
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[Sequence[str]]:

@@ -23,15 +23,20 @@ class ListenerThread:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._waiting: dict[str, DocumentChange] = {}
+        self._is_due = False
         self._wake = threading.Condition()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def report(self, changes: Sequence[DocumentChange]) -> None:
-        """Report these changes soon. Of several changes of one document the listener gets only the last."""
-        if not changes:
+    def report(self, changes: Sequence[DocumentChange], always: bool = False) -> None:
+        """Report these changes soon. Of several changes of one document the listener gets only the last.
+
+        With `always`, the listener also gets an empty list: that of a folder without documents.
+        """
+        if not changes and not always:
             return
         with self._wake:
+            self._is_due = True
             for change in changes:
                 before = self._waiting.get(change.key)
                 relisted = change.relisted or (before is not None and before.relisted)
@@ -52,10 +57,10 @@ class ListenerThread:
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._waiting or self._ending.is_set())
+                self._wake.wait_for(lambda: self._is_due or self._ending.is_set())
                 if self._ending.is_set():
                     return
-                changes, self._waiting = list(self._waiting.values()), {}
+                changes, self._waiting, self._is_due = list(self._waiting.values()), {}, False
             try:
                 self._listener(changes)
             except Exception:

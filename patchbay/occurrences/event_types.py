@@ -25,6 +25,19 @@ CHANGE_SCHEMA = {
 }
 """The payload of a change of a variable or a server."""
 
+DOCUMENT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "how": {"enum": ["added", "changed", "removed"]},
+        "path": {"type": "string", "description": "The path of the document in its folder."},
+        "uri": {"type": "string", "description": "The resource that is the document."},
+        "title": {"type": "string"},
+        "cid": {"type": "string", "description": "The content after the change; absent if the document was removed."},
+    },
+    "required": ["how", "path", "uri"],
+}
+"""The payload of a change of a document in a folder."""
+
 
 def event_type(
     name: str, description: str, payload: Mapping[str, Any], target: Mapping[str, Any], source: Source

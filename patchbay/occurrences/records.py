@@ -10,13 +10,14 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 import orjson
 
 from patchbay.errors import StaleUpdate, ToolFailed
 from patchbay.store import JournalEntry, Store
-from patchbay.topics import EVENTS
+from patchbay.topics import EVENT_IDS, EVENTS
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 """Lifetime of an event in the journal."""
@@ -43,6 +44,8 @@ class Occurrence:
     at: float
     data: Mapping[str, Any]
     position: str
+    is_gap: bool = False
+    """Whether this is no event, but the mark that events before it may be missing."""
 
     def wire(self, name: str) -> dict[str, Any]:
         """Return the EventOccurrence under a name, without its cursor."""
@@ -62,20 +65,38 @@ def topic_of(server: str, event: str) -> str:
 def record_event(store: Store, server: str, event: str, data: Mapping[str, Any], id: str = "") -> str:
     """Append an event to its topic and announce it; return its id, a new one unless given.
 
-    Raises ToolFailed for a payload that is too large or has no JSON form.
+    An event with a given id is stored once, also when several processes record it. Raises ToolFailed for a payload that
+    is too large or has no JSON form.
     """
-    topic, id = topic_of(server, event), id or f"evt_{secrets.token_urlsafe(15)}"
+    once = f"{EVENT_IDS}{server}/{event}/{sha256(id.encode()).hexdigest()[:32]}" if id else ""
+    id = id or f"evt_{secrets.token_urlsafe(15)}"
     try:
         payload = orjson.dumps(data)
     except orjson.JSONEncodeError as problem:
         raise ToolFailed(f"the data of the event {event} has no JSON form: {problem}") from problem
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ToolFailed(f"the data of the event {event} has {len(payload)} bytes; at most {MAX_PAYLOAD_BYTES}")
+    _append(store, topic_of(server, event), {"id": id, "data": orjson.Fragment(payload)}, once)
+    return id
+
+
+def record_gap(store: Store, server: str, event: str) -> None:
+    """Append the mark that events of this type may be missing before it: the source was not watched for a time."""
+    _append(store, topic_of(server, event), {"id": "", "data": None}, "")
+
+
+def _append(store: Store, topic: str, fields: Mapping[str, Any], once: str) -> None:
+    """Append an entry behind the newest one and announce it; nothing if the topic `once` has an entry already."""
     for attempt in range(MAX_TRIES):
+        if once and store.journal.last(once):
+            return
         before = store.journal.last(topic)
-        entry = orjson.dumps({"id": id, "before": before, "data": orjson.Fragment(payload)})
+        entries: list[tuple[str, bytes, float | None]] = [
+            (topic, orjson.dumps({**fields, "before": before}), KEPT_SECONDS),
+            *([(once, b"", KEPT_SECONDS)] if once else []),
+        ]
         try:
-            (seq,) = store.journal.append_all([(topic, entry, KEPT_SECONDS)], {topic: before})
+            seq = store.journal.append_all(entries, {topic: before, **({once: 0} if once else {})})[0]
         except StaleUpdate:
             if attempt == MAX_TRIES - 1:
                 raise
@@ -83,11 +104,11 @@ def record_event(store: Store, server: str, event: str, data: Mapping[str, Any],
         if seq % TRIM_INTERVAL == 0:
             store.journal.trim(topic, MAX_TOPIC_BYTES)
         store.bus.publish(topic)
-        return id
-    raise AssertionError("the loop returns or raises")
+        return
 
 
 def read_entry(entry: JournalEntry) -> tuple[int, Occurrence]:
     """Return the number of the entry before this one, and its event."""
     fields = orjson.loads(entry.data)
-    return fields["before"], Occurrence(fields["id"], entry.at, fields["data"], str(entry.seq))
+    data = fields["data"]
+    return fields["before"], Occurrence(fields["id"], entry.at, data or {}, str(entry.seq), data is None)

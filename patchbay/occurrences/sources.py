@@ -8,7 +8,7 @@ Source: SEP-3415, Cursor Lifecycle, Gaps and `truncated`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -87,7 +87,10 @@ class StoredSource(ABC):
                 has_more = True
                 break
             seq = int(one.position)
-            if not matches(wanted.arguments, one.data):
+            if one.is_gap:
+                truncated = True
+                continue
+            if not matches(wanted.arguments, one.data) or not self._is_shown(one.data):
                 continue
             if one.at < floor:
                 truncated = True
@@ -100,6 +103,10 @@ class StoredSource(ABC):
     def _cursor(self, seq: int, at: float) -> str:
         return write_cursor(self._place, Cursor(str(seq), at))
 
+    def _is_shown(self, data: Mapping[str, Any]) -> bool:
+        """Whether the reader may see an event with these data."""
+        return True
+
     @abstractmethod
     def _newest(self) -> int:
         """Return the number of the newest entry; 0 without one."""
@@ -110,15 +117,25 @@ class StoredSource(ABC):
 
 
 class JournalSource(StoredSource):
-    """The events that a server emits."""
+    """The events that a server emits. `shows` says whether the reader may see an event with these data."""
 
-    def __init__(self, store: Store, server: str, event: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        server: str,
+        event: str,
+        shows: Callable[[Mapping[str, Any]], bool] = lambda data: True,
+    ) -> None:
         super().__init__(store, f"{server}/{event}")
+        self._shows = shows
         self._topic = topic_of(server, event)
         self.topics = (self._topic,)
 
     def _newest(self) -> int:
         return self._store.journal.last(self._topic)
+
+    def _is_shown(self, data: Mapping[str, Any]) -> bool:
+        return self._shows(data)
 
     def _entries(self, seq: int, at: float, now: float) -> tuple[list[Occurrence], bool]:
         read = [read_entry(entry) for entry in self._store.journal.read(self._topic, seq, PAGE + 1)]

@@ -6,11 +6,15 @@ in memory, and is started at the first request.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import orjson
 
 from patchbay.activation import Call, Events, Handler, Hub
 from patchbay.documents import paths
@@ -18,11 +22,16 @@ from patchbay.documents.collection import Library
 from patchbay.documents.errors import BadPath, NoDocument
 from patchbay.documents.index import DocumentChange, DocumentRow
 from patchbay.documents.search_results import answered, told
-from patchbay.errors import ResourceNotFound, ToolFailed
+from patchbay.errors import PatchbayError, ResourceNotFound, ToolFailed
 from patchbay.events import Content, Data, Pause, Progress
 
 ENDINGS = (".md", ".markdown", ".mdx")
 IGNORED = ("node_modules",)
+CHANGED = "document.changed"
+"""The event type of a folder."""
+
+log = logging.getLogger(__name__)
+
 FIRST_SCAN_WAIT_SECONDS = 20.0
 """Seconds that a search waits for the first scan of the folder; then it answers from the documents indexed so far."""
 
@@ -70,11 +79,39 @@ def uri_of(server: str, path: str) -> str:
 
 
 def _announce_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
+    _emit_changes(hub, server, changes)
     for change in changes:
         if change.how != "added":
             hub.updated(server, uri_of(server, change.key))
     if any(change.relisted for change in changes):
         hub.changed(server, "resources")
+
+
+def _emit_changes(hub: Hub, server: str, changes: Sequence[DocumentChange]) -> None:
+    """Emit an event for each change. The first scan finds no change; what changed before it may be missing.
+
+    Each process watches the folder. The id of an event is made of what all of them see, so that it is stored once.
+    """
+    try:
+        if not changes or any(change.is_first for change in changes):
+            hub.missed(server, CHANGED)
+        for change in changes:
+            if not change.is_first:
+                data, seen = _event_of(server, change)
+                hub.emit(server, CHANGED, data, f"doc_{sha256(orjson.dumps(seen)).hexdigest()[:40]}")
+    except PatchbayError as problem:  # a read-only hub, or a server that was removed meanwhile
+        log.info("the changes of the documents of %s are no events: %s", server, problem.message)
+
+
+def _event_of(server: str, change: DocumentChange) -> tuple[dict[str, Any], list[str]]:
+    """Return the data of the event of a change, and what every process that watches the folder sees of it."""
+    data = {"how": change.how, "path": change.key, "uri": uri_of(server, change.key)}
+    row, stamp = change.row, ""
+    if row is not None:
+        stamp = row.stamp
+        if change.how != "removed":
+            data |= {"title": row.title, "cid": row.cid}
+    return data, [change.key, "removed" if change.how == "removed" else "there", stamp]
 
 
 def _wait_for_scan(library: Library) -> Events:

@@ -12,7 +12,15 @@ from patchbay.documents.search import MAX_OFFSET, MAX_QUERY_CHARACTERS
 from patchbay.documents.search_results import MAX_LIMIT
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Fields, Kind, ServerParts
-from patchbay.kinds.documents.handler import LIST_WAIT_SECONDS, documents_handler, folder_of, library_of, uri_of
+from patchbay.kinds.documents.handler import (
+    CHANGED,
+    LIST_WAIT_SECONDS,
+    documents_handler,
+    folder_of,
+    library_of,
+    uri_of,
+)
+from patchbay.occurrences.event_types import DOCUMENT_SCHEMA, event_type
 
 HINTS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 TEXT = {"type": "string"}
@@ -49,6 +57,11 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         {one.name: one for one in _tools()},
         _resources(name, library) if library is not None else {},
         {template.name: template},
+        events={
+            CHANGED: event_type(
+                CHANGED, f"A document of {name} changed.", DOCUMENT_SCHEMA, {"resource": "uri"}, "static"
+            )
+        },
         problems=(*_folder_problems(root), *_left_out(name, library)),
         description=f"The documents of {name}",
         fields={"completions": {template.name: {"path": {"function": "paths"}}}},

@@ -24,7 +24,7 @@ def poll_events(context: RequestContext) -> dict[str, Any]:
     hub = context.services.catalogue.hub
     place = hub.begin_call(context.caller.wire.sender, request.server.name, False)
     try:
-        source = source_of(context.services.catalogue.store, request.server, request.own_name)
+        source = source_of(context.services.access, context.caller.wire.sender, request.server, request.own_name)
         batch = source.read(request.cursor, request.wanted, count)
     finally:
         if place is not None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from patchbay.access.control import AccessControl
+from patchbay.access.principals import Principal
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.servers import Server
 from patchbay.client.connection.list_pages import EVENTS as EVENTS
@@ -22,7 +24,6 @@ from patchbay.kinds.mount.upstream_events import UpstreamSource
 from patchbay.occurrences.arguments import check_arguments
 from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS
 from patchbay.occurrences.sources import EventSource, JournalSource, NameSource, Wanted
-from patchbay.store import Store
 from patchbay.topics import SERVERS, VARIABLES
 
 DEFAULT_EVENTS, MAX_EVENTS = 100, 500
@@ -71,12 +72,19 @@ def read_request(server: Server, params: Mapping[str, Any], mode: str) -> EventR
     )
 
 
-def source_of(store: Store, server: Server, own_name: str) -> EventSource:
-    """Return the source of an event type of a server."""
-    place = f"{server.name}/{own_name}"
-    source = server.events[own_name].target.get("source")
-    if source is None:
+def source_of(access: AccessControl, sender: Principal, server: Server, own_name: str) -> EventSource:
+    """Return the source of an event type of a server, with the events that a principal may see at each reading."""
+    store = access.catalogue_for(sender).store
+    place, target = f"{server.name}/{own_name}", server.events[own_name].target
+    source, resource = target.get("source"), target.get("resource")
+    if source is None and resource is None:
         return JournalSource(store, server.name, own_name)
+    if source is None:
+
+        def may_read(data: Mapping[str, Any]) -> bool:
+            return access.catalogue_for(sender).may_read(server.name, str(data.get(str(resource))))
+
+        return JournalSource(store, server.name, own_name, may_read)
     if "upstream" in source and server.upstream is not None:
         return UpstreamSource(server.upstream, own_name, store.now())
     if "variable" in source:

@@ -37,7 +37,7 @@ Steps = Iterator[Message | Sign]
 def stream_events(context: RequestContext) -> Steps:
     """Yield the messages of one `events/stream`. Raises the errors of `read_request` before the first one."""
     request = read_request(context.server, context.params, "push")
-    source = source_of(context.services.catalogue.store, request.server, request.own_name)
+    source = source_of(context.services.access, context.caller.wire.sender, request.server, request.own_name)
     steps = EventStream(context, request, source).steps()
     return steps if context.caller.wire.waits and not source.waits_for_network else wait_blocking(steps)
 

@@ -40,7 +40,7 @@ def webhook_source(access: AccessControl, webhook: Webhook) -> EventSource:
     server = _find(access, webhook)
     if server is None:
         raise EventNotFound(f"the event type {webhook.name} is no longer here for this subscriber")
-    return source_of(access.catalogue_for(webhook.principal).store, server, webhook.own_name)
+    return source_of(access, webhook.principal, server, webhook.own_name)
 
 
 def _find(access: AccessControl, webhook: Webhook) -> Server | None:

@@ -38,8 +38,8 @@ def subscribe(context: RequestContext) -> dict[str, Any]:
     url, secret = _delivery(context.params)
     _check_principal(context)
     services, sender = context.services, context.caller.wire.sender
-    store, webhooks = services.catalogue.store, services.webhooks
-    now = store.now()
+    webhooks = services.webhooks
+    now = services.catalogue.store.now()
     until = _until(context.params, now)
     id = subscription_id(sender, context.caller.wire.endpoint, request.wanted.name, request.wanted.arguments, url)
     known = webhooks.find(id)
@@ -57,7 +57,7 @@ def subscribe(context: RequestContext) -> dict[str, Any]:
             webhooks.note_verified(sender, url)
         truncated, cursor = False, None
         if not is_live:
-            source = source_of(store, request.server, request.own_name)
+            source = source_of(services.access, sender, request.server, request.own_name)
             first = source.read(request.cursor, request.wanted, 1)
             truncated, cursor = first.truncated, request.cursor if request.cursor is not None else first.cursor
     finally:

@@ -50,6 +50,10 @@ class RemoteHub:
         """Emit an event of this server; return its id. Raises ToolFailed."""
         return str(self._request("emit", event, dict(data), id))
 
+    def missed(self, server: str, event: str) -> None:
+        """Raise ToolFailed: a definition stores all events that it emits."""
+        raise ToolFailed("a Python definition misses no events of its own")
+
     def state(self, server: str) -> Memory:
         """Return this server's own state."""
         return RemoteState(self._request)
