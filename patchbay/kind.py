@@ -125,6 +125,13 @@ class Audience(Protocol):
         """Return the names and URIs of the entries that are hidden from a principal now."""
         ...
 
+    def messages(self, principal: str | None, place: str) -> Any:
+        """Return the source (`patchbay.occurrences.sources.EventSource`) of what is said there, for a principal.
+
+        None is the operator; `place` names the event type in cursors.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredServer:

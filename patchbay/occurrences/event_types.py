@@ -38,6 +38,18 @@ DOCUMENT_SCHEMA = {
 }
 """The payload of a change of a document in a folder."""
 
+MESSAGE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "description": "The type of the entry, such as chat.msg or tool.call."},
+        "from": {"type": "string", "description": "The member or session that sent it; hub for the hub itself."},
+        "seq": {"type": "integer", "description": "Its place in the log of the room."},
+        "payload": {"type": "object", "description": "Its contents; absent above 200 KiB."},
+    },
+    "required": ["type", "from", "seq"],
+}
+"""The payload of an entry of a room."""
+
 
 def event_type(
     name: str, description: str, payload: Mapping[str, Any], target: Mapping[str, Any], source: Source

@@ -16,8 +16,12 @@ from patchbay.descriptors import Descriptor, Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Audience, Configuration, ConfiguredServer, Fields, Kind, ServerParts
 from patchbay.kinds.room.offers import TOOL, Offer
+from patchbay.occurrences.event_types import MESSAGE_SCHEMA, event_type
 from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState
+
+MESSAGE = "message"
+"""The event type of a room."""
 
 OWN_FIELDS = ("room",)
 FIELDS = frozenset(
@@ -100,11 +104,17 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         resources=found.get("resource", {}),
         prompts=found.get("prompt", {}),
         problems=problems,
+        events={} if audience is None else {MESSAGE: _message_type()},
         pins=pins,
         audience=audience,
         description="The tools, resources and prompts that the members of a room share.",
         instructions="Tools are called server__tool. They run on the machines of the members of the room.",
     )
+
+
+def _message_type() -> Descriptor:
+    about = "Something was said or done in the room. Each reader gets the entries that the room shows it."
+    return event_type(MESSAGE, about, MESSAGE_SCHEMA, {"source": {"audience": True}}, "static")
 
 
 KIND = Kind(

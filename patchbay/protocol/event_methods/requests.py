@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -87,6 +87,8 @@ def source_of(access: AccessControl, sender: Principal, server: Server, own_name
         return JournalSource(store, server.name, own_name, may_read)
     if "upstream" in source and server.upstream is not None:
         return UpstreamSource(server.upstream, own_name, store.now())
+    if "audience" in source and server.audience is not None:
+        return cast(EventSource, server.audience.messages(None if sender.is_operator else sender.id, place))
     if "variable" in source:
         return NameSource(store, place, (), f"{VARIABLES}{source['variable']}")
     return NameSource(store, place, (VARIABLES if "variables" in source else SERVERS,))

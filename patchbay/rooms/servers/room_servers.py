@@ -12,6 +12,7 @@ from patchbay.pins.documents import ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_pins
 from patchbay.rooms.folding.acl import rules_of
+from patchbay.rooms.message_source import MessageSource
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.visibility import shows_wire
 
@@ -32,6 +33,10 @@ class RoomAudience:
     def is_needed(self) -> bool:
         """Whether a room of the hub hides something from some MCP client."""
         return bool(self._rooms.limited)
+
+    def messages(self, principal: str | None, place: str) -> MessageSource:
+        """Return the entries of the room as the source of an event type; None is the operator."""
+        return MessageSource(self._rooms, self._offer.room, principal, place)
 
     def hidden_from(self, principal: str) -> frozenset[str]:
         """Return the names and URIs of the entries that the room hides from an MCP client."""
