@@ -12,12 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from patchbay.access.approvals import Approval
 from patchbay.access.audit.approval_rows import approval_row
-from patchbay.access.audit.chain import AuditChain, dropped_row
+from patchbay.access.audit.chain import AuditChain, Batch, dropped_row
 from patchbay.access.audit.packed_rows import Draft, Template
 from patchbay.access.audit.rows import CALL, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
@@ -45,7 +46,24 @@ NO_RECORD: list[Any] = [None] * abs(ARGUMENTS_DIGEST_PLACE)
 PRUNE_SECONDS = 3600.0
 """Seconds between two deletions of old rows."""
 
+MAX_WAITING = 1000
+"""Limit on the batches that wait while the store is away; further rows of decisions count as dropped."""
+
 QUEUE_FULL, STORE_FAILED = "the queue of finished calls was full", "the store failed"
+
+
+@dataclass(eq=False, slots=True)
+class Unwritten:
+    """A batch of rows that the chain does not have yet, or of which that is unknown because an answer did not arrive.
+
+    `runs` are its calls, None without any; `count` is their number, or that of decisions. `losses` are what its rows
+    say about calls without a row.
+    """
+
+    runs: Sequence[CallRecording] | None
+    count: int
+    losses: dict[str, int]
+    batch: Batch
 
 
 class AuditedCalls:
@@ -62,6 +80,7 @@ class AuditedCalls:
         self.chain = chain
         self._dropped: dict[str, int] = {}
         self._is_signed = True
+        self._waiting: list[Unwritten] = []
         self._lock = threading.Lock()
 
     def drop(self, count: int, reason: str) -> None:
@@ -76,42 +95,80 @@ class AuditedCalls:
         entry with their `records`, None without one.
 
         Raises PatchbayError of a failing store; then these calls count as dropped, except after StoreAway: the caller
-        tries again.
+        tries again with the same `runs`, whose rows are written once.
         """
-        self._append((), lambda: self._drafts.make_all(runs, mode, entry, records), len(runs))
-        if self._keep and time.monotonic() >= self._next_prune:
-            self._next_prune = time.monotonic() + PRUNE_SECONDS
-            self.chain.prune(self.chain.now_ms() / 1000 - self._keep)
+        if not any(one.runs is runs for one in self._waiting):
+            try:
+                drafts = self._drafts.make_all(runs, mode, entry, records)
+            except BaseException:
+                self.drop(len(runs), STORE_FAILED)
+                raise
+            self._add(runs, len(runs), (), drafts)
+        self._write_waiting()
+        self._prune()
 
     def add_decision(self, approval: Approval) -> None:
-        """Append the row of a decision about a call. A failure of the store is logged; the row counts as dropped."""
+        """Append the row of a decision about a call. While the store is away the row waits for the next append. Another
+        failure of the store is logged, and the row counts as dropped.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            self.drop(1, QUEUE_FULL)
+            return
+        self._add(None, 1, [approval_row(approval)], ())
         try:
-            self._append([approval_row(approval)], list, 1)
+            self._write_waiting()
         except PatchbayError as problem:
             log.warning("the audit row of an approval could not be written: %s", problem)
 
-    def _append(self, rows: Sequence[Row], make_drafts: Callable[[], list[Draft]], count: int) -> None:
-        """Append rows and drafts after the rows of what was dropped; `count` is their number, for a failure."""
+    def _add(
+        self, runs: Sequence[CallRecording] | None, count: int, rows: Sequence[Row], drafts: Sequence[Draft]
+    ) -> None:
+        """Add a batch to those that wait: the rows of what was dropped, and these."""
         with self._lock:
-            dropped, self._dropped = self._dropped, {}
-        try:
-            losses = [dropped_row(lost, reason, self.chain.now_ms()) for reason, lost in dropped.items()]
-            drafts = make_drafts()
+            losses, self._dropped = self._dropped, {}
+            lost = [dropped_row(number, reason, self.chain.now_ms()) for reason, number in losses.items()]
+            self._waiting.append(Unwritten(runs, count, losses, Batch([*lost, *rows], drafts)))
+
+    def _write_waiting(self) -> None:
+        """Append the batches that wait, in order. Raises PatchbayError; after StoreAway they wait on."""
+        for unwritten in tuple(self._waiting):
             self._is_signed = False
-            self.chain.append([*losses, *rows], drafts)
-        except BaseException as problem:
-            for reason, lost in dropped.items():
-                self.drop(lost, reason)
-            if rows or not isinstance(problem, StoreAway):
-                self.drop(count, STORE_FAILED)
-            raise
+            try:
+                self.chain.append_batch(unwritten.batch)
+            except StoreAway:
+                raise
+            except BaseException:
+                if self._remove(unwritten):
+                    for reason, number in unwritten.losses.items():
+                        self.drop(number, reason)
+                    self.drop(unwritten.count, STORE_FAILED)
+                raise
+            self._remove(unwritten)
+
+    def _remove(self, unwritten: Unwritten) -> bool:
+        """Take a batch out of those that wait; False when another thread did."""
+        with self._lock:
+            count = len(self._waiting)
+            self._waiting = [one for one in self._waiting if one is not unwritten]
+            return len(self._waiting) < count
+
+    def _prune(self) -> None:
+        """Delete old rows, once in PRUNE_SECONDS. A failure of the store is logged."""
+        if not self._keep or time.monotonic() < self._next_prune:
+            return
+        self._next_prune = time.monotonic() + PRUNE_SECONDS
+        try:
+            self.chain.prune(self.chain.now_ms() / 1000 - self._keep)
+        except PatchbayError as problem:
+            log.warning("old rows of the audit chain could not be deleted: %s", problem)
 
     def sign(self) -> None:
         """Append the rows of dropped calls, and sign the head of the chain, unless this process did so after its last
         row. Raises PatchbayError.
         """
         if self._dropped:
-            self.append((), "none", None)
+            self._add(None, 0, (), ())
+        self._write_waiting()
         if not self._is_signed:
             self.chain.sign()
             self._is_signed = True

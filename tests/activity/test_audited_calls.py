@@ -9,15 +9,16 @@ from typing import Any
 import orjson
 import pytest
 
+from patchbay.access.approvals import Approval, CallDigest
 from patchbay.access.audit.chain import AuditChain, newest_rows
 from patchbay.access.audit.verification import verify
 from patchbay.activity import recorder as writer
-from patchbay.activity.audited_calls import AuditedCalls
+from patchbay.activity.audited_calls import QUEUE_FULL, AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter
 from patchbay.catalogue.servers import Server
 from patchbay.cid import canonical, cid_of
-from patchbay.errors import InvalidParams, StaleUpdate
+from patchbay.errors import InvalidParams, StaleUpdate, StoreAway
 from patchbay.jsonrpc import Result
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.replaying import find_record, replay
@@ -182,6 +183,9 @@ def audited(store: Any, settings: Settings) -> Activity:
     return Activity(store, settings, audit=AuditedCalls(AuditChain(store.journal, signer()), lambda: None))
 
 
+CALL = CallDigest("key:ann", "alone", "bafkversion", "t", "bafktool", cid_of(b"{}"))
+
+
 def end_calls(activity: Activity, number: int, name: str = "t") -> None:
     for _ in range(number):
         activity.begin("tools/call", name, SERVER, TransportInfo("alone"), {"text": "x"}).end(
@@ -225,6 +229,38 @@ def test_rows_that_a_failing_store_lost_are_counted_in_the_next_row(
     assert [row["count"] for row in rows if row["kind"] == "dropped"] == [3]
     assert sum(row["kind"] == "call" for row in rows) == 2 and verify(exported(store.journal)).ok
     store.close()
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_rows_wait_while_the_store_is_away_and_are_written_once(
+    is_stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.6: the rows of calls, of a decision and of what was dropped, also when only the answer was lost."""
+    store = MemoryStore()
+    activity = audited(store, Settings(activity_days=0))
+    assert activity.audit is not None
+    append_all = store.journal.append_all
+
+    def lose_answer(*given: Any) -> list[int]:
+        if is_stored:
+            append_all(*given)
+        raise StoreAway("no answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(store.journal, "append_all", lose_answer)
+        activity.audit.drop(5, QUEUE_FULL)
+        activity.audit.add_decision(Approval("1", CALL, None, 0, 9, "approved", 1, "operator"))
+        end_calls(activity, 3)
+        activity.flush()
+        end_calls(activity, 1)
+        activity.flush()
+        assert activity.waiting
+    activity.close()
+    rows = newest_rows(store.journal, 20)
+    kinds = [row["kind"] for row in rows if row["kind"] != "head"]
+    assert sorted(kinds) == ["approval", *["call"] * 4, "dropped"]
+    assert [row["count"] for row in rows if row["kind"] == "dropped"] == [5]
+    assert verify(exported(store.journal)).ok
 
 
 def test_a_hub_that_keeps_no_records_has_a_chain_without_contents() -> None:

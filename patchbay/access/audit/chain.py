@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain as joined
 
 import orjson
@@ -61,6 +61,27 @@ _CONTENTS = re.compile(rf'"(?:arguments|result)":"{CID_PREFIX}([0-9a-f]{{64}})"'
 Entry = tuple[str, bytes, float | None]
 
 
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Rows that are in the chain once, however often `AuditChain.append_batch` is called with them.
+
+    `rows` are without `seq` and `prev`, those of `drafts` follow them. `sent` has the entries with rows of attempts
+    whose answer did not arrive, `before` the tip before the first of these attempts. No other batch has these bytes:
+    they hold the digest of the row before, and the times and durations of the calls. Two heads can be equal.
+    """
+
+    rows: Sequence[Row] = ()
+    drafts: Sequence[Draft] = ()
+    is_written: bool = False
+    before: Tip | None = None
+    sent: set[bytes] = field(default_factory=set)
+
+    def note_attempt(self, tip: Tip, entries: Sequence[Entry]) -> None:
+        """Remember entries of which the store may have a part or none."""
+        self.before = self.before or tip
+        self.sent.update(data for _, data, keep in entries if keep is not None)
+
+
 class AuditChain:
     """The audit chain of one store. Safe to use from many threads and several processes."""
 
@@ -80,12 +101,20 @@ class AuditChain:
 
         Raises ContentError of a failing store, and StaleUpdate after MAX_ATTEMPTS.
         """
-        if rows or drafts:
-            self._append(rows, drafts)
+        self.append_batch(Batch(rows, drafts))
+
+    def append_batch(self, batch: Batch) -> None:
+        """Append a batch as `append` does. After a failure, the same batch may be given again: if the failed attempt
+        has written its rows, they are not written again.
+
+        Raises ContentError of a failing store, and StaleUpdate after MAX_ATTEMPTS.
+        """
+        if batch.rows or batch.drafts:
+            self._append(batch)
 
     def sign(self) -> None:
         """Append a signed head, unless the last row is one. Raises ContentError, StaleUpdate."""
-        self._append((), (), sign=True)
+        self._append(Batch(), sign=True)
 
     def prune(self, before: float) -> int:
         """Delete the rows before the newest signed head that is older than `before` (Unix time); return their number.
@@ -101,11 +130,14 @@ class AuditChain:
         self.append([{"at": self.now_ms(), "first": found[1]["seq"], "kind": PRUNED, "rows": rows}])
         return int(rows)
 
-    def _append(self, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool = False) -> None:
+    def _append(self, batch: Batch, sign: bool = False) -> None:
         with self._lock:
             for _ in range(MAX_ATTEMPTS):
-                tip = self._tip = self._catch_up(self._tip or Tip())
-                entries, end = self._linked(tip, rows, drafts, sign)
+                if not batch.is_written:
+                    tip = self._tip = self._catch_up(batch)
+                if batch.is_written:
+                    return
+                entries, end = self._linked(tip, batch, sign)
                 if not entries:
                     return
                 self._tip = None  # a failure leaves it open which rows the store has
@@ -114,21 +146,24 @@ class AuditChain:
                 except StaleUpdate:
                     self._tip = tip
                     continue
-                self._tip = replace(end, entry=seqs[-1])
+                except BaseException:
+                    batch.note_attempt(tip, entries)
+                    raise
+                self._tip, batch.is_written = replace(end, entry=seqs[-1]), True
                 return
         raise StaleUpdate(f"other processes changed the audit chain during each of {MAX_ATTEMPTS} attempts")
 
-    def _linked(self, tip: Tip, rows: Sequence[Row], drafts: Sequence[Draft], sign: bool) -> tuple[list[Entry], Tip]:
+    def _linked(self, tip: Tip, batch: Batch, sign: bool) -> tuple[list[Entry], Tip]:
         """Return the entries that follow `tip`: the rows, and a head where the chain begins and where one is due."""
         now, entries = self.now_ms(), list[Entry]()
         if tip.seq == 0:
             data, tip = make_head(self._signer, tip, now)
             entries.append((AUDIT, data, None))
-        if rows:
-            data, tip = link_rows(tip, rows)
+        if batch.rows:
+            data, tip = link_rows(tip, batch.rows)
             entries.append((AUDIT, data, ROW_SECONDS))
-        if drafts:
-            data, tip = link_drafts(tip, drafts)
+        if batch.drafts:
+            data, tip = link_drafts(tip, batch.drafts)
             entries.append((AUDIT, data, ROW_SECONDS))
         is_due = tip.unsigned >= HEAD_ROWS or now - tip.head_at >= HEAD_SECONDS * 1000
         if tip.unsigned and (sign or is_due):
@@ -136,13 +171,13 @@ class AuditChain:
             entries.append((AUDIT, data, None))
         return entries, tip
 
-    def _catch_up(self, tip: Tip) -> Tip:
-        """Return the tip after what other writers appended since `tip`."""
-        if tip.entry == 0:
-            tip = self._find_tip()
+    def _catch_up(self, batch: Batch) -> Tip:
+        """Return the tip after what other writers have appended; note if an earlier attempt has written the batch."""
+        tip = batch.before or self._tip or self._find_tip()
         while self._journal.last(AUDIT) > tip.entry:
             for entry in self._journal.read(AUDIT, tip.entry, ENTRIES_PER_READ):
                 tip = replace(advance(tip, lines_of(entry)), entry=entry.seq)
+                batch.is_written = batch.is_written or entry.data in batch.sent
         return tip
 
     def _find_tip(self) -> Tip:

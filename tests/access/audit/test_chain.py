@@ -17,6 +17,7 @@ from multiformats import CID as CID_PARSER
 from patchbay.access.audit import chain as chains
 from patchbay.access.audit.chain import (
     AuditChain,
+    Batch,
     find_row,
     first_row,
     newest_rows,
@@ -25,7 +26,7 @@ from patchbay.access.audit.chain import (
 )
 from patchbay.access.audit.verification import verify
 from patchbay.catalogue.contents.collection import Collector
-from patchbay.errors import ContentError
+from patchbay.errors import ContentError, StoreAway
 from patchbay.store import Journal
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryJournal, MemoryStore
@@ -122,6 +123,47 @@ def test_a_writer_that_was_not_first_links_its_rows_behind_those_of_the_other() 
     assert verify(found, signer().public).ok
     writers = [row["principal"] for row in map(orjson.loads, found) if "principal" in row]
     assert writers == ["slow", "quick", "slow"]
+
+
+class UnansweredJournal(MemoryJournal):
+    """A journal that does not answer the first append after `lose` is set: its entries are stored, lost, or stored
+    when the next append arrives.
+    """
+
+    lose = ""
+
+    def append_all(self, entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
+        how, self.lose = self.lose, ""
+        if how == "late":
+            self.late = entries, last
+        elif how == "stored":
+            super().append_all(entries, last)
+        elif late := self.__dict__.pop("late", None):
+            super().append_all(*late)
+        if how:
+            raise StoreAway("no answer")
+        return super().append_all(entries, last)
+
+
+@pytest.mark.parametrize("rows_before", [0, 3])
+@pytest.mark.parametrize("how", ["stored", "lost", "late"])
+def test_a_batch_whose_answer_was_lost_is_in_the_chain_once_when_it_is_given_again(how: str, rows_before: int) -> None:
+    """35.6: other writers append meanwhile."""
+    journal = UnansweredJournal()
+    chain, other = AuditChain(journal, signer()), AuditChain(journal, signer())
+    for number in range(rows_before):
+        chain.append([call(number, principal="before")])
+    batch, journal.lose = Batch([call(7, principal="again"), call(8, principal="again")]), how
+    with pytest.raises(StoreAway):
+        chain.append_batch(batch)
+    if how != "late":
+        other.append([call(9, principal="other")])
+    for _ in range(2):
+        chain.append_batch(batch)
+    chain.append([call(10, principal="after")])
+    found = [row["principal"] for row in map(orjson.loads, exported(journal)) if row["kind"] == "call"]
+    assert found.count("again") == 2 and found.count("before") == rows_before and found[-1] == "after"
+    assert verify(exported(journal), is_running=True).ok
 
 
 def test_a_head_is_signed_after_enough_rows_and_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
