@@ -120,6 +120,27 @@ def test_a_store_whose_database_is_away_says_so_and_works_again_by_itself(
     assert [entry.data for entry in store.journal.read("all")] == [b"1", b"2"]
 
 
+def test_a_silent_server_counts_as_away_and_its_writes_are_there_once_when_it_goes_on(
+    database: str, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.8: connections stay open and say nothing, as those to a machine whose disk does not answer."""
+    for name in ("RETRY_SECONDS", "CHECK_SECONDS", "ANSWER_SECONDS"):
+        monkeypatch.setattr(connections, name, 0.5)
+    with Relay(postgresql.port) as relay:
+        address = database.replace(f":{postgresql.port}/", f":{relay.port}/")
+        with closing(PostgresqlStore(address)) as store:
+            store.journal.append("all", b"1")
+            relay.hold(True)
+            assert "the server did not answer for 0.5 s" in str(store.check())
+            with pytest.raises(StoreAway, match="does not answer"):
+                store.journal.append("all", b"in doubt")
+            relay.hold(False)
+            until(lambda: store.check() is None, "the store works again")
+            store.journal.append("all", b"2")
+            found = [entry.data for entry in store.journal.read("all")]
+    assert [found.count(data) for data in (b"1", b"2")] == [1, 1] and found.count(b"in doubt") <= 1
+
+
 def test_a_read_only_server_is_not_ready(store: PostgresqlStore, database: str, postgresql: PostgresqlServer) -> None:
     """35.8: a replica after a fail-over."""
     postgresql.execute("ALTER ROLE hub SET default_transaction_read_only = on")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from patchbay.cid import canonical, cid_of, content_in, is_content, verify
 from patchbay.errors import ContentError, CorruptBlob, MissingBlob
+from patchbay.stores.postgresql.connection import ANSWER_SECONDS, LONG_ANSWER_SECONDS
 from patchbay.stores.postgresql.database import Connection, Database
 from patchbay.stores.postgresql.large_blobs import Large, LargeBlobs
 
@@ -17,6 +18,9 @@ RENEW_SECONDS = 600.0
 
 MAX_BLOB_BYTES = 64 * 1024 * 1024
 """Limit on one content in a row."""
+
+LONG_BYTES = 8 * 1024 * 1024
+"""Bytes from which on a server may need long to write them."""
 
 MAX_LARGE_BYTES = 256 * 1024 * 1024
 """Limit on one content in a bucket."""
@@ -98,13 +102,15 @@ class PostgresqlBlobs:
                 small.append((PUT, (name, len(data), data)))
 
         def work(connection: Connection) -> None:
+            if len(small) == 1:
+                connection.execute(*small[0])
+                return
             with connection.transaction():
                 for query, given in small:
                     connection.execute(query, given)
 
         if large:
             self._large.write(large, small)
-        elif len(small) == 1:
-            self._database.run(lambda connection: connection.execute(*small[0]))
         elif small:
-            self._database.run(work)
+            is_long = sum(len(data) for _, data in named) > LONG_BYTES
+            self._database.run(work, answer_seconds=LONG_ANSWER_SECONDS if is_long else ANSWER_SECONDS)

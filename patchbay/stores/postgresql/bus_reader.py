@@ -14,6 +14,7 @@ import psycopg
 from patchbay.errors import ContentError
 from patchbay.stores.bus import LocalBus
 from patchbay.stores.postgresql.address import parse_address
+from patchbay.stores.postgresql.connection import LimitedConnection
 from patchbay.stores.postgresql.database import Database, describe
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class BusReader:
     def _wait_for_hint(self) -> None:
         """Return after a hint, after POLL_SECONDS, or when this is newly connected."""
         if self._connection is None:
-            self._connection = psycopg.connect(parse_address(self._address), autocommit=True)
+            self._connection = LimitedConnection.connect(parse_address(self._address), autocommit=True)
             self._connection.execute("LISTEN patchbay_messages")
             self._note_restart()
             return

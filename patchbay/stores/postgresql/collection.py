@@ -11,6 +11,7 @@ import psycopg
 
 from patchbay.errors import StaleUpdate
 from patchbay.store import Collected
+from patchbay.stores.postgresql.connection import LONG_ANSWER_SECONDS
 from patchbay.stores.postgresql.database import STALE, Connection, Database
 from patchbay.stores.postgresql.large_blobs import LargeBlobs
 
@@ -42,7 +43,7 @@ class PostgresqlCollection:
                 raise
             return Collected(*row) if row else Collected(0, 0)
 
-        return self._database.run(work)
+        return self._database.run(work, answer_seconds=LONG_ANSWER_SECONDS)
 
     def give_back(self, whole: bool = False) -> int:
         """Delete objects of the bucket that no blob needs. What PostgreSQL has free it keeps for later rows."""

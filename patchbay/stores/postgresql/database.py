@@ -21,6 +21,7 @@ from patchbay.errors import ContentError, StoreAway
 from patchbay.store import CLOSED
 from patchbay.stores.postgresql.address import describe_address, parse_address, set_limits
 from patchbay.stores.postgresql.clock import StoreClock
+from patchbay.stores.postgresql.connection import ANSWER_SECONDS, LONG_ANSWER_SECONDS, LimitedConnection, Row
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,6 @@ starts or stops, too many connections."""
 STALE, MISSING = "PB001", "PB002"
 """SQLSTATEs of our own functions: a newer change, missing blobs."""
 
-Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 Answer = TypeVar("Answer")
 
@@ -70,8 +70,9 @@ class Database:
         self._probed = 0.0
         self._lock = threading.Lock()
         # A pool that waits longer between two attempts would come back late after an outage.
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
+        self._pool: ConnectionPool[LimitedConnection] = ConnectionPool(
             parse_address(address),
+            connection_class=LimitedConnection,
             kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=1,
             max_size=limit,
@@ -87,19 +88,26 @@ class Database:
         self._pool.open()
         self.clock = StoreClock(lambda: float(self.read_one("SELECT store_time()")[0]))
 
-    def run(self, work: Callable[[Connection], Answer], patience: float | None = None) -> Answer:
+    def run(
+        self,
+        work: Callable[[Connection], Answer],
+        patience: float | None = None,
+        answer_seconds: float | None = None,
+    ) -> Answer:
         """Do repeatable work with a connection; try it again when the connection fails.
 
-        `patience` is the time of the attempts from the beginning of an outage, by default RETRY_SECONDS.
+        `patience` is the time of the attempts from the beginning of an outage, by default RETRY_SECONDS. A server that
+        is silent for `answer_seconds`, by default ANSWER_SECONDS, counts as away.
 
         Raises StoreAway when the database does not answer, ContentError for another error.
         """
         begun, patience = time.monotonic(), RETRY_SECONDS if patience is None else patience
         while True:
-            if self._has_given_up(patience) and not self._may_probe():
+            is_probe = self._has_given_up(patience)
+            if is_probe and not self._may_probe():
                 raise StoreAway(f"the database {describe_address(self.address)} does not answer")
             try:
-                answer = self._attempt(work)
+                answer = self._attempt(work, CHECK_SECONDS if is_probe else answer_seconds or ANSWER_SECONDS)
             except (psycopg.Error, PoolTimeout) as problem:
                 if not _is_transient(problem):
                     raise ContentError(f"the store failed: {describe(problem)}") from problem
@@ -125,15 +133,19 @@ class Database:
         return self.execute(query, given)[0]
 
     def count(self, query: str, given: Sequence[Any] = ()) -> int:
-        """Run a statement that changes rows; return their number."""
-        return self.run(lambda connection: connection.execute(query.encode(), given).rowcount)
+        """Run a statement that changes rows, possibly many; return their number."""
+
+        def work(connection: Connection) -> int:
+            return connection.execute(query.encode(), given).rowcount
+
+        return self.run(work, answer_seconds=LONG_ANSWER_SECONDS)
 
     def check(self) -> str | None:
         """Return None if the database can be written, else a sentence. One attempt, which takes CHECK_SECONDS."""
         try:
             if self._closed:
                 return CLOSED
-            with self._pool.connection(timeout=CHECK_SECONDS) as connection, connection.transaction():
+            with self._lend(CHECK_SECONDS, CHECK_SECONDS) as connection, connection.transaction():
                 connection.execute(f"SET LOCAL statement_timeout = {int(CHECK_SECONDS * 1000)}")
                 query = "SELECT current_setting('transaction_read_only'), max(seq) FROM moves"
                 row = connection.execute(query).fetchone()
@@ -151,15 +163,25 @@ class Database:
         if not was_closed:
             self._pool.close(timeout=1.0)
 
-    def _attempt(self, work: Callable[[Connection], Answer]) -> Answer:
+    def _attempt(self, work: Callable[[Connection], Answer], answer_seconds: float) -> Answer:
         if self._closed:
             raise ContentError(CLOSED)
         try:
             # During an outage there is no connection to wait for.
-            with self._pool.connection(timeout=CONNECTION_SECONDS if self._away_since is None else 1.0) as connection:
+            with self._lend(CONNECTION_SECONDS if self._away_since is None else 1.0, answer_seconds) as connection:
                 return work(connection)
         except PoolClosed as problem:
             raise ContentError(CLOSED) from problem
+
+    @contextmanager
+    def _lend(self, timeout: float, answer_seconds: float) -> Iterator[Connection]:
+        """Lend a connection for some statements, each of which may take `answer_seconds` without a sign of the server.
+
+        Raises PoolTimeout after `timeout` seconds without a free connection.
+        """
+        with self._pool.connection(timeout=timeout) as connection:
+            connection.answer_seconds = answer_seconds
+            yield connection
 
     def _has_given_up(self, patience: float) -> bool:
         """Whether there is an outage that lasts longer than work has patience."""

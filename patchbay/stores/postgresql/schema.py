@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from patchbay.errors import ContentError
+from patchbay.stores.postgresql.connection import LONG_ANSWER_SECONDS
 from patchbay.stores.postgresql.database import Connection, Database
 
 VERSION = 2
@@ -55,7 +56,7 @@ def migrate(database: Database) -> int:
                 connection.execute("UPDATE patchbay_schema SET version = %s", (number,))
             return max(found, VERSION)
 
-    return database.run(work)
+    return database.run(work, answer_seconds=LONG_ANSWER_SECONDS)
 
 
 def _read_version(connection: Connection) -> int:

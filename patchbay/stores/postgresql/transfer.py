@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from patchbay.cid import verify
 from patchbay.store import NameChange, StoredBlob, StoredEntry
+from patchbay.stores.postgresql.connection import LONG_ANSWER_SECONDS
 from patchbay.stores.postgresql.database import Connection, Database
 from patchbay.stores.postgresql.large_blobs import LargeBlobs
 
@@ -66,7 +67,7 @@ class PostgresqlTransfer:
                 rows = [(one.name, one.cid, one.seq) for one in newest.values() if one.cid is not None]
                 cursor.executemany("INSERT INTO names VALUES (%s, %s, %s)", rows)
 
-        self._database.run(work)
+        self._database.run(work, answer_seconds=LONG_ANSWER_SECONDS)
 
     def newest_seq(self) -> int:
         return int(self._database.read_one(f"SELECT coalesce(pg_sequence_last_value({SEQUENCE}), 0)")[0])
@@ -80,4 +81,4 @@ class PostgresqlTransfer:
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.executemany(query, rows)
 
-        self._database.run(work)
+        self._database.run(work, answer_seconds=LONG_ANSWER_SECONDS)
