@@ -327,7 +327,8 @@ class Catalogue(VisibleToAll):
             self._run_guarded(self.upkeep.collect)
 
     def _watch(self, folder: WatchedFolder) -> None:
-        for _ in follow(folder.folders, folder.is_unsettled, self._ending):
+        is_due = partial(self.upkeep.takes_over_watching, self.settings.servers)
+        for _ in follow(folder.folders, folder.is_unsettled, self._ending, is_due):
             self._run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.upkeep import leases
+from patchbay.catalogue.contents.collection import Collector
+from patchbay.catalogue.upkeep import leases, regular_work
 from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.catalogue.upkeep.regular_work import Upkeep
 from patchbay.settings import Settings
 from patchbay.stores import open_store
 from patchbay.stores.memory import MemoryStore
@@ -78,6 +80,21 @@ def test_a_holder_that_cannot_renew_stops_before_the_lease_ends(
     finally:
         postgresql.start()
     assert lease.take()
+
+
+def test_another_machine_watches_the_folder_nine_seconds_after_the_one_that_did_has_died(
+    stores: tuple[PostgresqlStore, PostgresqlStore], database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """35.11: and is told once, so that it scans the folder at once."""
+    clock = DatabaseClock(monkeypatch, database)
+    monkeypatch.setattr(regular_work, "WATCH_CHECK_SECONDS", 0.0)
+    here, there = (Upkeep(store, Collector(store, 60.0), threading.Event()) for store in stores)
+    watchers = (here, there, here)
+    assert [one.takes_over_watching(tmp_path) for one in watchers] == [True, False, False]
+    clock.now += 9
+    assert [there.takes_over_watching(tmp_path) for _ in range(2)] == [True, False]
+    alone = Upkeep(MemoryStore(), Collector(MemoryStore(), 60.0), threading.Event())
+    assert not alone.takes_over_watching(tmp_path) and alone.may_watch(tmp_path)
 
 
 def test_on_one_machine_every_process_may_work() -> None:

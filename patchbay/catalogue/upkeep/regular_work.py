@@ -13,8 +13,11 @@ from patchbay.store import Store
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
 
-WATCH_LEASE_SECONDS = 15.0
+WATCH_LEASE_SECONDS = 6.0
 """Life of the lease of the process that watches the servers folder for all hubs on a shared store."""
+
+WATCH_CHECK_SECONDS = 2.0
+"""Seconds between two attempts to renew this lease, or to take it from a process that has ended."""
 
 LEASE_FACTOR = 1.5
 """The life of a lease in intervals of its work: its holder renews it each time."""
@@ -31,6 +34,8 @@ class Upkeep:
         self._sweeping = Lease(store, "sweep", SWEEP_SECONDS * LEASE_FACTOR)
         self._collecting = Lease(store, "collect", COLLECTION_SECONDS * LEASE_FACTOR)
         self._watching = Lease(store, "servers-folder", WATCH_LEASE_SECONDS)
+        self._next_watch_check = 0.0
+        self._is_watching = False
 
     def sweep(self) -> None:
         """Remove expired journal entries at intervals. Call it often."""
@@ -50,6 +55,16 @@ class Upkeep:
         On a shared store, a machine without the folder would remove the servers that another one found in it.
         """
         return not self._store.is_shared or (folder.is_dir() and self._watching.take())
+
+    def takes_over_watching(self, folder: Path) -> bool:
+        """Renew the lease of the folder's watch, or take it when it has ended; whether it was taken just now. Call it
+        often, from the thread that watches.
+        """
+        if not self._store.is_shared or time.monotonic() < self._next_watch_check:
+            return False
+        self._next_watch_check = time.monotonic() + WATCH_CHECK_SECONDS
+        was_watching, self._is_watching = self._is_watching, self.may_watch(folder)
+        return self._is_watching and not was_watching
 
     def release(self) -> None:
         """Leave the work to other processes at once, for good."""

@@ -41,18 +41,21 @@ Identity = tuple[tuple[Path, int, int], ...]
 
 
 def follow(
-    folders: Callable[[], Sequence[Path]], is_unsettled: Callable[[], bool], ending: threading.Event
+    folders: Callable[[], Sequence[Path]],
+    is_unsettled: Callable[[], bool],
+    ending: threading.Event,
+    is_due: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Yield whenever a scan is due, until `ending` is set.
 
     `folders` returns the folders to watch; `is_unsettled` says whether the last scan found files that another scan has
-    to confirm.
+    to confirm; `is_due`, asked twice a second, whether a scan is due for another reason.
     """
     is_logged = False
     while not ending.is_set():
         try:
             watched = _identify(folders())
-            yield from _follow_kernel(watched, folders, is_unsettled, ending)
+            yield from _follow_kernel(watched, folders, is_unsettled, ending, is_due)
             continue
         except FileNotFoundError:
             pass  # the folder does not exist yet, or was deleted
@@ -66,7 +69,11 @@ def follow(
 
 
 def _follow_kernel(
-    watched: Identity, folders: Callable[[], Sequence[Path]], is_unsettled: Callable[[], bool], ending: threading.Event
+    watched: Identity,
+    folders: Callable[[], Sequence[Path]],
+    is_unsettled: Callable[[], bool],
+    ending: threading.Event,
+    is_due: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Yield after changes and at intervals until other folders are to be watched. Raises OSError."""
     # A change between the scan before and the start of the watch is found by the first check.
@@ -76,7 +83,7 @@ def _follow_kernel(
         if _identify(folders()) != watched:
             yield
             return
-        if not has_changed and time.monotonic() - last_scan < SLOW_SCAN_SECONDS:
+        if not (has_changed or is_due()) and time.monotonic() - last_scan < SLOW_SCAN_SECONDS:
             continue
         yield
         pause = SECOND_SCAN_SECONDS

@@ -151,3 +151,14 @@ def test_a_folder_without_a_watch_is_scanned_twice_a_second(tmp_path: Path) -> N
     pauses = Pauses(last=3)
     scans = list(follow(lambda: [tmp_path / "missing"], lambda: False, pauses))
     assert (len(scans), pauses.seconds) == (3, [0.5] * 3)
+
+
+def test_a_scan_is_due_without_a_report_when_another_reason_says_so(tmp_path: Path) -> None:
+    """35.11: as when this machine takes over the folder from one that has died."""
+    ending, reasons = threading.Event(), iter([False, True, False])
+    scans = follow(lambda: [tmp_path], lambda: False, ending, lambda: next(reasons, True))
+    first, second = next(scans), next(scans)
+    assert first is second is None
+    assert next(reasons) is False
+    ending.set()
+    assert list(scans) == []
