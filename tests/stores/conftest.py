@@ -7,11 +7,13 @@ import pytest
 
 from patchbay.store import Store
 from patchbay.stores import KINDS, open_store
+from tests.bouncers import PROGRAM, Bouncer
 from tests.clocks import Clock, DatabaseClock
 from tests.databases import OLDEST_PROGRAMS, PostgresqlServer
 
 POSTGRESQL, WITH_BUCKET, WITH_REDIS = "postgresql", "postgresql with a bucket", "postgresql with redis"
 OLDEST_POSTGRESQL = "postgresql 15"
+WITH_BOUNCER = "postgresql behind pgbouncer"
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +26,23 @@ def oldest_postgresql() -> Iterator[PostgresqlServer]:
     server.close()
 
 
-@pytest.fixture(params=[*KINDS, POSTGRESQL, OLDEST_POSTGRESQL, WITH_BUCKET, WITH_REDIS])
+@pytest.fixture(scope="session")
+def bouncer(postgresql: PostgresqlServer) -> Iterator[Bouncer]:
+    """A PgBouncer in front of the PostgreSQL of this test process, where Debian's package is there."""
+    if not PROGRAM.exists():
+        pytest.skip(f"{PROGRAM} is missing; on Debian: apt-get install pgbouncer")
+    server = Bouncer(postgresql)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def pooled_database(bouncer: Bouncer) -> tuple[str, str]:
+    """The addresses of an empty database: through the pooler, and directly."""
+    return bouncer.new_database()
+
+
+@pytest.fixture(params=[*KINDS, POSTGRESQL, OLDEST_POSTGRESQL, WITH_BUCKET, WITH_REDIS, WITH_BOUNCER])
 def form(request: pytest.FixtureRequest) -> str:
     """Which of the stores."""
     return str(request.param)
@@ -36,6 +54,8 @@ def kind(form: str, request: pytest.FixtureRequest) -> str:
     if form == OLDEST_POSTGRESQL:
         server: PostgresqlServer = request.getfixturevalue("oldest_postgresql")
         return server.new_schema()
+    if form == WITH_BOUNCER:
+        return str(request.getfixturevalue("pooled_database")[0])
     return form if form in KINDS else str(request.getfixturevalue("database"))
 
 
@@ -47,8 +67,9 @@ def store(
     if form == WITH_BUCKET:
         monkeypatch.setattr("patchbay.stores.postgresql.large_blobs.LARGE_BYTES", 2)
         blobs = request.getfixturevalue("bucket")
-    redis = request.getfixturevalue("redis_server").address if form == WITH_REDIS else ""
-    opened = open_store(kind, tmp_path, bus_address=redis, blobs=blobs)
+    bus = request.getfixturevalue("redis_server").address if form == WITH_REDIS else ""
+    bus = request.getfixturevalue("pooled_database")[1] if form == WITH_BOUNCER else bus
+    opened = open_store(kind, tmp_path, bus_address=bus, blobs=blobs)
     yield opened
     opened.close()
 
