@@ -105,6 +105,10 @@ class PostgresqlServer:
         """Return the number of connections that hubs have now."""
         return self._read_number("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'patchbay'")
 
+    def has_backend(self, pid: int) -> bool:
+        """Whether the server has a connection with this process id."""
+        return self._read_number(f"SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}") > 0
+
     def _read_number(self, query: str) -> int:
         with psycopg.connect(self.address, autocommit=True) as connection:
             [(number,)] = connection.execute(query.encode()).fetchall()

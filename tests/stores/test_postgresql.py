@@ -120,6 +120,24 @@ def test_a_store_whose_database_is_away_says_so_and_works_again_by_itself(
     assert [entry.data for entry in store.journal.read("all")] == [b"1", b"2"]
 
 
+def test_work_whose_transaction_ended_while_this_process_was_suspended_is_done_again(
+    store: PostgresqlStore, postgresql: PostgresqlServer
+) -> None:
+    """35.7: the server ends a transaction in which nothing happens."""
+    attempts: list[int] = []
+
+    def work(connection: connections.Connection) -> int:
+        attempts.append(connection.info.backend_pid)
+        with connection.transaction():
+            if len(attempts) == 1:
+                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+                until(lambda: not postgresql.has_backend(attempts[0]), "the server has ended the transaction")
+            connection.execute("SELECT 1")
+        return len(attempts)
+
+    assert store.names._database.run(work) == 2  # type: ignore[attr-defined]
+
+
 def test_a_silent_server_counts_as_away_and_its_writes_are_there_once_when_it_goes_on(
     database: str, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

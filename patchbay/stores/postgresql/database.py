@@ -49,9 +49,9 @@ MAX_CONNECTIONS = 8
 IDLE_SECONDS = 60.0
 """Seconds after which an unused connection is closed; one stays."""
 
-TRANSIENT = frozenset({"25006", "40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03", "57P05"})
-"""SQLSTATEs after which the same work may succeed: a read-only server after a fail-over, deadlocks, a server that
-starts or stops, too many connections."""
+TRANSIENT = frozenset({"25006", "25P03", "40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03", "57P05"})
+"""SQLSTATEs after which the same work may succeed: a read-only server after a fail-over, a transaction that ended while
+this process was suspended, deadlocks, a server that starts or stops, too many connections."""
 
 STALE, MISSING = "PB001", "PB002"
 """SQLSTATEs of our own functions: a newer change, missing blobs."""
