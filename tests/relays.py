@@ -12,12 +12,15 @@ PIECE_BYTES = 65536
 
 
 class Relay:
-    """Passes connections on to `port` of this machine. `cuts` counts the connections that it has cut."""
+    """Passes connections on to `port` of this machine, from a port of the loopback interface or from `listener`.
 
-    def __init__(self, port: int) -> None:
+    `cuts` counts the connections that it has cut.
+    """
+
+    def __init__(self, port: int, listener: socket.socket | None = None) -> None:
         self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
+        self.host, self.port = self._listener.getsockname()[:2]
         self.cuts = 0
         self._words: tuple[bytes, ...] = ()
         self._times = 0

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.faults.packets import LossyPath
 from benchmarks.processes import find_descendants
 from tests.buckets import BucketServer
 from tests.databases import PostgresqlServer
@@ -51,7 +52,8 @@ def work(context, steps: int) -> str:
 class Parts:
     """What stands between the hubs and their services, and which services there are.
 
-    `relay` leads all hubs to PostgreSQL, `own_relays` each hub through one of its own. `bus` is how messages go: empty
+    `relay` leads all hubs to PostgreSQL, `own_relays` each hub through one of its own, `lossy_first` the first one over
+    devices that can lose packets. `bus` is how messages go: empty
     for the database, `listening` for an own address of the connections that listen, `redis` for a Redis. With
     `bucket` (`bucket` or `small`) large contents go to an S3 server, through a relay. `wrong_clocks` says how far off
     the clock of each hub is, in the form of libfaketime.
@@ -59,6 +61,7 @@ class Parts:
 
     relay: bool = False
     own_relays: bool = False
+    lossy_first: bool = False
     bus: str = ""
     bucket: str = ""
     wrong_clocks: tuple[str, ...] = ()
@@ -74,6 +77,7 @@ class Cluster:
     hubs: list[Hub] = field(default_factory=list)
     relays: list[Relay] = field(default_factory=list)
     """The relay of each hub to PostgreSQL, or one for all of them."""
+    path: LossyPath | None = None
     bus_relay: Relay | None = None
     bucket_relay: Relay | None = None
     redis: RedisServer | None = None
@@ -111,6 +115,10 @@ def running_cluster(folder: Path, parts: Parts) -> Iterator[Cluster]:
             if parts.own_relays:
                 cluster.relays.append(stack.enter_context(Relay(postgresql.port)))
             address = through(cluster.store, postgresql.port, cluster.relays[-1]) if cluster.relays else cluster.store
+            if parts.lossy_first and number == 0:
+                cluster.path = LossyPath(postgresql.port)
+                stack.callback(cluster.path.close)
+                address = through(cluster.store, postgresql.port, cluster.path.relay)
             distance = parts.wrong_clocks[number] if parts.wrong_clocks else ""
             own = clock_environment(distance) if distance else {}
             cluster.hubs.append(stack.enter_context(_running_hub(folder, number, address, options, own)))
@@ -120,7 +128,7 @@ def running_cluster(folder: Path, parts: Parts) -> Iterator[Cluster]:
 
 def through(address: str, port: int, relay: Relay) -> str:
     """Return the address of a database through a relay."""
-    return address.replace(f":{port}/", f":{relay.port}/")
+    return address.replace(f"127.0.0.1:{port}/", f"{relay.host}:{relay.port}/")
 
 
 def find_faketime() -> Path | None:

@@ -147,6 +147,14 @@ def cut_node(cluster: Cluster, seconds: float) -> None:
     cluster.relays[HIT].hold(False)
 
 
+def lose_packets(cluster: Cluster, seconds: float) -> None:
+    """Lose every packet between a node and PostgreSQL."""
+    assert cluster.path is not None
+    cluster.path.lose(True)
+    time.sleep(seconds)
+    cluster.path.lose(False)
+
+
 NO_PARTS = Parts()
 
 
@@ -180,6 +188,7 @@ FAULTS = {
         "the clock of one node an hour ahead, of another an hour behind", wait_long, Parts(wrong_clocks=CLOCKS)
     ),
     "network": Fault("a node cut off from PostgreSQL for 16 s, connections open", cut_node, Parts(own_relays=True)),
+    "packets": Fault("every packet between a node and PostgreSQL lost for 16 s", lose_packets, Parts(lossy_first=True)),
     "race": Fault("writers at all nodes change one name, one document of grants and one room", None),
 }
 
