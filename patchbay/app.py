@@ -92,6 +92,7 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     app.extensions["websockets"] = websockets
     rooms = dispatcher.services.rooms
     rooms.start()
+    dispatcher.services.scheduler.start()
     admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
     add_room_sockets(websockets, rooms, admission)
     places, is_operator = dispatcher.places, operators.is_operator

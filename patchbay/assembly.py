@@ -41,6 +41,8 @@ from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_w
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
+from patchbay.protocol.schedules.calling import ScheduledCalls
+from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.server_shares import ServerShares
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners
@@ -62,8 +64,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
-"""Names under which the hub holds its rooms, environments, shares of quotas and webhooks, to close them when it stops;
-no server can have them.
+SCHEDULER = "/scheduler"
+"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks and schedules, to close them when
+it stops; no server can have them.
 """
 
 
@@ -97,6 +100,9 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
+    activity = Activity(store, settings, audit=audit)
+    scheduler = Scheduler(catalogue, ScheduledCalls(settings, catalogue, activity))
+    catalogue.hub.kept(SCHEDULER, lambda: scheduler)
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
@@ -109,7 +115,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             states=States(key, store.journal),
             running=RunningRequests(),
             tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
-            activity=Activity(store, settings, audit=audit),
+            activity=activity,
             hosts=hosts,
             rooms=rooms,
             access=access,
@@ -117,6 +123,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
+            scheduler=scheduler,
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )

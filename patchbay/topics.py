@@ -79,6 +79,9 @@ ROOM_OFFERS = "room-offers/"
 NAMES_CHANGED = "names"
 """Names in the store changed: every process loads its servers again."""
 
+BUILT = "built"
+"""This process has built servers again; only for this process."""
+
 RERUN = "rerun/"
 """The transforms of a server have to run again, by server."""
 
@@ -182,6 +185,9 @@ CHANNELS = "channel/"
 
 CALLS = "call/"
 """The messages of a call that its caller can join again, by principal, endpoint and id of the call, as a digest."""
+
+SCHEDULES = "schedule/"
+"""The last runs of a tool by its schedule, by server and tool."""
 
 TASK_CHANGES = "task/"
 """Changes of a task, by its id."""

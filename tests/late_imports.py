@@ -37,6 +37,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.kinds.openapi.tools.ApiTools",
         ),
     },
+    "a schedule in another time zone than UTC": {
+        "patchbay/occurrences/timetables.py": ("zoneinfo.ZoneInfo",),
+    },
     "a webhook of an event": {
         "patchbay/protocol/webhooks/sending.py": ("httpx2",),
     },

@@ -63,7 +63,10 @@ PRINCIPAL = "patchbay.principal"
 KEY_IDS = "key:"
 """How the id of a personal key begins; the name of the key follows."""
 
+SCHEDULE_IDS = "schedule:"
+"""How the id of the sender of a scheduled call begins; the server and the tool follow."""
+
 
 def is_reserved_id(id: str) -> bool:
     """Whether an id has a meaning of its own, so that no person and no outside subject may have it."""
-    return id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith(KEY_IDS)
+    return id in ("", "*", LOCAL_ID, OPERATOR_ID) or id.startswith((KEY_IDS, SCHEDULE_IDS))

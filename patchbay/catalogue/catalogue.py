@@ -43,7 +43,7 @@ from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import NAMES_CHANGED, RERUN, RESTART
+from patchbay.topics import BUILT, NAMES_CHANGED, RERUN, RESTART
 
 log = logging.getLogger(__name__)
 
@@ -283,6 +283,8 @@ class Catalogue(VisibleToAll):
         fresh = [name for name in names if self._announced.get(name) is not self._table.every.get(name)]
         moved = self._versions.announce_all({name: self._table.every.get(name) for name in sorted(fresh)})
         self._announced = self._table.every
+        if fresh:
+            self.store.bus.publish_here(BUILT)
         moved |= self._versions.announce_access(self.served)
         if self._versions.announce_listing(self._listing[0]) or moved:
             self.store.bus.publish(NAMES_CHANGED)
@@ -390,5 +392,6 @@ class Catalogue(VisibleToAll):
             server = self._build_all([row])[name]
             self._table = ServerTable.of({**self._table.every, name: server})
             self._announced = {**self._announced, name: server}
+            self.store.bus.publish_here(BUILT)
             if kind:
                 self._versions.announce(name, server, kind)

@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchbay.arguments import validator
+from patchbay.arguments import describe_problems, problems, validator
 from patchbay.catalogue.reading.uri_templates import compile_template
 from patchbay.cid import canonical
 from patchbay.config import SOURCES
@@ -20,9 +20,13 @@ from patchbay.errors import BadCid, ConfigError
 from patchbay.kind import EntryContext as EntryContext
 from patchbay.kind import kind_named
 from patchbay.occurrences.event_types import CHANGE_SCHEMA, event_type
+from patchbay.occurrences.timetables import Timetable
 
 HUB_SCHEMES = ("cid://", "variable://", "server://")
 """URI schemes that the hub itself reads."""
+
+SCHEDULE: dict[str, Any] = {"schedule": "", "timezone": "UTC", "arguments": {}, "max_delay": 3600}
+"""The fields of a tool that say when it runs by itself, with their defaults."""
 
 _TOOL = ("title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta")
 _DISCOVERED = ("title", "description", "inputSchema", "outputSchema", "_meta")
@@ -48,7 +52,21 @@ def make_tool(context: EntryContext, name: str, entry: Mapping[str, Any], source
         target["timeout"] = entry["timeout"]
     if entry.get("approve"):
         target["approve"] = True
+    if "schedule" in entry:
+        target["schedule"] = _schedule(context, name, entry, wire["inputSchema"])
     return Descriptor("tool", name, with_annotations(wire, context.config), target, source)
+
+
+def _schedule(context: EntryContext, name: str, entry: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schedule of a tool with all its fields. Raises ConfigError for a wrong time or wrong arguments."""
+    found = {key: entry.get(key, default) for key, default in SCHEDULE.items()}
+    wrong = Timetable(found["schedule"], found["timezone"]).check()
+    if wrong is not None:
+        raise ConfigError(context.where, f"tools.{name}.schedule", wrong)
+    unfit = problems(validator(schema), found["arguments"])
+    if unfit:
+        raise ConfigError(context.where, f"tools.{name}.arguments", f"do not fit the tool: {describe_problems(unfit)}")
+    return found
 
 
 def _order_properties(schema: Mapping[str, Any], parameters: Sequence[str]) -> Mapping[str, Any]:

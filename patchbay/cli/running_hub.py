@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import click
 import orjson
@@ -24,7 +24,7 @@ from patchbay.cli.options import find_source, load_settings
 from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure, Unreachable
-from patchbay.errors import ConfigError, UnavailableServer, UnknownServer
+from patchbay.errors import ConfigError, ContentError, UnavailableServer, UnknownServer
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import CLAIMED, SHARED, is_claimed, read_note
 
@@ -62,12 +62,29 @@ class RunningHub:
         except orjson.JSONDecodeError as problem:
             raise self._silence(problem) from problem
 
-    def _read(self, path: str, accept: str) -> tuple[int, bytes]:
-        """Return status and body of the answer to a GET by the operator. Raises Unreachable."""
+    def post(self, path: str, fields: dict[str, str]) -> Any:
+        """Send a form as the operator; return the JSON of the answer.
+
+        Raises Unreachable, and ContentError with the hub's sentence for a refusal.
+        """
+        status, data = self._read(path, "application/json", urlencode(fields))
+        try:
+            found = orjson.loads(data)
+        except orjson.JSONDecodeError as problem:
+            raise self._silence(problem) from problem
+        if status != 200:
+            raise ContentError(found["error"])
+        return found
+
+    def _read(self, path: str, accept: str, form: str | None = None) -> tuple[int, bytes]:
+        """Return status and body of the answer to a GET by the operator, or a POST of a form. Raises Unreachable."""
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=REQUEST_SECONDS)
+        headers = {"accept": accept, **self._headers()}
+        if form is not None:
+            headers |= {"content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin"}
         try:
-            connection.request("GET", path, headers={"accept": accept, **self._headers()})
+            connection.request("GET" if form is None else "POST", path, form, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as problem:

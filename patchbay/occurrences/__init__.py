@@ -1,1 +1,1 @@
-"""Events that servers emit: their records in the journal, the cursors of readers, and the sources that give them."""
+"""Events that servers emit, with records, cursors and sources, and the times of schedules."""

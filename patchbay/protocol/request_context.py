@@ -29,6 +29,7 @@ from patchbay.protocol.client_requests import States
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.run_tool import Reference
+from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.subscriptions import Listeners, cancelled_topic
 from patchbay.protocol.tasks.tasks import Tasks
@@ -157,6 +158,7 @@ class HubServices:
     upstream_sign_ins: UpstreamSignIns
     webhooks: Webhooks
     webhook_sender: Sender
+    scheduler: Scheduler
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

@@ -44,6 +44,7 @@ from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.icons import icons_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
+from patchbay.web.pages.schedules import schedules_blueprint
 from patchbay.web.pages.search import search_blueprint
 from patchbay.web.pages.server import server_pages_blueprint
 from patchbay.web.pages.server_cards import server_cards_blueprint
@@ -84,7 +85,8 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(health_blueprint(app.extensions["health"]))
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
-    app.register_blueprint(server_pages_blueprint(site))
+    app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
+    app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(icons_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
     app.register_blueprint(switching_blueprint(site))

@@ -55,6 +55,10 @@ HUB = {
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, and what their tools logged.",
     ),
+    "schedule": LateCommand(
+        "patchbay.cli.commands.servers.schedules:schedule_group",
+        "List the schedules of tools, or run one now.",
+    ),
     "nodes": LateCommand(
         "patchbay.cli.commands.stores.nodes:nodes_command",
         "List the living processes of all hubs on one PostgreSQL.",
@@ -171,7 +175,7 @@ SECTIONS = {
         "connections",
     ),
     "Share": ("room", "invite", "people", "key", "login", "token"),
-    "Maintain": ("settings", "audit", "replay", "store", "nodes", "gc", "revoke", "completion"),
+    "Maintain": ("settings", "schedule", "audit", "replay", "store", "nodes", "gc", "revoke", "completion"),
 }
 """The commands by purpose, for the help page."""
 

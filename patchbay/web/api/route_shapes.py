@@ -184,6 +184,15 @@ _PINNED_CHANGE = object_of(
 _COMPARISON = object_of(rows=array_of({"type": "object"}), added=INTEGER, removed=INTEGER, problem=nullable(TEXT))
 _DIFFERENCE = object_of(changed=_CHANGED, sentences=array_of(TEXT), parts=array_of(_OBJECT))
 
+_RUN = object_of(
+    **dict.fromkeys(("node", "by", "outcome", "message"), TEXT),
+    due=UNIX,
+    begun=UNIX,
+    alive_until=UNIX,
+    attempt=INTEGER,
+    ended=nullable(UNIX),
+)
+
 SCHEMAS: dict[str, Schema] = {
     "Error": {"type": "object", "properties": {"error": TEXT, "data": ANY}, "required": ["error"]},
     "Summary": object_of(**_SUMMARY, last=nullable(_LAST)),
@@ -243,6 +252,17 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Schedules": object_of(
+        schedules=array_of(
+            object_of(
+                **dict.fromkeys(("server", "tool", "page", "schedule", "timezone", "principal"), TEXT),
+                arguments=_OBJECT,
+                next=UNIX,
+                runs=array_of(_RUN),
+            )
+        )
+    ),
+    "ScheduledRun": object_of(run=_RUN),
     "Keys": object_of(
         keys=array_of(
             object_of(

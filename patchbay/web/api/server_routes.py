@@ -7,6 +7,14 @@ from patchbay.web.api.route_table import Query, Route, array_of, form_body, sche
 _OLD_AND_NEW = (Query("old", "A CID.", required=True), Query("new", "A CID.", required=True))
 
 SERVER_PAGES = (
+    Route(
+        "GET",
+        "/schedules",
+        "The schedules of tools, with their runs.",
+        schema_ref("Schedules"),
+        page=True,
+        operator=True,
+    ),
     Route("GET", "/servers", "All servers.", array_of(schema_ref("Summary")), page=True),
     Route(
         "GET",
@@ -81,6 +89,15 @@ SERVER_PAGES = (
 """Pages of servers."""
 
 SERVER_CHANGES = (
+    Route(
+        "POST",
+        "/schedules",
+        "Run the tool of a schedule now; with `Accept: application/json`, the response is its run.",
+        schema_ref("ScheduledRun"),
+        body=form_body("csrf", "server", "tool", next=""),
+        status=(200, 303),
+        operator=True,
+    ),
     Route(
         "POST",
         "/servers/<name>/settings",

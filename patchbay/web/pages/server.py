@@ -19,12 +19,14 @@ from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
+from patchbay.protocol.schedules.scheduler import Scheduler
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import is_json_address, render_answer, wants_json
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import definition_text, find_shown_server, use_page
+from patchbay.web.pages.schedules import list_runs
 from patchbay.web.rendering.content_kinds import decode_text
 from patchbay.web.rendering.highlighting import format_readable, highlight_source
 from patchbay.web.rendering.templates import format_json
@@ -41,9 +43,10 @@ DONE = ("on", "off", "restart", "writes")
 
 
 class _Views:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, scheduler: Scheduler) -> None:
         self._site = site
         self._store = site.catalogue.store
+        self._scheduler = scheduler
 
     def use(self, name: str) -> Response:
         """GET /servers/<name>: its tools, resources and prompts, with forms; as JSON the values of the other tabs.
@@ -73,6 +76,7 @@ class _Views:
         versions = list_moves(self._store, f"{SERVED}{found.name}") if shown else []
         detail = self._site.detail(found)
         runs_apart = bool(detail["protections"])
+        csrf = self._site.operators.csrf()
         data = {
             "server": detail,
             "source": text,
@@ -90,7 +94,8 @@ class _Views:
             config=highlight_source(format_json(found.config), "json") if found.config and shown else None,
             refusal=explain_refusal(self._site),
             revoked=self._site.catalogue.revoked_versions(found.name, [each["cid"] for each in versions]),
-            csrf=self._site.operators.csrf(),
+            csrf=csrf,
+            schedules=list_runs(self._scheduler, found.name) if csrf and tab == "settings" else [],
             done=request.args.get("done") if request.args.get("done") in DONE else None,
             denied=self._find_denied(found) if runs_apart and shown and tab == "settings" else None,
         )
@@ -208,9 +213,9 @@ def _version_values(server: Server) -> dict[str, Any]:
     }
 
 
-def server_pages_blueprint(site: Site) -> Blueprint:
+def server_pages_blueprint(site: Site, scheduler: Scheduler) -> Blueprint:
     """`/servers/<name>` with the paths of its tabs, and `/servers/<name>/compare`."""
-    views = _Views(site)
+    views = _Views(site, scheduler)
     pages = Blueprint("server_pages", __name__)
     pages.add_url_rule("/servers/<name>", "server", views.use)
     pages.add_url_rule("/servers/<name>/source", "source", views.source)

@@ -1,0 +1,78 @@
+"""`/schedules`: the tools that run by a schedule, with their next and last runs, and a button that runs one now."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from patchbay.protocol.schedules.scheduler import Scheduler
+from patchbay.protocol.schedules.schedules import Schedule
+from patchbay.web.operator.changes import find_author
+from patchbay.web.operator.login import local_path, read_form, redirect_to
+from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.data import page_path
+from patchbay.web.site import Site
+
+PAGE = "/schedules"
+
+
+class _Views:
+    def __init__(self, site: Site, scheduler: Scheduler) -> None:
+        self._site = site
+        self._scheduler = scheduler
+
+    def show(self) -> Response:
+        """GET: all schedules. Raises NotOperator."""
+        self._site.operators.check_operator()
+        response = render_answer(
+            *(self._site, "schedules.html", "servers", {"schedules": list_runs(self._scheduler)}),
+            csrf=self._site.operators.csrf(),
+        )
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def run(self) -> Response:
+        """POST with `server` and `tool`: run the tool of a schedule now; a browser goes to the page `next` then.
+
+        Raises Refused, NotOperator, InvalidParams, StaleUpdate while it runs, ReadOnly.
+        """
+        fields = read_form(self._site.settings.body_limit)
+        self._site.operators.check_use(fields)
+        server, tool = fields.get("server", ""), fields.get("tool", "")
+        run = self._scheduler.run_now(server, tool, find_author(self._site))
+        if wants_json(request.headers.get("Accept", "")):
+            return render_answer(self._site, "schedules.html", "servers", {"run": asdict(run)})
+        return redirect_to(local_path(fields.get("next", PAGE)))
+
+
+def list_runs(scheduler: Scheduler, server: str | None = None) -> list[dict[str, Any]]:
+    """Return the schedules of all servers, or of one, as JSON objects with their next and last runs."""
+    now = scheduler.now()
+    return [_values(one, scheduler, now) for one in scheduler.all() if server in (None, one.server.name)]
+
+
+def _values(schedule: Schedule, scheduler: Scheduler, now: float) -> dict[str, Any]:
+    state = scheduler.records.find(*schedule.key)
+    server, tool = schedule.key
+    return {
+        "server": server,
+        "tool": tool,
+        "page": page_path(server),
+        "schedule": schedule.timetable.expression,
+        "timezone": schedule.timetable.zone,
+        "arguments": dict(schedule.arguments),
+        "principal": schedule.principal.id,
+        "next": schedule.timetable.next(now),
+        "runs": [asdict(run) for run in state.runs] if state is not None else [],
+    }
+
+
+def schedules_blueprint(site: Site, scheduler: Scheduler) -> Blueprint:
+    """The route `/schedules`."""
+    views = _Views(site, scheduler)
+    pages = Blueprint("schedules", __name__)
+    pages.add_url_rule(PAGE, "show", views.show)
+    pages.add_url_rule(PAGE, "run", views.run, methods=["POST"])
+    return pages
