@@ -93,6 +93,7 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     rooms = dispatcher.services.rooms
     rooms.start()
     dispatcher.services.scheduler.start()
+    dispatcher.services.jobs.start(settings.jobs)
     admission = RoomAdmission(rooms, access, dispatcher.services.quotas)
     add_room_sockets(websockets, rooms, admission)
     places, is_operator = dispatcher.places, operators.is_operator

@@ -38,6 +38,7 @@ from patchbay.pins.records import default_changes
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
+from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.request_context import HubServices, RunningRequests
 from patchbay.protocol.run_tool import call_from_tool
@@ -64,9 +65,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
-SCHEDULER = "/scheduler"
-"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks and schedules, to close them when
-it stops; no server can have them.
+SCHEDULER, JOBS = "/scheduler", "/jobs"
+"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules and jobs, to close
+them when it stops; no server can have them.
 """
 
 
@@ -101,8 +102,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     activity = Activity(store, settings, audit=audit)
-    scheduler = Scheduler(catalogue, ScheduledCalls(settings, catalogue, activity))
-    catalogue.hub.kept(SCHEDULER, lambda: scheduler)
     sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
@@ -114,7 +113,6 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             listeners=Listeners(store, settings.keepalive, lambda: left() != float("inf"), sessions, access),
             states=States(key, store.journal),
             running=RunningRequests(),
-            tasks=Tasks(store, settings.task_minutes, settings.tasks, left),
             activity=activity,
             hosts=hosts,
             rooms=rooms,
@@ -123,12 +121,24 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             approvals=approvals,
             upstream_tokens=upstream_tokens,
             upstream_sign_ins=UpstreamSignIns(store.journal, key, upstream_tokens),
-            scheduler=scheduler,
+            **_background_work(settings, catalogue, access, activity, left),
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
     shares.load = partial(_load_of, dispatcher)
     return dispatcher
+
+
+def _background_work(
+    settings: Settings, catalogue: Catalogue, access: AccessControl, activity: Activity, left: Callable[[], float]
+) -> dict[str, Any]:
+    """Return the services for calls that no caller waits for: tasks, jobs and schedules."""
+    tasks = Tasks(catalogue.store, settings.task_minutes, settings.tasks, left)
+    jobs = Jobs(settings, catalogue, access, activity, tasks)
+    scheduler = Scheduler(catalogue, ScheduledCalls(settings, catalogue, activity))
+    catalogue.hub.kept(SCHEDULER, lambda: scheduler)
+    catalogue.hub.kept(JOBS, lambda: jobs)
+    return {"tasks": tasks, "jobs": jobs, "scheduler": scheduler}
 
 
 def _make_pool(settings: Settings) -> WorkerPool:

@@ -177,9 +177,8 @@ class Settings:
     tasks: int = _setting(
         64, "Maximum of running tasks in each worker, and of calls that survive their connection.", least=1, most=65536
     )
-    task_minutes: float = _setting(
-        60.0, "How long a task may run, and how long its result stays after that.", "minutes", least=0.1
-    )
+    task_minutes: float = _setting(60.0, "How long a task may run, and its result stays.", "minutes", least=0.1)
+    jobs: int = _setting(4, "Jobs that a node runs at a time; 0 leaves them to `patchbay worker`.", most=1024)
     write_timeout: float = _setting(
         30.0, "How long a client may not read waiting data before the hub closes its connection.", "seconds", least=0.1
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from threading import Event
+from typing import Any, Protocol, Self, TypeVar
 
 DATABASE_FILE = "patchbay.sqlite3"
 """The file in the data folder that holds the whole SQLite store."""
@@ -67,23 +68,6 @@ class StoredEntry:
     data: bytes
     at: float
     until: float | None
-
-
-EMPTY_SCHEMA = "the database is empty; the first start makes the schema"
-"""The sentence of a finding about the schema of a new database."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One result of the examination of a store: what was checked, a sentence, and what to do (empty: it is well).
-
-    `is_fatal` says that a hub does not work so.
-    """
-
-    check: str
-    sentence: str
-    mend: str = ""
-    is_fatal: bool = False
 
 
 class Blobs(Protocol):
@@ -308,6 +292,29 @@ class Collection(Protocol):
         ...
 
 
+class Jobs(Protocol):
+    """A queue of jobs, each of which one worker of all machines runs."""
+
+    def defer(self, fields: Mapping[str, Any]) -> None:
+        """Store a job, a JSON object."""
+        ...
+
+    def work(
+        self,
+        run: Callable[[Mapping[str, Any]], None],
+        on_lost: Callable[[Mapping[str, Any], int], bool],
+        may_look: Callable[[], bool],
+        at_once: int,
+        ending: Event,
+    ) -> None:
+        """Run jobs, at most `at_once` at a time, until `ending`; then return when the running ones have ended.
+
+        `on_lost` gets each job of a dead worker, with the number of its attempts, while `may_look`; it returns whether
+        the job runs again.
+        """
+        ...
+
+
 class Transfer(Protocol):
     """Reads and writes rows as they are, with their seqs and times: for a copy of a whole store (`stores/copying.py`).
 
@@ -351,6 +358,11 @@ class Store(Protocol):
     """None for a store that keeps nothing."""
     is_shared: bool
     """Whether hubs on other machines may use this store, now or later."""
+
+    @property
+    def jobs(self) -> Jobs | None:
+        """The jobs of the store; None for a store that only this machine uses."""
+        ...
 
     def now(self) -> float:
         """Return the present time of the store: Unix time in seconds.

@@ -37,6 +37,10 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
             "patchbay.kinds.openapi.tools.ApiTools",
         ),
     },
+    "a job": {
+        "patchbay/stores/postgresql/__init__.py": ("patchbay.stores.postgresql.jobs.PostgresqlJobs",),
+        "patchbay/stores/postgresql/schema.py": ("patchbay.stores.postgresql.jobs.prepare_jobs",),
+    },
     "a schedule in another time zone than UTC": {
         "patchbay/occurrences/timetables.py": ("zoneinfo.ZoneInfo",),
     },
@@ -147,6 +151,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
 """The imports inside functions: by the event that they wait for, and by file."""
 
 LOADED_LATER: dict[str, tuple[str, ...]] = {
+    "a job": ("procrastinate", "patchbay.stores.postgresql.jobs"),
     "a page": (
         *("patchbay.web.blueprints", "patchbay.web.pages", "patchbay.web.rendering", "patchbay.web.site"),
         *("markdown_it", "nh3", "prometheus_client", "pygments"),

@@ -56,6 +56,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "patchbay.sqlite": ("patchbay/stores/sqlite", "patchbay/fulltext/", "patchbay/documents/", "benchmarks/"),
     "psycopg": ("patchbay/stores/postgresql/", "tests/"),
     "psycopg_pool": ("patchbay/stores/postgresql/",),
+    "procrastinate": ("patchbay/stores/postgresql/",),
     "subprocess": ("patchbay/processes/", "patchbay/kinds/", "patchbay/client/", "scripts/", "benchmarks/", "tests/"),
 }
 """Libraries and the only places that may know them."""

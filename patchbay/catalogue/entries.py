@@ -52,6 +52,8 @@ def make_tool(context: EntryContext, name: str, entry: Mapping[str, Any], source
         target["timeout"] = entry["timeout"]
     if entry.get("approve"):
         target["approve"] = True
+    if entry.get("job"):
+        target["job"] = True
     if "schedule" in entry:
         target["schedule"] = _schedule(context, name, entry, wire["inputSchema"])
     return Descriptor("tool", name, with_annotations(wire, context.config), target, source)

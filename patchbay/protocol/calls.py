@@ -33,6 +33,7 @@ from patchbay.jsonrpc import Message, Result, Sign
 from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import ClientRequester, InputRequired, OpenStream, RetriedRequester
 from patchbay.protocol.headers import annotated, check_parameters
+from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import (
@@ -72,6 +73,10 @@ def call_tool(context: RequestContext) -> Answers:
         if context.caller.revision.modern and context.caller.wire.headers is not None and not context.proxied:
             parameters = _PARAMETERS.get(context.server, name, lambda: tuple(annotated(descriptor.wire["inputSchema"])))
             check_parameters(context.caller.wire.headers, parameters, arguments)
+        as_job = is_job(context, descriptor)
+        if as_job and (queued := defer(context, descriptor, arguments)) is not None:
+            yield Result(context.request.id, created(queued, context))
+            return
         reference = context.services.reference(context.caller.wire.principal)
         run = run_tool(
             context.services.catalogue.hub, context.server, descriptor, arguments, reference, **_terms(context)
@@ -89,7 +94,11 @@ def call_tool(context: RequestContext) -> Answers:
         yield replace(_failed(context, problem.message), retry_after=problem.retry_after)
         return
     _record(context, descriptor, run.call)
-    yield from _conversation(context, TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(context, run)))
+    work = TaskWork(run.call, run.events, run.fold, lambda fold: _tool_answer(context, run))
+    if as_job and (task := _as_task(context, work)) is not None:
+        yield Result(context.request.id, task)
+        return
+    yield from _conversation(context, work)
 
 
 def read_resource(context: RequestContext) -> Answers:

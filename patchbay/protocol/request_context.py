@@ -26,6 +26,7 @@ from patchbay.jsonrpc import Id, Request
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.messages.callers import Caller
 from patchbay.protocol.client_requests import States
+from patchbay.protocol.jobs.jobs import Jobs
 from patchbay.protocol.lists import Lists
 from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.run_tool import Reference
@@ -159,6 +160,7 @@ class HubServices:
     webhooks: Webhooks
     webhook_sender: Sender
     scheduler: Scheduler
+    jobs: Jobs
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

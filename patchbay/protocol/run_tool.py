@@ -169,11 +169,7 @@ def run_tool(
 
     Raises WrongArguments with `{"details": [{path, message}]}`, OverQuota.
     """
-    wrong = _argument_problems(server, descriptor, arguments)
-    if wrong:
-        raise WrongArguments(
-            f"the arguments do not fit {descriptor.name}: {describe_problems(wrong)}", {"details": wrong}
-        )
+    check_arguments(server, descriptor, arguments)
     call = new_call(hub, server, descriptor, arguments, **terms)
     call.deadline = min(call.deadline, no_later_than)
     call.chain = call.chain or (f"{server.name}.{descriptor.name}",)
@@ -236,6 +232,18 @@ def nearest(name: str, known: Mapping[str, Any]) -> str:
     """Return the end of a sentence with the known names close to this one; empty if no name is close."""
     close = get_close_matches(name, known, n=3, cutoff=0.4)
     return f"; did you mean {', '.join(close)}?" if close else ""
+
+
+def check_arguments(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> None:
+    """Check the arguments of a tool, and rename the aliases in them.
+
+    Raises WrongArguments with `{"details": [{path, message}]}`.
+    """
+    wrong = _argument_problems(server, descriptor, arguments)
+    if wrong:
+        raise WrongArguments(
+            f"the arguments do not fit {descriptor.name}: {describe_problems(wrong)}", {"details": wrong}
+        )
 
 
 def _argument_problems(server: Server, descriptor: Descriptor, arguments: dict[str, Any]) -> list[dict[str, str]]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchbay.errors import ConfigError
-from patchbay.store import Finding, Store, is_database_address
+from patchbay.store import Store, is_database_address
+from patchbay.stores.findings import Finding
 from patchbay.stores.folder_lock import share_folder
 from patchbay.stores.memory import MemoryStore
 from patchbay.stores.sqlite import SqliteStore

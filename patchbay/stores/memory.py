@@ -12,7 +12,19 @@ from itertools import accumulate, islice
 
 from patchbay.cid import canonical, cid_of, content_in, verify
 from patchbay.errors import MissingBlob, StaleUpdate
-from patchbay.store import CLOSED, Blobs, Bus, Collected, Collection, Journal, JournalEntry, NameChange, Names, Transfer
+from patchbay.store import (
+    CLOSED,
+    Blobs,
+    Bus,
+    Collected,
+    Collection,
+    Jobs,
+    Journal,
+    JournalEntry,
+    NameChange,
+    Names,
+    Transfer,
+)
 from patchbay.stores.bus import LocalBus, machine_order_token
 
 
@@ -224,6 +236,7 @@ class MemoryStore:
     """Blobs, names, journal and bus in memory."""
 
     is_shared = False
+    jobs: Jobs | None = None
 
     def __init__(self) -> None:
         lock = threading.RLock()

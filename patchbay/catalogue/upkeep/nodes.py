@@ -23,7 +23,12 @@ ID_DIGITS = 32
 MAX_BEATS = 10_000
 """Beats that are read at once."""
 
-WORK = {"sweep": "expired entries", "collect": "unused contents", "servers-folder": "servers folder"}
+WORK = {
+    "sweep": "expired entries",
+    "collect": "unused contents",
+    "servers-folder": "servers folder",
+    "jobs": "jobs of dead workers",
+}
 """The pieces of regular work that have a lease, by its name."""
 
 

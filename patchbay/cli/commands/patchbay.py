@@ -55,6 +55,10 @@ HUB = {
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, and what their tools logged.",
     ),
+    "worker": LateCommand(
+        "patchbay.cli.commands.stores.worker:worker_command",
+        "Run the jobs of all hubs on one PostgreSQL; serve no client.",
+    ),
     "schedule": LateCommand(
         "patchbay.cli.commands.servers.schedules:schedule_group",
         "List the schedules of tools, or run one now.",
@@ -163,7 +167,7 @@ HUB = {
 """The commands of the hub itself."""
 
 SECTIONS = {
-    "Start": ("serve", "stdio", "open", "doctor", "install", "uninstall", "import"),
+    "Start": ("serve", "stdio", "worker", "open", "doctor", "install", "uninstall", "import"),
     "Servers": (
         *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
         *("search", "add", "mount", "outdated", "unmount", "approve", "pins"),

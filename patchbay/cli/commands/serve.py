@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -19,12 +20,15 @@ from patchbay.settings import Settings
 @click.command(
     "serve", epilog=exit_codes.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers")
 )
+@click.option("--no-jobs", is_flag=True, help="Run no jobs here: workers run them. The same as --jobs 0.")
 @with_settings
 @click.pass_context
-def serve_command(context: click.Context, /, **_: Any) -> None:
+def serve_command(context: click.Context, /, no_jobs: bool, **_: Any) -> None:
     """Serve the hub until Ctrl-C or SIGTERM."""
     try:
         settings = load_settings(context)
+        if no_jobs:
+            settings = replace(settings, jobs=0)
         if settings.servers == HOME / "servers":
             settings.servers.mkdir(parents=True, exist_ok=True)
         code = serve(settings, make_application)

@@ -11,8 +11,9 @@ from patchbay.access.stored_key_id import stored_id
 from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.settings import Settings
-from patchbay.store import EMPTY_SCHEMA, is_database_address
+from patchbay.store import is_database_address
 from patchbay.stores import examine_store, open_store
+from patchbay.stores.findings import EMPTY_SCHEMA
 
 
 def _check_key(settings: Settings) -> Iterator[Verdict]:

@@ -1,6 +1,7 @@
 """The record of a task: its journal entries, the state that they fold into, and the process that runs it.
 
-The journal topic `task/<id>` holds the whole state. Its entries are `made`, `asked`, `answered`, `cancel` and `ended`;
+The journal topic `task/<id>` holds the whole state. Its entries are `made`, `began` (of a job), `asked`,
+`answered`, `cancel` and `ended`;
 any process may append, and every process folds them to the same state, because only the first `ended` counts and an
 answer counts only while its question is open. After each entry a message goes to the bus topic of the same name; it may
 be lost.
@@ -29,6 +30,9 @@ from patchbay.topics import TASK_CHANGES
 POLL_MILLISECONDS = 500
 """Milliseconds between two polls of a client, as the hub recommends."""
 
+QUEUED = "queued"
+"""The owner of a task that waits for a worker."""
+
 PAGE = 1000
 """Entries in one read."""
 
@@ -40,7 +44,7 @@ class Task:
     """The state of one task so far. Times are Unix time in seconds, `ttl` is seconds from `created`.
 
     `pending` holds questions without an answer, `answers` the answers, both by the key on the wire. `outcome` is
-    `{"result"}` of a completed and `{"error"}` of a failed task.
+    `{"result"}` of a completed and `{"error"}` of a failed task. `is_job` says that any worker may run it.
     """
 
     id: str
@@ -52,6 +56,7 @@ class Task:
     ttl: float = 0.0
     pending: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
+    is_job: bool = False
     cancelling: bool = False
     ended: str | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +88,10 @@ class Task:
         if kind == "made":
             self.principal, self.endpoint, self.owner = params["principal"], params["endpoint"], params["owner"]
             self.created, self.ttl = entry.at, params["ttl"]
+            self.is_job = self.owner == QUEUED
+        elif kind == "began":
+            self.owner = params["owner"]
+            self.pending.clear()  # the questions of an earlier attempt
         elif kind == "asked":
             self.pending |= params
         elif kind == "answered":
@@ -121,10 +130,10 @@ class TaskStore:
         self.store = store
         self.liveness = ProcessLiveness(store)
 
-    def make(self, principal: str, endpoint: str, ttl: float) -> Task:
-        """Create a task that this process runs; every process can read it on return."""
+    def make(self, principal: str, endpoint: str, ttl: float, owner: str = "") -> Task:
+        """Create a task that this process runs, or `owner`; every process can read it on return."""
         task = Task(secrets.token_urlsafe(24), ttl=ttl, created=self.store.now())
-        made = {"principal": principal, "endpoint": endpoint, "owner": self.liveness.process, "ttl": ttl}
+        made = {"principal": principal, "endpoint": endpoint, "owner": owner or self.liveness.process, "ttl": ttl}
         self.append(task, "made", made)
         self.catch_up(task)
         return task

@@ -24,10 +24,7 @@ from patchbay.jsonrpc import failure
 from patchbay.protocol.client_requests import fits
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS
-from patchbay.protocol.tasks.records import (
-    Task,
-    TaskStore,
-)
+from patchbay.protocol.tasks.records import QUEUED, Task, TaskStore
 from patchbay.store import Store
 from patchbay.topics import TASK_CHANGES
 from patchbay.views.fold import Fold
@@ -93,15 +90,47 @@ class Tasks:
             return None
         return task
 
+    def queue(self, principal: str, endpoint: str) -> Task:
+        """Make a task that no process runs yet; a worker calls `run_here` for it."""
+        return self._ledger.make(principal, endpoint, 2 * self._seconds, QUEUED)
+
+    def read(self, id: str) -> Task | None:
+        """Return the task of an id, of any caller; None for an unknown or expired one."""
+        return self._ledger.read(id)
+
+    def fail(self, task: Task, reason: str) -> None:
+        """End a task as failed."""
+        self._ledger.end(task, "failed", error=_error(PatchbayError(reason)), message=reason)
+
+    def run_here(self, task: Task, work: TaskWork) -> None:
+        """Run a queued task to its end, on this thread; it does not count against the limit of running tasks.
+
+        A task that was cancelled before ends at once.
+        """
+        if task.cancelling:
+            self._ledger.end(task, "cancelled")
+            work.events.close()
+            return
+        self._ledger.liveness.beat()
+        self._ledger.append(task, "began", {"owner": self._ledger.liveness.process})
+        work.call.deadline = time.monotonic() + self._seconds
+        self._watch_running(task, work)
+        self._run(task, work)
+
     def _start_threads(self, task: Task, work: TaskWork) -> None:
         """Start the thread that runs a task, and the one that watches all. Raises RuntimeError without threads."""
+        self._watch_running(task, work)
+        name = f"task {task.id}"
+        threading.Thread(target=self._run_and_release, args=(task, work), name=name, daemon=True).start()
+
+    def _watch_running(self, task: Task, work: TaskWork) -> None:
+        """Let the watching thread see a task that runs now. Raises RuntimeError without threads."""
         with self._lock:
             self._running[task.id] = work.call
             if self._keeper is None:
                 keeper = threading.Thread(target=self._keep, name="tasks", daemon=False)
                 keeper.start()
                 self._keeper = keeper
-        threading.Thread(target=self._run, args=(task, work), name=f"task {task.id}", daemon=True).start()
 
     def find(self, id: Any, principal: str, endpoint: str) -> Task:
         """Return the task of an id. Raises InvalidParams, in the same way for a task of another caller."""
@@ -135,8 +164,8 @@ class Tasks:
 
     def _checked(self, task: Task) -> Task:
         """Return the task; end it first if no process runs it any more."""
-        if task.ended is not None or self._at_work(task):
-            return task
+        if task.ended is not None or task.is_job or self._at_work(task):
+            return task  # the workers decide about a job whose worker died
         self._ledger.catch_up(task)
         if task.ended is None:
             # The task was to be cancelled, and it does not run: it counts as cancelled.
@@ -150,6 +179,13 @@ class Tasks:
     def _at_work(self, task: Task) -> bool:
         liveness = self._ledger.liveness
         return task.id in self._running if task.owner == liveness.process else liveness.is_alive(task.owner)
+
+    def _run_and_release(self, task: Task, work: TaskWork) -> None:
+        """Run a task that counts against the limit."""
+        try:
+            self._run(task, work)
+        finally:
+            self._room.release()
 
     def _run(self, task: Task, work: TaskWork) -> None:
         """Run the task to its end, in its thread, and record the end."""
@@ -166,7 +202,6 @@ class Tasks:
         finally:
             with self._lock:
                 self._running.pop(task.id, None)
-            self._room.release()
 
     def _outcome(self, task: Task, work: TaskWork) -> tuple[str, dict[str, Any]]:
         """Return the final status of the task and its further members."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from patchbay.store import Blobs, Bus, Collection, Journal, Names, Transfer
+from patchbay.store import Blobs, Bus, Collection, Jobs, Journal, Names, Transfer
 from patchbay.stores.postgresql.address import describe_address, is_redis_address
 from patchbay.stores.postgresql.blobs import PostgresqlBlobs
 from patchbay.stores.postgresql.bus import PostgresqlBus
@@ -23,6 +23,7 @@ from patchbay.stores.postgresql.transfer import PostgresqlTransfer
 
 if TYPE_CHECKING:
     from patchbay.stores.postgresql.bucket import Bucket
+    from patchbay.stores.postgresql.jobs import PostgresqlJobs
     from patchbay.stores.postgresql.redis_bus import RedisBus
 
 log = logging.getLogger(__name__)
@@ -56,11 +57,22 @@ class PostgresqlStore:
         self.journal: Journal = PostgresqlJournal(self._database)
         self.transfer: Transfer | None = PostgresqlTransfer(self._database, large)
         self.bus: Bus = self._bus
+        self._job_address = bus_address if bus_address and not is_redis_address(bus_address) else address
+        self._jobs: PostgresqlJobs | None = None
         log.info(
             "the store is the database %s; this process uses up to %d connections, and one that listens",
             describe_address(address),
             MAX_CONNECTIONS,
         )
+
+    @property
+    def jobs(self) -> Jobs | None:
+        """The jobs of this database; the first use loads Procrastinate."""
+        if self._jobs is None:
+            from patchbay.stores.postgresql.jobs import PostgresqlJobs
+
+            self._jobs = PostgresqlJobs(self._job_address)
+        return self._jobs
 
     def now(self) -> float:
         return self._database.clock.now()
@@ -73,6 +85,8 @@ class PostgresqlStore:
         return self._database.check()
 
     def close(self) -> None:
+        if self._jobs is not None:
+            self._jobs.close()
         self._bus.close()
         self._database.close()
 

@@ -11,7 +11,7 @@ import psycopg
 import redis
 
 from patchbay.errors import PatchbayError, StoreAway
-from patchbay.store import EMPTY_SCHEMA, Finding
+from patchbay.stores.findings import EMPTY_SCHEMA, Finding
 from patchbay.stores.postgresql.address import is_redis_address, parse_address
 from patchbay.stores.postgresql.bucket import Bucket
 from patchbay.stores.postgresql.database import MAX_CONNECTIONS, Database, describe

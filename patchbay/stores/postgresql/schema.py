@@ -11,7 +11,7 @@ from patchbay.errors import ContentError
 from patchbay.stores.postgresql.connection import LONG_ANSWER_SECONDS
 from patchbay.stores.postgresql.database import Connection, Database
 
-VERSION = 2
+VERSION = 3
 """The schema that this program knows: the number of the newest file in `migrations/`."""
 
 FOREIGN = "the database belongs to another program: it has tables but no schema version; use a database of its own"
@@ -54,9 +54,17 @@ def migrate(database: Database) -> int:
             for number in range(found + 1, VERSION + 1):
                 connection.execute(_read_file(number))
                 connection.execute("UPDATE patchbay_schema SET version = %s", (number,))
+            _prepare_jobs(connection)
             return max(found, VERSION)
 
     return database.run(work, answer_seconds=LONG_ANSWER_SECONDS)
+
+
+def _prepare_jobs(connection: Connection) -> None:
+    from patchbay.stores.postgresql.jobs import prepare_jobs
+
+    if connection.execute("SELECT to_regclass('jobs_schema')").fetchone() != (None,):
+        prepare_jobs(connection)
 
 
 def _read_version(connection: Connection) -> int:

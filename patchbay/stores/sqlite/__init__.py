@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchbay.errors import ContentError
-from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Journal, Names, Transfer
+from patchbay.store import DATABASE_FILE, Blobs, Bus, Collection, Jobs, Journal, Names, Transfer
 from patchbay.stores.bus import machine_order_token
 from patchbay.stores.folder_lock import FolderLock
 from patchbay.stores.sqlite.blobs import SqliteBlobs
@@ -29,6 +29,7 @@ class SqliteStore:
     """
 
     is_shared = False
+    jobs: Jobs | None = None
 
     def __init__(self, folder: Path, lock: FolderLock | None = None) -> None:
         self._lock = lock

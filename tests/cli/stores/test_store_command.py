@@ -53,8 +53,8 @@ def test_a_copy_needs_a_source_and_a_folder_without_a_running_hub(tmp_path: Path
 
 def test_the_schema_is_migrated_and_says_so(database: str) -> None:
     """35.18"""
-    assert run("migrate", "--store", database) == (0, "the schema is 2; it was 0\n")
-    assert run("migrate", "--store", database) == (0, "the schema is 2\n")
+    assert run("migrate", "--store", database) == (0, "the schema is 3; it was 0\n")
+    assert run("migrate", "--store", database) == (0, "the schema is 3\n")
     code, said = run("migrate", "--store", "sqlite")
     assert code == 2 and "expected postgresql://user@host/db" in said
 
@@ -71,10 +71,10 @@ def test_the_doctor_says_what_a_database_is_like(tmp_path: Path, database: str) 
     assert list(found) == ["database", "schema", "rights", "clocks", "connections", "bus"]
     assert found["schema"][1] == "the database is empty; the first start makes the schema"
     PostgresqlStore(database).close()
-    assert verdicts(settings)["schema"] == ("ok", "version 2")
+    assert verdicts(settings)["schema"] == ("ok", "version 3")
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("UPDATE patchbay_schema SET version = 99")
-    assert verdicts(settings)["schema"] == ("problem", "it is 99; this program knows 2")
+    assert verdicts(settings)["schema"] == ("problem", "it is 99; this program knows 3")
     assert verdicts(Settings(data=tmp_path)) == {}
 
 

@@ -1,0 +1,210 @@
+"""Calls of tools with `"job": true`: the caller gets a task at once, and any worker of any machine runs the call.
+
+The task is in the journal, so every node can show it, stream its changes and cancel it. A job whose worker died runs
+again if its tool may be repeated, else its task ends as failed with that reason.
+Source: SEP-2663 (tasks).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from patchbay.access.control import AccessControl
+from patchbay.activation import CancelFlag, Events
+from patchbay.activity.call_recording import CallRecording
+from patchbay.activity.recorder import Activity
+from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.servers import Server
+from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.descriptors import Descriptor
+from patchbay.errors import OverQuota, PatchbayError, Refused
+from patchbay.events import Detach
+from patchbay.jsonrpc import Result
+from patchbay.messages.callers import TransportInfo
+from patchbay.messages.versions import REVISIONS
+from patchbay.protocol.jobs.records import Job, read_job
+from patchbay.protocol.run_tool import Reference, ToolRun, find_tool, run_tool
+from patchbay.protocol.tasks.records import Task
+from patchbay.protocol.tasks.tasks import Tasks, TaskWork
+from patchbay.protocol.translate import stamped, tool_result
+from patchbay.settings import Settings
+from patchbay.topics import BUILT, ENDING
+from patchbay.views.fold import Fold
+
+log = logging.getLogger(__name__)
+
+WAY = "job"
+"""The entry point in the records of these calls."""
+
+MAX_ATTEMPTS = 3
+"""Attempts of a job whose workers died, of a tool that may be repeated."""
+
+LEASE_SECONDS = 6.0
+"""Life of the lease of the worker that looks for jobs of dead workers."""
+
+IDLE_SECONDS = 30.0
+"""Seconds between two looks whether a tool runs as a job; a change of servers is seen at once."""
+
+
+class Jobs:
+    """The jobs of one process: it defers them, and it runs those of all processes while it works."""
+
+    def __init__(
+        self, settings: Settings, catalogue: Catalogue, access: AccessControl, activity: Activity, tasks: Tasks
+    ) -> None:
+        self._settings = settings
+        self._catalogue = catalogue
+        self._access = access
+        self._activity = activity
+        self._tasks = tasks
+        self._store = catalogue.store
+        self._lease = Lease(self._store, "jobs", LEASE_SECONDS)
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether other processes can run the jobs of this one."""
+        return self._store.is_shared
+
+    def defer(self, job: Job) -> Task:
+        """Make the task of a job, and store the job; return the task. `job` has an empty task. Raises StoreAway."""
+        task = self._tasks.queue(job.principal.id, job.endpoint)
+        queue = self._store.jobs
+        assert queue is not None, "a store of this machine alone has no jobs"
+        try:
+            queue.defer({**job.to_json(), "task": task.id})
+        except BaseException:
+            self._tasks.fail(task, "the job was not stored")
+            raise
+        return task
+
+    def start(self, at_once: int, is_always: bool = False) -> None:
+        """Run jobs from now on, at most `at_once` at a time, on a thread; unless `is_always`, from the first tool on
+        that runs as a job.
+        """
+        if at_once and self.are_shared:
+            arguments = (at_once, is_always)
+            self._thread = threading.Thread(target=self._work, args=arguments, name="jobs", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Begin no further job, and wait for the running ones, which the end of the hub cancels."""
+        self._ending.set()
+        self._store.bus.publish_here(ENDING)
+        if self._thread is not None:
+            self._thread.join(self._settings.drain)
+        self._lease.release()
+
+    def _work(self, at_once: int, is_always: bool) -> None:
+        with self._store.bus.subscribe([BUILT, ENDING], 64) as mailbox:
+            while not (is_always or self._has_jobs()):
+                mailbox.wait(IDLE_SECONDS)
+                while mailbox.get(0) is not None:
+                    pass
+                if self._ending.is_set() or mailbox.closed:
+                    return
+        queue = self._store.jobs
+        assert queue is not None
+        try:
+            queue.work(self.run, self.on_lost, self._lease.take, at_once, self._ending)
+        except Exception:
+            log.exception("this process runs no jobs any more")
+
+    def _has_jobs(self) -> bool:
+        """Whether a served tool runs as a job."""
+        return any(one.target.get("job") for server in self._catalogue.served.values() for one in server.tools.values())
+
+    def on_lost(self, fields: Mapping[str, Any], attempts: int) -> bool:
+        """Return whether a job whose worker died runs again; end its task if it does not."""
+        job = read_job(fields)
+        task = self._tasks.read(job.task)
+        if task is None or task.ended is not None:
+            return False
+        if task.cancelling or not self._may_repeat(job):
+            reason = "the worker that ran it ended; it is not repeated, because the tool has no idempotentHint"
+        elif attempts >= MAX_ATTEMPTS:
+            reason = f"the workers that ran it ended, in {attempts} attempts"
+        else:
+            return True
+        self._tasks.fail(task, reason)
+        return False
+
+    def _may_repeat(self, job: Job) -> bool:
+        try:
+            annotations = find_tool(self._catalogue.find(job.server), job.tool).wire.get("annotations") or {}
+        except PatchbayError:
+            return False
+        return bool(annotations.get("idempotentHint") or annotations.get("readOnlyHint"))
+
+    def run(self, fields: Mapping[str, Any]) -> None:
+        """Run a job to its end, which is in its task. Raises no error."""
+        job = read_job(fields)
+        task = self._tasks.read(job.task)
+        if task is None or task.ended is not None:
+            return
+        try:
+            self._run(job, task)
+        except PatchbayError as problem:
+            self._tasks.fail(task, problem.message)
+        except Exception:
+            log.exception("the job of %s.%s failed", job.server, job.tool)
+            self._tasks.fail(task, "internal error")
+
+    def _run(self, job: Job, task: Task) -> None:
+        if not self._access.is_current(job.principal):
+            raise Refused("the credentials of the caller were revoked before the job began")
+        server = self._access.catalogue_for(job.principal).find(job.server)
+        tool = find_tool(server, job.tool)
+        wire = TransportInfo(job.endpoint, sender=job.principal, way=WAY)
+        with self._activity.begin("tools/call", tool.name, server, wire, job.arguments) as record:
+            run = self._begin_in_time(job, server, tool)
+            run.call.meta = record.calls(tool, run.call)
+            results: list[dict[str, Any]] = []
+
+            def answer(fold: Fold) -> dict[str, Any]:
+                revision = REVISIONS[job.revision]
+                results.append(stamped(tool_result(run.result(), revision), server, revision))
+                return results[-1]
+
+            self._tasks.run_here(task, TaskWork(run.call, _recorded(run.events, record), run.fold, answer))
+            record.end(Result(0, results[-1]) if results else None)
+
+    def _begin_in_time(self, job: Job, server: Server, tool: Descriptor) -> ToolRun:
+        """Begin the call; wait while the quotas of its principal, or the calls of its server, leave no place."""
+        while True:
+            try:
+                return self._begin(job, server, tool)
+            except OverQuota as problem:
+                if self._ending.wait(problem.retry_after):
+                    raise
+
+    def _begin(self, job: Job, server: Server, tool: Descriptor) -> ToolRun:
+        principal = job.principal
+        terms: dict[str, Any] = {"principal": principal.id, "sender": principal, "capabilities": job.capabilities}
+        keep = partial(self._catalogue.contents.results.keep, principal=principal.id)
+        reference = Reference(keep, self._settings.inline_limit)
+        return run_tool(
+            *(self._catalogue.hub, server, tool, job.arguments, reference),
+            **terms,
+            meta=job.meta,
+            cancelled=CancelFlag(),
+        )
+
+
+def _recorded(events: Events, record: CallRecording) -> Generator[Any, Any, None]:
+    """Yield the events of a call without Detach, because it runs in the background already; record them."""
+    with closing(events):
+        reply = None
+        while True:
+            try:
+                event = events.send(reply)
+            except StopIteration:
+                return
+            record.saw(event)
+            reply = None if isinstance(event, Detach) else (yield event)
