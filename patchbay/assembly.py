@@ -28,6 +28,7 @@ from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.environments.environments import PackageEnvironments
@@ -125,7 +126,10 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
-    shares.load = partial(_load_of, dispatcher)
+    lag = BusLag(store)
+    lag.start()
+    catalogue.hub.kept(KEPT_AS, lambda: lag)
+    shares.load = partial(_load_of, dispatcher, lag)
     return dispatcher
 
 
@@ -171,9 +175,10 @@ def _shares(store: Store, quotas: Quotas, catalogue: Catalogue) -> QuotaShares:
     return shares
 
 
-def _load_of(dispatcher: Dispatcher) -> dict[str, int]:
+def _load_of(dispatcher: Dispatcher, lag: BusLag) -> dict[str, int | None]:
     """Return what this process does now, as `patchbay nodes` shows it."""
-    return {"calls": len(dispatcher.services.activity.running), "listeners": dispatcher.listening}
+    calls = len(dispatcher.services.activity.running)
+    return {"calls": calls, "listeners": dispatcher.listening, "lag_ms": lag.milliseconds()}
 
 
 def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStore) -> StandingConnections:

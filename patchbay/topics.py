@@ -115,6 +115,9 @@ UPSTREAM_SIGN_INS_CHANGED = "upstream-sign-ins"
 ROOTS_CHANGED = "roots-changed"
 """The roots of a client changed; the message is its session or connection."""
 
+BUS_LAG = "bus-lag"
+"""A process tells its name and its time, by which others measure how long messages take."""
+
 METRICS_ASKED = "metrics/asked"
 """A process collects metrics; the message is the topic for the answers."""
 

@@ -30,8 +30,8 @@ class QuotaShares:
         self._store = store
         self._quotas = quotas
         self._id = uuid4().hex
-        self.load: Callable[[], Mapping[str, int]] = dict
-        """What this process does now, for `patchbay nodes`: `calls` and `listeners`."""
+        self.load: Callable[[], Mapping[str, int | None]] = dict
+        """What this process does now, for `patchbay nodes`: `calls`, `listeners`, `lag_ms`."""
         self._seq = 0
         self._beats: dict[bytes, float] = {}
         self._ending = threading.Event()

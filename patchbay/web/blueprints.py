@@ -43,6 +43,7 @@ from patchbay.web.pages.history import history_blueprint
 from patchbay.web.pages.home import pages_blueprint
 from patchbay.web.pages.icons import icons_blueprint
 from patchbay.web.pages.mcp import mcp_pages_blueprint
+from patchbay.web.pages.nodes import nodes_blueprint
 from patchbay.web.pages.rooms import rooms_blueprint
 from patchbay.web.pages.schedules import schedules_blueprint
 from patchbay.web.pages.search import search_blueprint
@@ -86,6 +87,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(mcp_pages_blueprint(site))
     app.register_blueprint(pages_blueprint(site))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
+    app.register_blueprint(nodes_blueprint(site))
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(icons_blueprint(site))
     app.register_blueprint(editing_blueprint(site))

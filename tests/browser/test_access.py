@@ -41,6 +41,8 @@ OPERATORS = (
         "/webhooks",
         "/registry",
         "/registry/updates",
+        "/schedules",
+        "/nodes",
         "/audit",
         "/people",
         "/pins",

@@ -34,7 +34,10 @@ WORK = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One living process. `age` is the seconds since its last beat; `work` names the regular work that it does."""
+    """One living process. `age` is the seconds since its last beat; `work` names the regular work that it does.
+
+    `lag_ms` is the lag of the bus as it sees it, in milliseconds; None where no other process has sent it a message.
+    """
 
     host: str
     process: int
@@ -43,6 +46,7 @@ class Node:
     calls: int
     listeners: int
     work: tuple[str, ...]
+    lag_ms: int | None = None
 
 
 def own_name() -> str:
@@ -50,10 +54,10 @@ def own_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def beat_of(id: str, load: Callable[[], Mapping[str, int]]) -> bytes:
+def beat_of(id: str, load: Callable[[], Mapping[str, int | None]]) -> bytes:
     """Return the heartbeat of this process: its id, then JSON with its host, process id, version and load.
 
-    `load` returns the numbers of its `calls` and `listeners`.
+    `load` returns the numbers of its `calls` and `listeners`, and the lag of the bus as `lag_ms`.
     """
     facts = {"host": socket.gethostname(), "process": os.getpid(), "version": __version__, **load()}
     return id.encode() + orjson.dumps(facts)
@@ -82,6 +86,7 @@ def living_nodes(store: Store) -> list[Node]:
                 calls=int(facts.get("calls", 0)),
                 listeners=int(facts.get("listeners", 0)),
                 work=tuple(holders.get(f"{host}:{process}", ())),
+                lag_ms=facts.get("lag_ms"),
             )
         )
     return sorted(nodes, key=lambda node: (node.host, node.process))

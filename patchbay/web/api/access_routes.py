@@ -53,6 +53,14 @@ ACCESS_PAGES = (
         page=True,
         operator=True,
     ),
+    Route(
+        "GET",
+        "/nodes",
+        "The living processes of all hubs on a store.",
+        schema_ref("LivingNodes"),
+        page=True,
+        operator=True,
+    ),
     Route("GET", "/webhooks", "The webhooks of events.", schema_ref("Webhooks"), page=True, operator=True),
     Route(
         "GET",

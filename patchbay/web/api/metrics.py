@@ -32,6 +32,7 @@ from prometheus_client.utils import floatToGoString
 from patchbay import __version__
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.activity.recorder import MAX_QUEUED_RECORDS
+from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import StoreAway
 from patchbay.protocol.dispatch import Dispatcher
@@ -97,6 +98,9 @@ class WorkerMetrics:
         yield _gauge("patchbay_store_up", "Whether the store responds.", works)
         reaches = services.catalogue.store.bus.problem() is None
         yield _gauge("patchbay_bus_up", "Whether messages reach other hubs.", reaches)
+        lag = services.catalogue.hub.find_kept(KEPT_AS)
+        if isinstance(lag, BusLag) and (milliseconds := lag.milliseconds()) is not None:
+            yield _gauge("patchbay_bus_lag_seconds", "How long messages of other hubs take.", milliseconds / 1000)
 
     def _hosts(self) -> Iterator[Metric]:
         counts = self._dispatcher.services.hosts.counts()

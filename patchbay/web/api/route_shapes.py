@@ -252,6 +252,18 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "LivingNodes": object_of(
+        shared=FLAG,
+        nodes=array_of(
+            object_of(
+                **dict.fromkeys(("host", "version"), TEXT),
+                **dict.fromkeys(("process", "calls", "listeners"), INTEGER),
+                age={"type": "number"},
+                work=array_of(TEXT),
+                lag_ms=nullable(INTEGER),
+            )
+        ),
+    ),
     "Schedules": object_of(
         schedules=array_of(
             object_of(

@@ -44,6 +44,12 @@ def test_the_living_nodes_are_listed_with_their_load_until_they_die(
         assert {one["host"] for one in found} == {os.uname().nodename}
         work = [name for one in found for name in one["work"]]
         assert "servers folder" in work and len(set(work)) == len(work), "one node does each piece of work"
+        until(lambda: all(one["lag_ms"] is not None for one in listed()), "the lag of the bus is measured")
+        assert all(0 <= one["lag_ms"] < BOUND * 1000 for one in listed())
+        page = httpx2.get(f"http://127.0.0.1:{nodes.ports[0]}/nodes.json", headers=nodes.hubs[0].as_operator())
+        assert [one["process"] for one in page.json()["nodes"]] == [one["process"] for one in listed()]
+        metrics = httpx2.get(f"http://127.0.0.1:{nodes.ports[0]}/metrics", headers=nodes.hubs[0].as_operator()).text
+        assert "patchbay_bus_lag_seconds" in metrics
         body, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         known = {"Accept": "application/json, text/event-stream", **headers}
         url = f"http://127.0.0.1:{nodes.ports[1]}/mcp/echo"

@@ -23,7 +23,8 @@ def nodes_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
     """List the living processes of all hubs on one PostgreSQL.
 
     For each: its machine, its process id, its version, the seconds since its last sign of life, its running calls, its
-    listening streams, and the regular work that it does for all.
+    listening streams, the milliseconds that messages of other processes take to it, and the regular work that it does
+    for all.
     """
     settings = load_settings(context)
     with errors_as_sentence(), opened_store(settings) as store:
@@ -35,9 +36,10 @@ def nodes_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
             click.echo(orjson.dumps(asdict(node)))
         else:
             work = f", does: {', '.join(node.work)}" if node.work else ""
+            lag = f", lag {node.lag_ms} ms" if node.lag_ms is not None else ""
             click.echo(
                 f"{node.host} {node.process}: version {node.version}, seen {node.age:.1f} s ago, {node.calls} calls,"
-                f" {node.listeners} listeners{work}"
+                f" {node.listeners} listeners{lag}{work}"
             )
     if not nodes and not as_json:
         click.echo("no hub runs on this database")
