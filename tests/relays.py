@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -33,8 +34,8 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_answer_to(self, *words: bytes, times: int = 1) -> None:
-        """Cut the connection when the server answers the next `times` requests with one of these words: answers are
-        lost. 0 ends this.
+        """Cut the connection when the server answers the next `times` requests with one of these words, which are
+        regular expressions: answers are lost. 0 ends this.
         """
         with self._lock:
             self._words, self._times = words, times
@@ -100,7 +101,7 @@ class Relay:
         with suppress(OSError):
             while data := client.recv(PIECE_BYTES):
                 with self._lock:
-                    if self._times and any(word in data for word in self._words):
+                    if self._times and any(re.search(word, data, re.DOTALL) for word in self._words):
                         self._times -= 1
                         doomed.set()
                 self._wait()

@@ -35,6 +35,8 @@ FULL, BRIEF = Timing(), Timing(before=1.0, fault=3.0, after=3.0)
 HIT = 0
 """The number of the node that a fault of one node hits."""
 
+AUDIT_WRITES = rb"append_entries.*\baudit\b"
+
 RECORDS_SECONDS = 3.0
 """Seconds in which a hub has written the records of its calls."""
 
@@ -85,6 +87,13 @@ def cut_answers(cluster: Cluster, seconds: float) -> None:
 def cut_all_answers(cluster: Cluster, seconds: float) -> None:
     """Cut the answer to every write, for longer than a write waits: whether it is stored stays open."""
     cluster.relays[0].cut_answer_to(*WRITES, times=1_000_000)
+    time.sleep(seconds)
+    cluster.relays[0].cut_answer_to(times=0)
+
+
+def cut_audit_answers(cluster: Cluster, seconds: float) -> None:
+    """Cut the answer to every write of audit rows, for longer than a write waits."""
+    cluster.relays[0].cut_answer_to(AUDIT_WRITES, times=1_000_000)
     time.sleep(seconds)
     cluster.relays[0].cut_answer_to(times=0)
 
@@ -177,6 +186,9 @@ FAULTS = {
     "frozen": Fault("PostgreSQL suspended for 16 s, connections open", freeze_postgresql),
     "answers": Fault("answers to 20 commits cut", cut_answers, Parts(relay=True)),
     "all-answers": Fault("the answer to every commit cut for 16 s", cut_all_answers, Parts(relay=True)),
+    "audit-answers": Fault(
+        "the answer to every write of audit rows cut for 16 s", cut_audit_answers, Parts(relay=True)
+    ),
     "listening": Fault("the connections that listen cut for 16 s", cut_listening, Parts(bus="listening")),
     "redis": Fault("Redis killed, away for 16 s", kill_redis, Parts(bus="redis")),
     "slow-bucket": Fault("the bucket slow for 16 s", slow_bucket, Parts(bucket="bucket")),
