@@ -12,7 +12,7 @@ DONE, REFUSED, BROKEN, ENDLESS = "done", "refused", "broken", "endless"
 LIMIT_SECONDS = 120.0
 """Seconds without a byte after which an operation counts as one without an end."""
 
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 3.0
 """Seconds from which on an operation, or the way of a message to another node, is not normal."""
 
 

@@ -46,11 +46,13 @@ def running_load(hubs: Sequence[Hub], log: Log) -> Iterator[None]:
 
 
 def prepare(hubs: Sequence[Hub], log: Log) -> None:
-    """Make the room and the server that changes."""
+    """Make the room and the server that changes; let each hub load its pages, which it does at the first one."""
     maker = Changer(hubs[0], 0, log, threading.Event())
     maker.send("PUT", ROOM, b'{"policy": {"history": "all"}}', Content_Type="application/json")
     maker.save(0)
     maker.close()
     until(lambda: all(hub.get("/mcp/changing")[0] != 404 for hub in hubs), "each node serves the new server")
+    for hub in hubs:
+        hub.get("/variables")
     log.heard.extend({} for _ in hubs)
     log.seen.extend({} for _ in hubs)
