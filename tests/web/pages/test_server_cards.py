@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import mcp
 import pytest
 
 from patchbay.arguments import problems, validator
@@ -43,6 +46,29 @@ CARD = {
 }
 """The limits of the published schema for the members that a card of the hub has."""
 
+CATALOGUE = {
+    "type": "object",
+    "required": ["specVersion", "entries"],
+    "properties": {
+        "specVersion": {"const": "1.0"},
+        "entries": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["identifier", "type"],
+                "properties": {
+                    "identifier": {"type": "string", "pattern": "^urn:air:[a-z0-9.-]+:mcp:[A-Za-z0-9._-]+$"},
+                    "type": {"const": CARD_TYPE},
+                    "url": {"type": "string", "pattern": "^https?://[^\\s]+$"},
+                    "data": CARD,
+                },
+                "oneOf": [{"required": ["url"]}, {"required": ["data"]}],
+            },
+        },
+    },
+}
+"""The members of a catalogue and of its entries for cards (modelcontextprotocol/ext-server-card, discovery.md)."""
+
 
 def card(hub: Hub, path: str) -> Any:
     answer = hub.client.get(path, headers={"Accept": CARD_TYPE})
@@ -77,7 +103,7 @@ def test_the_catalogue_lists_the_cards_and_web_pages_read_it_of_an_open_hub_only
             assert answer.mimetype == "application/ai-catalog+json"
             assert answer.headers.get("Access-Control-Allow-Origin") == allowed
             found = answer.get_json(force=True)
-            assert found["specVersion"] == "1.0"
+            assert problems(validator(CATALOGUE), found) == []
             entries = {one["identifier"]: one for one in found["entries"]}
             assert entries["urn:air:localhost:mcp:notes"]["url"] == "http://localhost/mcp/notes/server-card"
             assert all(one["type"] == CARD_TYPE for one in found["entries"])
@@ -106,6 +132,28 @@ def test_a_client_that_knows_the_domain_finds_the_servers(tmp_path: Path) -> Non
             address_of(hub.url)
         with pytest.raises(Exception, match="not a public address"):
             find_servers(hub.url, public=True)
+
+
+@pytest.mark.process
+def test_each_card_of_the_catalogue_leads_the_official_client_to_what_it_says(tmp_path: Path) -> None:
+    """37.3: what a card says does not contradict what a client observes once it is connected."""
+
+    async def connect(card: Any) -> None:
+        (remote,) = card["remotes"]
+        async with mcp.Client(remote["url"]) as client:
+            found = client.server_info
+            assert found is not None and found.version == card["version"] and card["name"].endswith(f"/{found.name}")
+            assert client.protocol_version in remote["supportedProtocolVersions"]
+            assert (await client.list_tools()).tools
+
+    (tmp_path / "notes.py").write_text(NOTES)
+    with running_hub(tmp_path / "hub", [tmp_path / "notes.py"], enable="") as hub:
+        catalogue = httpx2.get(f"{hub.url}/.well-known/ai-catalog.json").json()
+        urls = [one["url"] for one in catalogue["entries"] if one["type"] == CARD_TYPE]
+        assert f"{hub.url}/mcp/notes/server-card" in urls and f"{hub.url}/mcp/server-card" in urls
+        for url in urls:
+            if "/notes/" in url or url.endswith("/mcp/server-card"):
+                asyncio.run(connect(httpx2.get(url, headers={"Accept": CARD_TYPE}).json()))
 
 
 @pytest.mark.parametrize(
