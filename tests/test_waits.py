@@ -25,6 +25,7 @@ SLEEPERS = {
     "tests/content/claude_program.py": "a program that hangs",
     "tests/interaction/mounts.py": "polls a mount until its bound is over",
     "tests/kinds/mount/odd_server.py": "a server with a slow tool, and one that starts slowly",
+    "tests/protocol/events/pushing_server.py": "a program of its own that looks at its file until a line is added",
     "tests/kinds/mount/upstream_definition.py": "a definition with a slow tool",
     "tests/kinds/python/test_interrupts.py": "a tool that never ends, in the process of the test",
     "tests/waiting.py": "polls a condition until its bound is over",

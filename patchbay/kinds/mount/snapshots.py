@@ -17,7 +17,7 @@ import orjson
 from patchbay.client.errors import McpFailure, ServerTimeout, SessionLost, Unreachable, describe_briefly
 from patchbay.descriptors import Descriptor, Kind, Problem
 from patchbay.errors import ContentError, MethodNotFound
-from patchbay.kinds.mount.event_entries import bridged, find_faults
+from patchbay.kinds.mount.event_entries import bridged, find_faults, is_pushed
 from patchbay.kinds.mount.list_bounds import (
     MAX_CAPABILITIES_BYTES,
     MAX_INFO_BYTES,
@@ -249,7 +249,9 @@ def _descriptor(kind: Kind, entry: Json) -> Descriptor | Problem:
         return Problem(name, f"not served: {fault}")
     wire = {field: value for field, value in entry.items() if value is not None}
     if kind == "event":
-        return Descriptor(kind, name, bridged(wire), {"source": {"upstream": True}}, "upstream")
+        return Descriptor(
+            kind, name, bridged(wire), {"source": {"upstream": "push" if is_pushed(wire) else "poll"}}, "upstream"
+        )
     return Descriptor(kind, name, wire, target_of(kind, name), "upstream")
 
 

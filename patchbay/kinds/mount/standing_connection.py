@@ -30,6 +30,7 @@ from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import EventQueue, RefreshBudget
 from patchbay.kinds.mount.liveness import Liveness, Patience
 from patchbay.kinds.mount.opening import Opener
+from patchbay.kinds.mount.pushing.pushed_events import PushedEvents
 from patchbay.kinds.mount.sessions import EndedSessions
 from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
@@ -77,6 +78,7 @@ class StandingConnection(PinnedMount[Mount]):
         self.call_connections = CallConnections(self._open_for_call, mount.session_limit, mount.session_idle)
         self.roots = context.roots
         self._opener = Opener(mount, context, self._on_notification, self._refresh_soon)
+        self.pushed = PushedEvents(context.store, mount.name, self._opener.open)
         self._events = EventQueue()
         self._ended_sessions = EndedSessions(context.store.bus, partial(self._events.put, SESSION_ENDED))
         self._uris: dict[str, None] = {}
@@ -115,6 +117,7 @@ class StandingConnection(PinnedMount[Mount]):
     def stop(self) -> None:
         """End it: its connections and their processes end with its thread, which `join` waits for."""
         self._ending.set()
+        self.pushed.stop()
         self._events.put(ENDING)
 
     def join(self, seconds: float) -> None:

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from patchbay.client.errors import McpFailure, Unreachable
-from patchbay.errors import PatchbayError
-from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS, Cursor, read_cursor, write_cursor
-from patchbay.occurrences.records import MAX_ID_CHARACTERS
+from patchbay.kinds.mount.pushing.received_events import MAX_CURSOR, UpstreamEventFailure, is_event
+from patchbay.occurrences.cursors import Cursor, read_cursor, write_cursor
 from patchbay.occurrences.sources import Batch, Wanted
 
 if TYPE_CHECKING:
@@ -25,18 +24,7 @@ SECONDS = 30.0
 LEAST_POLL_MS, MOST_POLL_MS = 1000, 60_000
 """Limits on the milliseconds between two polls, whatever the server recommends."""
 
-MAX_CURSOR = MAX_CURSOR_CHARACTERS // 2
 FIRST_CONNECTION_SECONDS = 20.0
-
-
-class UpstreamEventFailure(PatchbayError):
-    """A mounted server refused a poll, or gave no answer to it."""
-
-    status = 502
-
-    def __init__(self, message: str, code: int = -32603, data: Any = None) -> None:
-        super().__init__(message, data)
-        self.code = code
 
 
 class UpstreamSource:
@@ -66,7 +54,7 @@ class UpstreamSource:
             )
         ours = None if fresh is None else write_cursor(self._place, Cursor(fresh, self._now))
         # The server's cursor is that behind all of them, so that a client that stops before the end asks again.
-        found = [one for one in answer.get("events") or () if _is_event(one)]
+        found = [one for one in answer.get("events") or () if is_event(one)]
         events: list[tuple[dict[str, Any], str | None]] = [
             ({**_fields(one), "name": wanted.name}, ours if place == len(found) else cursor)
             for place, one in enumerate(found, 1)
@@ -97,16 +85,6 @@ class UpstreamSource:
             raise UpstreamEventFailure(
                 f"the server behind {name} gave no answer: {standing.describe(problem)}"
             ) from problem
-
-
-def _is_event(one: Any) -> bool:
-    return (
-        isinstance(one, dict)
-        and isinstance(one.get("eventId"), str)
-        and 0 < len(one["eventId"]) <= MAX_ID_CHARACTERS
-        and isinstance(one.get("timestamp"), str)
-        and isinstance(one.get("data"), dict)
-    )
 
 
 def _fields(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.client.connection.list_pages import EVENTS as EVENTS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import EventNotFound, EventUnsupported, InvalidParams, MethodNotFound
+from patchbay.kinds.mount.pushing.pushed_events import PushedSource
 from patchbay.kinds.mount.upstream_events import UpstreamSource
 from patchbay.occurrences.arguments import check_arguments
 from patchbay.occurrences.cursors import MAX_CURSOR_CHARACTERS
@@ -85,6 +86,8 @@ def source_of(access: AccessControl, sender: Principal, server: Server, own_name
             return access.catalogue_for(sender).may_read(server.name, str(data.get(str(resource))))
 
         return JournalSource(store, server.name, own_name, may_read)
+    if source.get("upstream") == "push" and server.upstream is not None:
+        return PushedSource(store, server.name, own_name, server.upstream.pushed)
     if "upstream" in source and server.upstream is not None:
         return UpstreamSource(server.upstream, own_name, store.now())
     if "audience" in source and server.audience is not None:
