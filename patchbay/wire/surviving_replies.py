@@ -6,6 +6,7 @@ end of the connection does not cancel such a call: its caller cancels it by `not
 
 from __future__ import annotations
 
+from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import Failure, Request, Result, failure
@@ -19,6 +20,8 @@ from patchbay.store import wait_blocking
 from patchbay.wire.accept import JSON
 from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
 from patchbay.wire.sse import replay_body
+
+REVOKED = "the credentials of this call were revoked while it ran; the call goes on, its result is not for them"
 
 
 class SurvivingReplies:
@@ -42,7 +45,8 @@ class SurvivingReplies:
             refused = failure(request.id, problem)
         if refused is not None:
             return json_reply(refused, refused.status if isinstance(refused, Failure) else 200)
-        events = self._calls.follow(name, request)
+        access, sender = self._dispatcher.services.access, caller.wire.sender
+        events = self._calls.follow(name, request, lambda: access.is_current(sender))
         if caller.wire.streams:
             body = ListeningBody(replay_body(events))
             self._dispatcher.streams.add(body)
@@ -51,7 +55,9 @@ class SurvivingReplies:
         for item in wait_blocking(events):
             if isinstance(item, tuple):
                 last = item[1]
-        return Reply(200, last, JSON) if last else Reply(202)
+        if last:
+            return Reply(200, last, JSON)
+        return Reply(202) if access.is_current(sender) else json_reply(failure(request.id, Unauthorized(REVOKED)), 401)
 
     def _begin(self, request: Request, caller: Caller, server: Server, name: CallName) -> Result | Failure | None:
         """Begin the call unless it has begun; return an answer that refuses it, or fails it at once."""

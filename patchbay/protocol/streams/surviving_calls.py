@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -29,7 +29,7 @@ from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.streams.call_names import CALL_KEY, CallName
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS, LOST_SECONDS, Heartbeat
 from patchbay.store import CLOSED, JournalEntry, Store, Wait
-from patchbay.topics import ENDING
+from patchbay.topics import ACCESS_ENDED, ENDING
 
 log = logging.getLogger(__name__)
 
@@ -181,12 +181,18 @@ class SurvivingCalls:
         finally:
             self._room.release()
 
-    def follow(self, name: CallName, request: Request) -> Iterator[tuple[str, bytes] | Pause | Wait]:
-        """Yield (event id, message) pairs of a call after `name.after`, the answer in any case, for this request."""
+    def follow(
+        self, name: CallName, request: Request, is_current: Callable[[], bool]
+    ) -> Iterator[tuple[str, bytes] | Pause | Wait]:
+        """Yield (event id, message) pairs of a call after `name.after`, the answer in any case, for this request.
+
+        They end without the answer when the hub stops, and when `is_current` is false: the credentials of the caller
+        were revoked. The call goes on then.
+        """
         seq, number, owner, sent = 0, 0, "", time.monotonic()
-        with self._store.bus.subscribe([name.topic, ENDING]) as mailbox:
+        with self._store.bus.subscribe([name.topic, ENDING, ACCESS_ENDED]) as mailbox:
             seq = self._newest(name)[0].seq - 1
-            while True:
+            while is_current():
                 entries = self._store.journal.read(name.topic, seq)
                 for entry in entries:
                     seq, kind = entry.seq, entry.data[:1]

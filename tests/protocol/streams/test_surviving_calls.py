@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from patchbay.protocol.streams.surviving_calls import CANCELLED, GONE, Busy, Sur
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.store import Wait
 from patchbay.stores.memory import MemoryStore
+from patchbay.topics import ACCESS_ENDED
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Answer, Hub
 
@@ -42,6 +45,12 @@ def safe() -> str:
 def pay(amount: int) -> str:
     """Say which call this is."""
     return safe()
+
+
+def hold(gate: str) -> str:
+    """Read a named pipe to its end."""
+    with open(gate) as pipe:
+        return pipe.read()
 '''
 CONFIG = '{"auto_discover": true, "isolation": "inline", "tools": {"safe": {"annotations": {"idempotentHint": true}}}}'
 
@@ -70,7 +79,7 @@ def calls_of(heartbeat: Heartbeat, limit: int = 8, most: int = 1000) -> Survivin
 def told(calls: SurvivingCalls, name: CallName = NAME, request: Request = SAID) -> list[tuple[str, Any]]:
     """All events of a call that has ended, or whose process is gone."""
     events = []
-    for item in calls.follow(name, request):
+    for item in calls.follow(name, request, lambda: True):
         assert not isinstance(item, Wait), "the call has not ended"
         if isinstance(item, tuple):
             events.append((item[0], orjson.loads(item[1])))
@@ -156,6 +165,22 @@ def test_an_id_with_other_arguments_is_refused(store: MemoryStore) -> None:
         calls.begin(CallName(NAME.owner, NAME.id, NAME.topic, "another digest", 0, True))
 
 
+def test_the_stream_of_a_call_ends_when_the_credentials_of_its_reader_are_revoked(store: MemoryStore) -> None:
+    """36.2: the reader hears nothing more, also of what is written already; the call goes on."""
+    calls, valid = calls_of(Heartbeat(store)), [True]
+    run = calls.begin(NAME)
+    assert run is not None
+    events = calls.follow(NAME, SAID, lambda: bool(valid))
+    waits = next(events)
+    assert isinstance(waits, Wait)
+    valid.clear()
+    store.bus.publish(ACCESS_ENDED)
+    assert waits.mailbox.get(60) == (ACCESS_ENDED, b"")
+    run.run(Result(3, {}), iter(()), 3, lambda data: None)
+    assert list(events) == []
+    assert [id for id, _ in told(calls)] == ["ab12-1"]
+
+
 def send(hub: Hub, tool: str, headers: dict[str, str], meta: dict[str, Any] | None = None, **arguments: Any) -> Answer:
     return hub.modern("counter", "tools/call", {"name": tool, "arguments": arguments}, meta=meta, headers=headers)
 
@@ -218,3 +243,24 @@ def test_the_result_of_a_call_is_not_read_by_its_id_after_the_tool_was_withdrawn
     assert "there is no tool" in str(send(hub, "safe", ann, meta).last)
     set_grants(hub, {"grants": []})
     assert send(hub, "safe", ann, meta).status == 404
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"), [("application/json", 401), ("application/json, text/event-stream", 200)]
+)
+def test_a_revoked_key_does_not_get_the_answer_of_a_call_that_goes_on(
+    hub: Hub, tmp_path: Path, accept: str, status: int
+) -> None:
+    """36.2"""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    headers = {**new_key(hub, "ann"), "Accept": accept}
+    meta = {"io.patchbay/call": str(uuid4())}
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(send, hub, "hold", headers, meta, gate=str(gate))
+        with gate.open("w") as pipe:  # opened when the tool reads it
+            hub.app.extensions["keys"].revoke("ann")
+            answer = asked.result(60)
+            pipe.write("a secret")
+    assert answer.status == status
+    assert not [message for message in answer.messages if "result" in message]
