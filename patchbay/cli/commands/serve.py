@@ -20,8 +20,8 @@ from patchbay.settings import Settings
 @click.command(
     "serve", epilog=exit_codes.with_examples("patchbay serve", "patchbay serve --port 9000 --servers ./servers")
 )
-@click.option("--no-jobs", is_flag=True, help="Run no jobs here: workers run them. The same as --jobs 0.")
 @with_settings
+@click.option("--no-jobs", is_flag=True, help="Run no jobs here: `patchbay worker` runs them.")
 @click.pass_context
 def serve_command(context: click.Context, /, no_jobs: bool, **_: Any) -> None:
     """Serve the hub until Ctrl-C or SIGTERM."""
