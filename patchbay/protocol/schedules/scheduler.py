@@ -12,8 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from patchbay.activation import CancelFlag
 from patchbay.catalogue.catalogue import Catalogue
@@ -38,7 +37,10 @@ IDLE_SECONDS = 30.0
 """Seconds between two looks of a process without schedules; a change of servers wakes it at once."""
 
 RETRY_SECONDS = 1.0
-"""Seconds until the next look after a failure of the store, or while all threads are at work."""
+"""Seconds until the next look after a failure of the store, or while MAX_CALLS run."""
+
+END_SECONDS = 5.0
+"""Seconds that cancelled calls have to end when the hub stops."""
 
 MAX_CALLS = 16
 """Scheduled calls at a time in one process; other processes may claim the next ones meanwhile."""
@@ -52,6 +54,7 @@ class _Claimed:
     run: Run
     flag: CancelFlag
     safe_until: float
+    is_over: threading.Event = field(default_factory=threading.Event)
 
 
 class Scheduler:
@@ -69,7 +72,6 @@ class Scheduler:
         self._claimed: dict[Key, _Claimed] = {}
         self._lock = threading.Lock()
         self._ending = threading.Event()
-        self._pool = ThreadPoolExecutor(MAX_CALLS, "schedule")
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -86,7 +88,10 @@ class Scheduler:
         self._store.bus.publish_here(ENDING)
         if self._thread is not None:
             self._thread.join(RETRY_SECONDS * 2)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        # A tool inside the hub may not look at the flag: its thread ends with the process.
+        end = time.monotonic() + END_SECONDS
+        for one in self._running():
+            one.is_over.wait(max(0.0, end - time.monotonic()))
 
     def now(self) -> float:
         """Return the time that all schedules go by: Unix time in seconds."""
@@ -99,13 +104,16 @@ class Scheduler:
     def run_now(self, server: str, tool: str, by: str) -> Run:
         """Begin a run by hand, and return it. `by` is who asked for it.
 
-        Raises InvalidParams for a tool without a schedule, StaleUpdate while a run has not ended, ReadOnly.
+        Raises InvalidParams for a tool without a schedule, StaleUpdate while a run has not ended or too many run here,
+        ReadOnly.
         """
         schedule = list_schedules(self._catalogue.served).get((server, tool))
         if schedule is None:
             raise InvalidParams(f"{server}.{tool} has no schedule; the page /schedules lists the tools with one")
         if self._catalogue.readonly:
             raise ReadOnly("this hub was booted read-only: it runs no schedules")
+        if len(self._claimed) >= MAX_CALLS:
+            raise StaleUpdate(f"{MAX_CALLS} scheduled calls run in this process; try again when one has ended")
 
         def begun(old: ScheduleState | None) -> ScheduleState:
             if old is not None and old.running is not None:
@@ -177,7 +185,8 @@ class Scheduler:
         claimed = _Claimed(schedule, run, CancelFlag(), time.monotonic() + ALIVE_SECONDS)
         with self._lock:
             self._claimed[schedule.key] = claimed
-        self._pool.submit(self._call, claimed)
+        name = f"schedule of {'.'.join(schedule.key)}"
+        threading.Thread(target=self._call, args=(claimed,), name=name, daemon=True).start()
         self._store.bus.publish_here(SCHEDULES)
 
     def _renew(self) -> None:
@@ -202,7 +211,7 @@ class Scheduler:
             return list(self._claimed.values())
 
     def _call(self, claimed: _Claimed) -> None:
-        """Call the tool of a claimed run, on a thread of the pool, and store its end."""
+        """Call the tool of a claimed run, on a thread of its own, and store its end."""
         try:
             outcome, message = self._calls.call(claimed.schedule, claimed.flag)
             now = self._store.now()
@@ -216,6 +225,7 @@ class Scheduler:
         finally:
             with self._lock:
                 self._claimed.pop(claimed.schedule.key, None)
+            claimed.is_over.set()
             self._store.bus.publish_here(SCHEDULES)
 
     def _change(self, claimed: _Claimed, changed: Run) -> bool:

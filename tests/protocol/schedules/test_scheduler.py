@@ -177,3 +177,12 @@ def test_a_read_only_hub_runs_no_schedules(hub: Hub, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hub.catalogue, "readonly", True)
     with pytest.raises(ReadOnly):
         scheduler(hub).run_now("desk", "ask", "operator")
+
+
+def test_a_run_that_the_end_of_the_hub_cancels_is_left_to_the_next_start(hub: Hub) -> None:
+    """36.1"""
+    scheduler(hub).run_now("desk", "wait", "operator")
+    until(lambda: any(one.name == "wait" for one in hub.activity.running), "the call runs")
+    scheduler(hub).close()
+    (left,) = runs(hub, "wait")
+    assert left.ended is None and left.alive_until <= scheduler(hub).now()
