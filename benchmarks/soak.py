@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -68,10 +69,13 @@ class Counts:
 
 
 class Callers:
-    """Threads that call `echo`, together at a steady rate (calls per second)."""
+    """Threads that call `echo`, together at a steady rate (calls per second).
 
-    def __init__(self, request: RequestTemplate, rate: float, counts: Counts) -> None:
-        self._request = request
+    With several requests, which have the addresses of several hubs, each call and each repeat takes the next one.
+    """
+
+    def __init__(self, requests: Sequence[RequestTemplate], rate: float, counts: Counts) -> None:
+        self._requests = requests
         self._interval = CALLER_THREADS / rate
         self._counts = counts
         self._lock = threading.Lock()
@@ -89,30 +93,32 @@ class Callers:
             thread.join()
 
     def _call_steadily(self) -> None:
-        address = urlsplit(self._request.url).netloc
-        connection, number, due = http.client.HTTPConnection(address, timeout=60), 0, time.monotonic()
+        connections = [http.client.HTTPConnection(urlsplit(one.url).netloc, timeout=60) for one in self._requests]
+        turns = cycle(zip(self._requests, connections, strict=True))
+        number, due = 0, time.monotonic()
         while not self._stopped.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._interval, time.monotonic() - 1)
             number += 1
-            fault = self._call(connection, number)
+            fault = self._call(*next(turns), number)
             repeats = 0
             while fault is None and repeats < MAX_REPEATS:
                 repeats += 1
                 self._stopped.wait(REPEAT_SECONDS)
-                fault = self._call(connection, number)
+                fault = self._call(*next(turns), number)
             fault = f"no answer after {repeats} repeats" if fault is None else fault
             with self._lock:
                 self._counts.calls += 1
                 self._counts.repeated_calls += repeats
                 if fault:
                     self._counts.wrong_answers[fault] += 1
-        connection.close()
+        for connection in connections:
+            connection.close()
 
-    def _call(self, connection: http.client.HTTPConnection, number: int) -> str | None:
+    def _call(self, request: RequestTemplate, connection: http.client.HTTPConnection, number: int) -> str | None:
         """Call once; return the fault of the answer, empty when it is right, None when the call has to be repeated."""
-        body = f"{self._request.body[0]}{number}{self._request.body[1]}"
+        body = f"{request.body[0]}{number}{request.body[1]}"
         try:
-            connection.request("POST", urlsplit(self._request.url).path, body, dict(self._request.headers))
+            connection.request("POST", urlsplit(request.url).path, body, dict(request.headers))
             response = connection.getresponse()
             data = response.read()
         except (ConnectionError, http.client.BadStatusLine):
@@ -154,7 +160,7 @@ class SoakTest:
             await pool.open_streams(options.listeners)
             self._start = time.monotonic()
             self._end = self._start + 60 * options.minutes
-            with Callers(prepare_request(hub.url, MODERN), options.rate, self._counts):
+            with Callers([prepare_request(hub.url, MODERN)], options.rate, self._counts):
                 await asyncio.gather(
                     self._change_definition(pool, servers), self._replace_workers(hub.pid), self._sample(pool, hub.pid)
                 )
