@@ -10,6 +10,8 @@ import logging
 
 import structlog
 
+from patchbay.catalogue.upkeep.nodes import own_name
+
 SHARED: tuple[structlog.typing.Processor, ...] = (
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -26,8 +28,13 @@ def make_formatter(style: str) -> logging.Formatter:
     if style == "console":
         last = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     else:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        last = [_add_node, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=SHARED,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
+
+
+def _add_node(logger: logging.Logger, method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Add the process that writes a line, by the name that `patchbay nodes` and the runs of schedules have."""
+    return {**line, "node": own_name()}

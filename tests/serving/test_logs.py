@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 
@@ -43,6 +45,7 @@ def test_json_is_one_object_per_line() -> None:
     assert lines[1]["member"] == "ann"
     assert "ZeroDivisionError" in lines[2]["exception"]
     assert all(line["timestamp"].endswith("Z") for line in lines)
+    assert all(re.fullmatch(rf"{re.escape(os.uname().nodename)}:\d+", line["node"]) for line in lines)
 
 
 @pytest.mark.parametrize("style", ["json", "console", "auto"])
