@@ -21,6 +21,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +51,8 @@ SIZE_CHECK_SECONDS = 2.0
 """Seconds between two checks of the size while uv works."""
 
 MANIFEST = "environment.json"
+
+_FINDING = threading.Lock()
 
 PASSED_VARIABLES = re.compile(
     r"(UV_|SSL_CERT_)[A-Z0-9_]+|(?i:(https?|all|no)_proxy)|PATH|HOME|USER|LANG|LC_ALL|TMPDIR|NETRC|XDG_CONFIG_HOME"
@@ -202,7 +205,7 @@ class Installation:
     def _uv(self, work: Path, *words: str) -> None:
         """Run uv. Raises InstallationFailed with its reason."""
         code, output = self._run(
-            work, [find_uv_bin(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
+            work, [_find_uv(), *words, "--no-progress", "--color", "never", "--no-python-downloads"]
         )
         if code != 0:
             raise InstallationFailed(explain_failure(output.decode("utf-8", "replace"), self._needs))
@@ -241,6 +244,13 @@ class Installation:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def _find_uv() -> str:
+    """Return the path of uv."""
+    # Before Python 3.12, `sysconfig` shows a second thread its values while the first one still reads them.
+    with _FINDING:
+        return find_uv_bin()
+
+
 def _python_of(made: Path) -> tuple[str, str]:
     """Return the option of uv that names the Python of an environment."""
     return "--python", str(made / "bin" / "python")
@@ -277,7 +287,7 @@ def clean_cache(folder: Path) -> None:
     """Remove what the cache of uv can download again. `folder` is that of the environments, which stay whole."""
     cache = folder / "cache"
     if cache.is_dir():
-        words = (find_uv_bin(), "cache", "prune", "--ci", "--quiet", "--cache-dir", str(cache))
+        words = (_find_uv(), "cache", "prune", "--ci", "--quiet", "--cache-dir", str(cache))
         deque(run(Command(words, {}, folder)), maxlen=0)
 
 
