@@ -32,7 +32,7 @@ from tests.databases import PostgresqlServer
 from tests.interaction.programs import free_port
 
 NODES = 3
-ECHO = 'def echo(text: str) -> str:\n    """Say it again."""\n    return f"{text}, {text}"\n'
+ECHO = 'def echo(message: str) -> str:\n    """Return the message."""\n    return message\n'
 READY_SECONDS = 60.0
 """Limit on the time until a hub accepts connections, and until one has ended."""
 

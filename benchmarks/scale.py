@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for readers in READERS:
             _print("bus", measure_bus(readers))
     if "simulation" in chosen:
-        for changes in (0.1, 0.2, 0.5, 1.0, 2.0):
+        for changes in (0.1, 1.0, 2.0, 3.0, 4.0):
             _print("simulation", simulate(Constants(), nodes=100, listeners=10_000, changes_a_second=changes))
     return 0
 

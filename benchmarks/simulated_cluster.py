@@ -1,8 +1,8 @@
 """A simulation of many hubs on one PostgreSQL that tell their listeners of changes, with measured constants.
 
-A change is one row on the bus. Each hub reads it, one query at the database, and then writes to each of its listeners;
-a hub does one thing at a time, the database as many as it has processors. Changes come at random times. The simulation
-is a sum of queues: it knows no network, no garbage collection and no second fault.
+A change is one row on the bus, written with a hint. Each hub reads it, one query at the database, and then writes to
+each of its listeners; a hub does one thing at a time, the database as many as it has processors. Changes come at random
+times. The simulation is a sum of queues: it knows no network, no garbage collection and no second fault.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ SEED = 20261127
 class Constants:
     """Measured constants: processor time in microseconds. docs/scale.md says how each was measured.
 
-    `hint_us` is the time until the hint of a change has reached a hub; `read_us` is what one reading of the bus takes
-    at the database, `build_us` what a hub takes to build a changed server, `listener_us` what it takes for each
-    listener.
+    `hint_us` is the time until the hint of a change has reached a hub; `write_us` is what the database takes for the
+    row and its hint, `read_us` for one reading of the bus; `build_us` is what a hub takes to build a changed server,
+    `listener_us` what it takes for each listener.
     """
 
     hint_us: float = 12_000
-    read_us: float = 150
-    build_us: float = 20_000
-    listener_us: float = 20
+    write_us: float = 560
+    read_us: float = 200
+    build_us: float = 90_000
+    listener_us: float = 16
     database_processors: int = 4
 
 
@@ -48,9 +49,11 @@ def simulate(constants: Constants, nodes: int, listeners: int, changes_a_second:
         now += rng.expovariate(changes_a_second)
         if now > SECONDS:
             break
+        written = max(now, heapq.heappop(processors)) + constants.write_us / 1e6
+        heapq.heappush(processors, written)
         last = 0.0
         for node in range(nodes):
-            asked = now + rng.uniform(0.2, 1.0) * constants.hint_us / 1e6
+            asked = written + rng.uniform(0.2, 1.0) * constants.hint_us / 1e6
             begun = max(asked, heapq.heappop(processors))
             read = begun + constants.read_us / 1e6
             heapq.heappush(processors, read)
@@ -66,6 +69,6 @@ def simulate(constants: Constants, nodes: int, listeners: int, changes_a_second:
         "told_p99_seconds": round(cuts[98], 3),
         "busy_share_of_a_hub": round(work * changes_a_second, 3),
         "busy_share_of_postgresql": round(
-            constants.read_us / 1e6 * nodes * changes_a_second / constants.database_processors, 5
+            (constants.write_us + constants.read_us * nodes) / 1e6 * changes_a_second / constants.database_processors, 4
         ),
     }

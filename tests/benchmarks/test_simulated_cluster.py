@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.simulated_cluster import Constants, simulate
 
-SLOW = Constants(hint_us=0, read_us=0, build_us=0, listener_us=100, database_processors=1)
+SLOW = Constants(hint_us=0, write_us=0, read_us=0, build_us=0, listener_us=100, database_processors=1)
 
 
 def test_a_rare_change_takes_the_time_of_its_listeners() -> None:
@@ -16,7 +16,7 @@ def test_a_rare_change_takes_the_time_of_its_listeners() -> None:
 
 
 def test_the_readers_of_many_hubs_wait_for_one_processor_of_the_database() -> None:
-    slow_reads = Constants(hint_us=0, read_us=10_000, build_us=0, listener_us=0, database_processors=1)
+    slow_reads = Constants(hint_us=0, write_us=0, read_us=10_000, build_us=0, listener_us=0, database_processors=1)
     found = simulate(slow_reads, nodes=50, listeners=1, changes_a_second=0.01)
     assert found["told_p50_seconds"] == pytest.approx(0.5)
 
