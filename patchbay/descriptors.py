@@ -84,6 +84,12 @@ class Descriptor:
         return bool(annotations.get("readOnlyHint", False))
 
     @cached_property
+    def is_repeatable(self) -> bool:
+        """Whether a tool says that a second call with the same arguments does no harm (ToolAnnotations)."""
+        hints = self.wire.get("annotations")
+        return isinstance(hints, Mapping) and (hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True)
+
+    @cached_property
     def is_destructive(self) -> bool:
         """Whether a tool may destroy something: unless it only reads, or says that it does not.
 

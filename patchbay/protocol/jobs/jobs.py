@@ -137,10 +137,9 @@ class Jobs:
 
     def _may_repeat(self, job: Job) -> bool:
         try:
-            annotations = find_tool(self._catalogue.find(job.server), job.tool).wire.get("annotations") or {}
+            return find_tool(self._catalogue.find(job.server), job.tool).is_repeatable
         except PatchbayError:
             return False
-        return bool(annotations.get("idempotentHint") or annotations.get("readOnlyHint"))
 
     def run(self, fields: Mapping[str, Any]) -> None:
         """Run a job to its end, which is in its task. Raises no error."""

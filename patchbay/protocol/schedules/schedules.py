@@ -49,12 +49,6 @@ class Schedule:
         """The sender of its calls. Grants name it by its id; without grants it may do everything."""
         return Principal(f"{SCHEDULE_IDS}{'.'.join(self.key)}", name=f"the schedule of {'.'.join(self.key)}")
 
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether a run that stopped in the middle may be made once more: the tool says that it does no harm."""
-        annotations = self.tool.wire.get("annotations") or {}
-        return bool(annotations.get("idempotentHint") or annotations.get("readOnlyHint"))
-
 
 def list_schedules(served: Mapping[str, Server]) -> dict[Key, Schedule]:
     """Return the schedules of all served tools, by server and tool."""
@@ -88,10 +82,10 @@ def _decide_dead(schedule: Schedule, state: ScheduleState, now: float, node: str
     dead = state.running
     if dead is None or dead.alive_until > now:
         return None
-    if schedule.is_repeatable and dead.attempt < MAX_ATTEMPTS:
+    if schedule.tool.is_repeatable and dead.attempt < MAX_ATTEMPTS:
         return state.with_run(replace(_begin(dead.due, now, node), by=dead.by, attempt=dead.attempt + 1))
     reason = f"the process {dead.node} that ran it ended"
-    if schedule.is_repeatable:
+    if schedule.tool.is_repeatable:
         reason += f", as in {dead.attempt - 1} attempts before"
     else:
         reason += "; it is not repeated, because the tool has no idempotentHint"

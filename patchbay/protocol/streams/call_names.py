@@ -68,7 +68,7 @@ def name_call(request: Request, caller: Caller, server: Server, joins_repeats: b
     tool = routed.server.tools.get(name) if isinstance(name, str) else None
     if isinstance(meta, dict) and given is not None:
         id, after = _read_id(given), _read_after(meta)
-    elif caller.wire.principal != LOCAL_ID and tool is not None and _is_repeatable(tool.wire):
+    elif caller.wire.principal != LOCAL_ID and tool is not None and tool.is_repeatable:
         id, after = sha256(encode(request)).hexdigest()[:32], 0
     else:
         return None
@@ -115,8 +115,3 @@ def _read_after(meta: Mapping[str, Any]) -> int:
             " of the last event that you have"
         )
     return after
-
-
-def _is_repeatable(wire: Mapping[str, Any]) -> bool:
-    hints = wire.get("annotations")
-    return isinstance(hints, Mapping) and (hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True)
