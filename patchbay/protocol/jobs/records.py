@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from patchbay.access.principals import Principal
+from patchbay.access.records import decode_record, encode_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,10 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of the job."""
-        principal = asdict(self.principal)
-        principal["groups"] = sorted(self.principal.groups)
-        principal["scopes"] = None if self.principal.scopes is None else sorted(self.principal.scopes)
-        fields = ("task", "endpoint", "server", "tool", "arguments", "capabilities", "revision", "meta")
-        return {name: getattr(self, name) for name in fields} | {"principal": principal}
+        fields: dict[str, Any] = orjson.loads(encode_record(self))
+        return fields
 
 
 def read_job(fields: Mapping[str, Any]) -> Job:
-    """Return the job of its fields."""
-    given = dict(fields["principal"])
-    scopes = given.pop("scopes")
-    groups = frozenset(given.pop("groups"))
-    principal = Principal(**given, groups=groups, scopes=None if scopes is None else frozenset(scopes))
-    return Job(**{**fields, "principal": principal})
+    """Return the job of its fields. Raises ValueError for other fields."""
+    return decode_record(Job, orjson.dumps(dict(fields)))
