@@ -54,7 +54,7 @@ class BusLag:
     def milliseconds(self) -> int | None:
         """Return the longest lag of a lately arrived message; None if no process has sent one."""
         since = time.monotonic() - WINDOW_SECONDS
-        lags = [lag for arrived, lag in list(self._seen.values()) if arrived > since]
+        lags = [lag for arrived, lag in self._seen.values() if arrived > since]
         return round(max(lags) * 1000) if lags else None
 
     def _run(self) -> None:
@@ -74,4 +74,7 @@ class BusLag:
     def _note(self, message: bytes) -> None:
         name, sent = orjson.loads(message)
         if name != own_name():
-            self._seen[name] = (time.monotonic(), max(0.0, self._store.now() - sent))
+            now = time.monotonic()
+            # Processes that were replaced send nothing more, and new ones have other names.
+            kept = {one: seen for one, seen in self._seen.items() if seen[0] > now - WINDOW_SECONDS}
+            self._seen = {**kept, name: (now, max(0.0, self._store.now() - sent))}
