@@ -10,6 +10,7 @@ import http.client
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -109,16 +110,6 @@ class Client:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def run(self) -> None:
-        """Do operations until the end of the load."""
-        while not self.ending.wait(PAUSE_SECONDS):
-            self.step()
-        self.close()
-
-    def step(self) -> None:
-        """Do the next operations."""
-        raise NotImplementedError
-
 
 def data_of(lines: Sequence[bytes]) -> Iterator[bytes]:
     """Yield the data of server-sent events, one line each."""
@@ -127,7 +118,23 @@ def data_of(lines: Sequence[bytes]) -> Iterator[bytes]:
     )
 
 
-class Writer(Client):
+class SteadyClient(Client, ABC):
+    """A client that does one operation after the other until the end of the load."""
+
+    pause_seconds = PAUSE_SECONDS
+
+    def run(self) -> None:
+        """Do operations until the end of the load."""
+        while not self.ending.wait(self.pause_seconds):
+            self.step()
+        self.close()
+
+    @abstractmethod
+    def step(self) -> None:
+        """Do the next operations."""
+
+
+class Writer(SteadyClient):
     """Writes the state of a tool, a variable, a content and a message in a room, each with a value of its own."""
 
     def __init__(self, *given: Any) -> None:
@@ -204,7 +211,7 @@ class Writer(Client):
             self.log.note_wrong(f"{name} at the node that wrote {least}: {found}")
 
 
-class Caller(Client):
+class Caller(SteadyClient):
     """Calls a tool, and reads a variable that another node writes."""
 
     def __init__(self, *given: Any) -> None:
@@ -236,7 +243,7 @@ class Caller(Client):
         self._seen = max(self._seen, found)
 
 
-class Streamer(Client):
+class Streamer(SteadyClient):
     """Calls a tool that reports its progress, and reads its stream."""
 
     def step(self) -> None:
@@ -258,7 +265,7 @@ class Streamer(Client):
             self.log.note_wrong(f"the progress of a stream was {steps}")
 
 
-class RoomListener(Client):
+class RoomListener(SteadyClient):
     """Reads the events of the room at a node, and after the end of the stream goes on behind the last event."""
 
     def __init__(self, *given: Any) -> None:

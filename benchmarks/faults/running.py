@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from benchmarks.faults.load import ROOM, Caller, Client, RoomListener, Streamer, Writer
+from benchmarks.faults.load import ROOM, Caller, RoomListener, SteadyClient, Streamer, Writer
 from benchmarks.faults.log import LIMIT_SECONDS, Log
 from benchmarks.faults.subscribers import Changer, Subscriber
 from tests.serving.running import Hub
@@ -15,8 +15,8 @@ from tests.waiting import until
 ARRIVAL_SECONDS = 4.0
 """Seconds in which the last messages arrive."""
 
-WORKERS: tuple[type[Client], ...] = (Writer, Caller, Streamer)
-LISTENERS: tuple[type[Client], ...] = (RoomListener, Subscriber)
+WORKERS: tuple[type[SteadyClient], ...] = (Writer, Caller, Streamer)
+LISTENERS: tuple[type[SteadyClient], ...] = (RoomListener, Subscriber)
 
 
 @contextmanager

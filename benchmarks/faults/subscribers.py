@@ -7,28 +7,21 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-from benchmarks.faults.load import Client, Refusal
-
-PAUSE_SECONDS = 1.0
-"""Seconds between two changes."""
+from benchmarks.faults.load import Client, Refusal, SteadyClient
 
 FORM = "application/x-www-form-urlencoded"
 SOURCE = "def version_%d() -> str:\n    return ''\n"
 VERSION = re.compile(rb"version_(\d+)")
 
 
-class Changer(Client):
+class Changer(SteadyClient):
     """Saves the definition of a server again and again: each version has a tool of its own."""
+
+    pause_seconds = 1.0
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self._number = 0
-
-    def run(self) -> None:
-        """Change the server until the end of the load."""
-        while not self.ending.wait(PAUSE_SECONDS):
-            self.step()
-        self.close()
 
     def step(self) -> None:
         self._number += 1
@@ -44,7 +37,7 @@ class Changer(Client):
         self.send("POST", path, urlencode(fields).encode(), Content_Type=FORM)
 
 
-class Subscriber(Client):
+class Subscriber(SteadyClient):
     """Listens for changes of the list, and reads the list after each of them."""
 
     def step(self) -> None:
