@@ -25,6 +25,15 @@ def find_author(site: Site) -> str:
     return OPERATOR_ID if sender.id == LOCAL_ID else sender.id
 
 
+def follow_folder(site: Site) -> None:
+    """Bring this process up to date after a change of the servers folder or of the store, before the next page.
+
+    Other processes follow by themselves.
+    """
+    site.catalogue.read_folder()
+    site.catalogue.refresh()
+
+
 def read_change_form(site: Site) -> dict[str, str]:
     """Read a form that changes something; check the rights of its sender. Line ends become LF.
 

@@ -19,7 +19,14 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import ConfigError, InvalidParams, Refused, StaleUpdate, UnknownServer
 from patchbay.kind import CONFIGURATION_KIND, DEFAULT_KIND, kind_named
 from patchbay.kinds.discovery import MAX_DEFINITION_BYTES
-from patchbay.web.operator.changes import explain_refusal, find_author, format_reason, read_change_form, read_draft_form
+from patchbay.web.operator.changes import (
+    explain_refusal,
+    find_author,
+    follow_folder,
+    format_reason,
+    read_change_form,
+    read_draft_form,
+)
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.pages.data import describe_tool, page_path
@@ -97,8 +104,7 @@ class _Views:
             write_configuration(self._site.settings.servers, name, {"kind": "documents", "root": root})
         except ConfigError as problem:
             raise InvalidParams(problem.message) from problem
-        self._site.catalogue.read_folder()
-        self._site.catalogue.refresh()
+        follow_folder(self._site)
         return redirect_to(page_path(name))
 
     def edit(self, name: str) -> Response:

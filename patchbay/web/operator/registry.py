@@ -21,7 +21,7 @@ from patchbay.client.registry.choices import choose_way, describe_run, find_serv
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import Offer, RegisteredServer, Wanted, make_fields, variable_of
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused
-from patchbay.web.operator.changes import explain_refusal, read_change_form
+from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.pages.data import page_path
@@ -86,8 +86,7 @@ class _Views:
         if not is_replaced and name in {one.name for one in catalogue.all()}:
             raise ConfigError("the name", "", f"expected a new name: this hub has a server {name}")
         write_mount(self._site.settings.servers, name, fields, is_replaced, "the box on the page")
-        catalogue.read_folder()
-        catalogue.refresh()
+        follow_folder(self._site)
         return page_path(name)
 
     def _page(

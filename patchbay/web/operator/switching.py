@@ -15,7 +15,7 @@ from patchbay.catalogue.operating.allowed_folders import allow_folder
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
-from patchbay.web.operator.changes import find_author, read_change_form
+from patchbay.web.operator.changes import find_author, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
@@ -52,7 +52,7 @@ class _Views:
                 switch_server(self._store, server.name, server.origin, server.config, do == ON, who)
         except ConfigError as problem:
             raise InvalidParams(problem.message) from problem
-        self._follow()
+        follow_folder(self._site)
         if do == REMOVE:
             return redirect_to(f"/servers?removed={quote(server.name, safe='')}")
         return redirect_to(f"{page_path(server.name)}/settings?done={do}")
@@ -67,13 +67,8 @@ class _Views:
             restore_server(self._store, self._folder, name, find_author(self._site))
         except ConfigError as problem:
             raise InvalidParams(problem.message) from problem
-        self._follow()
+        follow_folder(self._site)
         return redirect_to(page_path(name))
-
-    def _follow(self) -> None:
-        """Bring this process up to date before the next page; the other processes follow by themselves."""
-        self._site.catalogue.read_folder()
-        self._site.catalogue.refresh()
 
 
 def switching_blueprint(site: Site) -> Blueprint:

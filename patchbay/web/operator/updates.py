@@ -17,7 +17,7 @@ from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.packages import MountedPackage, mounted_packages, with_version
 from patchbay.client.registry.versions import is_newer
 from patchbay.errors import InvalidParams, PatchbayError
-from patchbay.web.operator.changes import explain_refusal, read_change_form
+from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.operator.registry import PAGE as REGISTRY
 from patchbay.web.pages.answers import render_answer, wants_json
@@ -62,8 +62,7 @@ class _Views:
                 raise InvalidParams(f"{one.package} {version} lists other entries: {'; '.join(changes)}")
             return self._page(409, held={"name": name, "package": one.package, "version": version, "changes": changes})
         write_mount(self._site.settings.servers, name, fields, True)
-        self._site.catalogue.read_folder()
-        self._site.catalogue.refresh()
+        follow_folder(self._site)
         return redirect_to(PAGE)
 
     def _page(
