@@ -7,7 +7,7 @@ Sources: modelcontextprotocol/registry, API v0.1; PyPI JSON API; npm registry AP
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from patchbay.client.addresses.targets import mask_url
@@ -17,6 +17,7 @@ from patchbay.client.openapi.requests import HttpRequest
 from patchbay.client.registry.offers import NPM_NAME, PYPI_NAME, VERSION, Offer, RegisteredServer, read_server
 from patchbay.errors import InvalidParams, ParseError
 from patchbay.jsonrpc import parse
+from patchbay.settings import Settings
 
 SECONDS = 15.0
 MAX_BYTES = 16 * 1024 * 1024
@@ -30,6 +31,11 @@ class Registries:
         self._registry = registry.rstrip("/")
         self._pypi = pypi.rstrip("/")
         self._npm = npm.rstrip("/")
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the registries that the settings name."""
+        return cls(settings.registry, settings.pypi, settings.npm)
 
     @property
     def label(self) -> str:

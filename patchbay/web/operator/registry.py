@@ -38,8 +38,7 @@ MAX_WORD_CHARACTERS = 200
 class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
-        settings = site.settings
-        self._registries = Registries(settings.registry, settings.pypi, settings.npm)
+        self._registries = Registries.of(site.settings)
 
     def show(self) -> Response:
         """GET /registry: the search; with `q` what it finds, with `name` and `way` one server. Raises NotOperator."""

@@ -29,8 +29,7 @@ PAGE = f"{REGISTRY}/updates"
 class _Views:
     def __init__(self, site: Site) -> None:
         self._site = site
-        settings = site.settings
-        self._registries = Registries(settings.registry, settings.pypi, settings.npm)
+        self._registries = Registries.of(site.settings)
 
     def show(self) -> Response:
         """GET: the mounted packages and their newest versions. Raises NotOperator."""

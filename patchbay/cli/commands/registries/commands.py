@@ -38,7 +38,7 @@ from patchbay.store import store_exists
 def search_command(context: click.Context, /, word: str, is_json: bool, **_: Any) -> None:
     """List the servers of the registry whose names contain WORD."""
     try:
-        found = _registries(load_settings(context)).search(word)
+        found = Registries.of(load_settings(context)).search(word)
     except PatchbayError as problem:
         fail(problem.message, problem.exit_code)
     for one in found:
@@ -89,7 +89,7 @@ def add_command(
     """
     settings = load_settings(context)
     try:
-        server = find_server(_registries(settings), name)
+        server = find_server(Registries.of(settings), name)
         offer = choose_way(server, way)
         fields = make_fields(offer, _pairs(values))
         own = chosen_name or own_name(server)
@@ -122,7 +122,7 @@ def outdated_command(context: click.Context, /, updated: str, accept: bool, is_j
         mounted = [one for one in mounted_packages(settings.servers) if not updated or one.name == updated]
         if updated and not mounted:
             fail(f"there is no mount {updated} of a package of PyPI or npm", exit_codes.USAGE)
-        registries = _registries(settings)
+        registries = Registries.of(settings)
         for one in mounted:
             newest = registries.newest(one.kind, one.package)
             is_behind = newest is not None and is_newer(newest, one.version)
@@ -160,10 +160,6 @@ def _changes(settings: Settings, name: str, listed: Mapping[ItemKey, Wire]) -> l
         return []
     with opened_store(settings) as store:
         return list(find_changes(store, name, listed))
-
-
-def _registries(settings: Settings) -> Registries:
-    return Registries(settings.registry, settings.pypi, settings.npm)
 
 
 def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
