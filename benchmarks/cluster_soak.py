@@ -27,7 +27,7 @@ from pathlib import Path
 from benchmarks.listeners import CHANGING_SERVER, ListenerPool, prepare_listen, raise_file_limit, write_definition
 from benchmarks.load import MODERN, prepare_request
 from benchmarks.processor_time import processor_seconds
-from benchmarks.soak import MAX_NOTIFICATION_SECONDS, Callers, Counts
+from benchmarks.soak import Callers, Counts, change_definition
 from tests.databases import PostgresqlServer
 from tests.interaction.programs import free_port
 
@@ -115,26 +115,8 @@ class ClusterSoak:
         self._end = time.monotonic() + 60 * self._options.minutes
         requests = [prepare_request(_url(node, "bench"), MODERN) for node in nodes]
         with Callers(requests, self._options.rate, self._counts):
-            await asyncio.gather(self._change(pools, servers), self._replace(nodes))
-
-    async def _change(self, pools: list[ListenerPool], servers: Path) -> None:
-        waiting: set[asyncio.Task[None]] = set()
-        while time.monotonic() < self._end:
-            self._counts.changes += 1
-            changed_at = time.monotonic()
-            write_definition(servers, self._counts.changes)
-            waiting.add(asyncio.create_task(self._wait_for_notifications(pools, changed_at)))
-            await asyncio.sleep(max(0.0, self._options.change - (time.monotonic() - changed_at)))
-        await asyncio.gather(*waiting)
-
-    async def _wait_for_notifications(self, pools: list[ListenerPool], changed_at: float) -> None:
-        missing = [one for pool in pools for one in pool.opened_before(changed_at)]
-        while missing and time.monotonic() < changed_at + MAX_NOTIFICATION_SECONDS:
-            await asyncio.sleep(0.1)
-            missing = [each for each in missing if each.notified_at < changed_at and not each.closed_at]
-        seconds = time.monotonic() - changed_at
-        self._counts.slowest_notification_seconds = max(self._counts.slowest_notification_seconds, seconds)
-        self._counts.lost_notifications += len(missing)
+            changes = change_definition(pools, servers, self._counts, self._options.change, self._end)
+            await asyncio.gather(changes, self._replace(nodes))
 
     async def _replace(self, nodes: list[Node]) -> None:
         while time.monotonic() < self._end:

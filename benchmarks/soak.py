@@ -137,6 +137,31 @@ class Callers:
         return "" if is_right else "another answer"
 
 
+async def change_definition(
+    pools: Sequence[ListenerPool], servers: Path, counts: Counts, seconds: float, end: float
+) -> None:
+    """Change the definition each `seconds` until the monotonic time `end`; count them and their notifications."""
+    waiting: set[asyncio.Task[None]] = set()
+    while time.monotonic() < end:
+        counts.changes += 1
+        changed_at = time.monotonic()
+        write_definition(servers, counts.changes)
+        waiting.add(asyncio.create_task(_wait_for_notifications(pools, counts, changed_at)))
+        await asyncio.sleep(max(0.0, seconds - (time.monotonic() - changed_at)))
+    await asyncio.gather(*waiting)
+
+
+async def _wait_for_notifications(pools: Sequence[ListenerPool], counts: Counts, changed_at: float) -> None:
+    """Wait until each listener of the time of a change has a notification or is disconnected."""
+    missing = [one for pool in pools for one in pool.opened_before(changed_at)]
+    while missing and time.monotonic() < changed_at + MAX_NOTIFICATION_SECONDS:
+        await asyncio.sleep(0.1)
+        missing = [each for each in missing if each.notified_at < changed_at and not each.closed_at]
+    seconds = time.monotonic() - changed_at
+    counts.slowest_notification_seconds = max(counts.slowest_notification_seconds, seconds)
+    counts.lost_notifications += len(missing)
+
+
 class SoakTest:
     """One soak test. The fields of `options` are the options of the command line."""
 
@@ -162,7 +187,9 @@ class SoakTest:
             self._end = self._start + 60 * options.minutes
             with Callers([prepare_request(hub.url, MODERN)], options.rate, self._counts):
                 await asyncio.gather(
-                    self._change_definition(pool, servers), self._replace_workers(hub.pid), self._sample(pool, hub.pid)
+                    change_definition([pool], servers, self._counts, options.change, self._end),
+                    self._replace_workers(hub.pid),
+                    self._sample(pool, hub.pid),
                 )
             pool.reconnects = False
             os.kill(hub.pid, signal.SIGTERM)
@@ -180,26 +207,6 @@ class SoakTest:
 
     def _is_running(self) -> bool:
         return time.monotonic() < self._end
-
-    async def _change_definition(self, pool: ListenerPool, servers: Path) -> None:
-        waiting: set[asyncio.Task[None]] = set()
-        while self._is_running():
-            self._counts.changes += 1
-            changed_at = time.monotonic()
-            write_definition(servers, self._counts.changes)
-            waiting.add(asyncio.create_task(self._wait_for_notifications(pool, changed_at)))
-            await asyncio.sleep(max(0.0, self._options.change - (time.monotonic() - changed_at)))
-        await asyncio.gather(*waiting)
-
-    async def _wait_for_notifications(self, pool: ListenerPool, changed_at: float) -> None:
-        """Wait until each listener of the time of a change has a notification or is disconnected."""
-        missing = pool.opened_before(changed_at)
-        while missing and time.monotonic() < changed_at + MAX_NOTIFICATION_SECONDS:
-            await asyncio.sleep(0.1)
-            missing = [each for each in missing if each.notified_at < changed_at and not each.closed_at]
-        seconds = time.monotonic() - changed_at
-        self._counts.slowest_notification_seconds = max(self._counts.slowest_notification_seconds, seconds)
-        self._counts.lost_notifications += len(missing)
 
     async def _replace_workers(self, pid: int) -> None:
         while self._is_running():
