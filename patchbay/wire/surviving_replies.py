@@ -6,9 +6,14 @@ end of the connection does not cancel such a call: its caller cancels it by `not
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import orjson
+
 from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
+from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Request, Result, failure
 from patchbay.messages.callers import Caller
 from patchbay.protocol.dispatch import Dispatcher
@@ -16,12 +21,15 @@ from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.store import wait_blocking
+from patchbay.store import Wait, wait_blocking
 from patchbay.wire.accept import JSON
 from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
 from patchbay.wire.sse import replay_body
 
 REVOKED = "the credentials of this call were revoked while it ran; the call goes on, its result is not for them"
+STOPPING = (
+    "the hub stops before this call has ended; the call may still end: send the same request again to get its answer"
+)
 
 
 class SurvivingReplies:
@@ -51,13 +59,12 @@ class SurvivingReplies:
             body = ListeningBody(replay_body(events))
             self._dispatcher.streams.add(body)
             return stream_reply(body)
-        last = b""
-        for item in wait_blocking(events):
-            if isinstance(item, tuple):
-                last = item[1]
-        if last:
-            return Reply(200, last, JSON)
-        return Reply(202) if access.is_current(sender) else json_reply(failure(request.id, Unauthorized(REVOKED)), 401)
+        answer = _find_answer(events)
+        if answer is not None:
+            return Reply(200, answer, JSON)
+        if not access.is_current(sender):
+            return json_reply(failure(request.id, Unauthorized(REVOKED)), 401)
+        return json_reply(failure(request.id, PatchbayError(STOPPING)), 503)
 
     def _begin(self, request: Request, caller: Caller, server: Server, name: CallName) -> Result | Failure | None:
         """Begin the call unless it has begun; return an answer that refuses it, or fails it at once."""
@@ -73,3 +80,12 @@ class SurvivingReplies:
             return first
         self._calls.start(run, first, answers, request, keep)
         return first if isinstance(first, Failure) else None
+
+
+def _find_answer(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> bytes | None:
+    """Return the answer, the last message of a call; None if the messages end before it."""
+    last = b""
+    for item in wait_blocking(events):
+        if isinstance(item, tuple):
+            last = item[1]
+    return last if last and "method" not in orjson.loads(last) else None

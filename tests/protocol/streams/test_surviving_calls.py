@@ -23,7 +23,7 @@ from patchbay.protocol.streams.surviving_calls import CANCELLED, GONE, Busy, Sur
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.store import Wait
 from patchbay.stores.memory import MemoryStore
-from patchbay.topics import ACCESS_ENDED
+from patchbay.topics import ACCESS_ENDED, CALLS, ENDING
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Answer, Hub
 
@@ -47,9 +47,10 @@ def pay(amount: int) -> str:
     return safe()
 
 
-def hold(gate: str) -> str:
+def hold(context, gate: str) -> str:
     """Read a named pipe to its end."""
     with open(gate) as pipe:
+        context.progress(1, 2)
         return pipe.read()
 '''
 CONFIG = '{"auto_discover": true, "isolation": "inline", "tools": {"safe": {"annotations": {"idempotentHint": true}}}}'
@@ -264,3 +265,22 @@ def test_a_revoked_key_does_not_get_the_answer_of_a_call_that_goes_on(
             pipe.write("a secret")
     assert answer.status == status
     assert not [message for message in answer.messages if "result" in message]
+
+
+def test_a_caller_of_json_is_told_to_ask_again_when_the_hub_stops_before_the_answer(hub: Hub, tmp_path: Path) -> None:
+    """36.2: a notification of progress is no answer."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    headers = {**new_key(hub, "ann"), "Accept": "application/json"}
+    meta = {"io.patchbay/call": str(uuid4()), "progressToken": 1}
+    bus = hub.catalogue.store.bus
+    with bus.subscribe([f"{CALLS}*"]) as stored, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(send, hub, "hold", headers, meta, gate=str(gate))
+        with gate.open("w") as pipe:  # opened when the tool reads it
+            assert stored.get(60) is not None, "the progress is not stored"
+            bus.publish_here(ENDING)
+            answer = asked.result(60)
+            pipe.write("enough")
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    assert "send the same request again" in answer.last["error"]["message"]
+    assert send(hub, "hold", headers, meta, gate=str(gate)).text == "enough"
