@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
+from contextvars import ContextVar
 from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -33,6 +34,9 @@ from patchbay.messages.callers import LegacySession, TransportInfo
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""
+
+MAX_LOGGED_CHARACTERS = 140
+"""Characters of a name of a tool, prompt or resource in a line of the log."""
 
 _LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
 
@@ -169,7 +173,7 @@ class CallRecording:
         running = self._recorder.running
         running.add(self)
         try:
-            for answer in answers:
+            while (answer := self._next(answers)) is not None:
                 if type(answer) is Result or type(answer) is Failure:
                     self.end(answer)
                 yield answer
@@ -177,6 +181,20 @@ class CallRecording:
             answers.close()
             running.discard(self)
             self.end(None)
+
+    def _next(self, answers: Generator[Message | Sign, None, None]) -> Message | Sign | None:
+        """Return the next answer, None after the last; lines that are logged meanwhile name this call."""
+        before = CURRENT_CALL.set(self)
+        try:
+            return next(answers, None)
+        finally:
+            CURRENT_CALL.reset(before)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what finds the record of this call: its method, server, name, time, and trace if it has one."""
+        described = {"method": self.method, "server": self.server.name, "name": self.name[:MAX_LOGGED_CHARACTERS]}
+        trace = self.trace.id if self.trace is not None else None
+        return {**described, "at": self.at} | ({"trace": trace} if trace is not None else {})
 
     def __enter__(self) -> Self:
         self._recorder.running.add(self)
@@ -194,6 +212,10 @@ class CallRecording:
             self.end(Failure(0, {"code": PatchbayError.code, "message": "internal error"}))
         else:
             self.end(None)
+
+
+CURRENT_CALL: ContextVar[CallRecording | None] = ContextVar("patchbay_call", default=None)
+"""The MCP call that this thread works for."""
 
 
 def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:

@@ -10,6 +10,7 @@ import logging
 
 import structlog
 
+from patchbay.activity.call_recording import CURRENT_CALL
 from patchbay.catalogue.upkeep.nodes import own_name
 
 SHARED: tuple[structlog.typing.Processor, ...] = (
@@ -28,7 +29,12 @@ def make_formatter(style: str) -> logging.Formatter:
     if style == "console":
         last = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     else:
-        last = [_add_node, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        last = [
+            _add_node,
+            _add_call,
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=SHARED,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
@@ -38,3 +44,9 @@ def make_formatter(style: str) -> logging.Formatter:
 def _add_node(logger: logging.Logger, method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Add the process that writes a line, by the name that `patchbay nodes` and the runs of schedules have."""
     return {**line, "node": own_name()}
+
+
+def _add_call(logger: logging.Logger, method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Add the call in which a line is written, as its record names it."""
+    call = CURRENT_CALL.get()
+    return line if call is None else {**line, "call": call.describe()}

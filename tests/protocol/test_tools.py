@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
+import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from patchbay.messages.versions import REVISIONS
+from patchbay.serving.log_lines import make_formatter
 from tests.hubs import MODERN, Hub
 
 VERSIONS = tuple(REVISIONS)
@@ -222,3 +227,28 @@ def test_the_hubs_own_failure_is_an_internal_error_with_an_incident_and_nothing_
     incident = answer.error["message"].partition("incident ")[2].rstrip(")")
     assert incident and incident in caplog.text
     assert b"Traceback" not in answer.body and b"NoneType" not in answer.body
+
+
+def test_a_line_that_is_logged_during_a_call_names_the_call_and_a_later_one_does_not(zoo: Hub) -> None:
+    """36.4: with the time and the trace that its record has."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(make_formatter("json"))
+    logger = logging.getLogger("patchbay.protocol.dispatch")
+    logger.addHandler(handler)
+    results = zoo.catalogue.contents.results
+    journal, results._journal = results._journal, None
+    meta = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    begun = time.time()
+    try:
+        zoo.modern("zoo", "tools/call", {"name": "large", "arguments": {"size": 300_000}}, meta=meta)
+        logger.warning("after the call")
+    finally:
+        results._journal = journal
+        logger.removeHandler(handler)
+    during, after = (json.loads(line) for line in written.getvalue().splitlines())
+    call = during["call"]
+    assert begun <= call.pop("at") <= time.time()
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    assert call == {"method": "tools/call", "server": "zoo", "name": "large", "trace": trace}
+    assert "call" not in after
