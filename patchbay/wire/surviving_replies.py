@@ -6,14 +6,12 @@ end of the connection does not cancel such a call: its caller cancels it by `not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import orjson
+import sys
+from dataclasses import replace
 
 from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
-from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Request, Result, failure
 from patchbay.messages.callers import Caller
 from patchbay.protocol.dispatch import Dispatcher
@@ -21,7 +19,7 @@ from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.store import Wait, wait_blocking
+from patchbay.store import wait_blocking
 from patchbay.wire.accept import JSON
 from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
 from patchbay.wire.sse import replay_body
@@ -54,14 +52,16 @@ class SurvivingReplies:
         if refused is not None:
             return json_reply(refused, refused.status if isinstance(refused, Failure) else 200)
         access, sender = self._dispatcher.services.access, caller.wire.sender
+        if not caller.wire.streams:
+            name = replace(name, after=sys.maxsize)  # an answer in JSON has no notifications
         events = self._calls.follow(name, request, lambda: access.is_current(sender))
         if caller.wire.streams:
             body = ListeningBody(replay_body(events))
             self._dispatcher.streams.add(body)
             return stream_reply(body)
-        answer = _find_answer(events)
-        if answer is not None:
-            return Reply(200, answer, JSON)
+        answers = [item[1] for item in wait_blocking(events) if isinstance(item, tuple)]
+        if answers:
+            return Reply(200, answers[0], JSON)
         if not access.is_current(sender):
             return json_reply(failure(request.id, Unauthorized(REVOKED)), 401)
         return json_reply(failure(request.id, PatchbayError(STOPPING)), 503)
@@ -80,12 +80,3 @@ class SurvivingReplies:
             return first
         self._calls.start(run, first, answers, request, keep)
         return first if isinstance(first, Failure) else None
-
-
-def _find_answer(events: Iterator[tuple[str, bytes] | Pause | Wait]) -> bytes | None:
-    """Return the answer, the last message of a call; None if the messages end before it."""
-    last = b""
-    for item in wait_blocking(events):
-        if isinstance(item, tuple):
-            last = item[1]
-    return last if last and "method" not in orjson.loads(last) else None
