@@ -26,6 +26,7 @@ from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ACCESS_ENDED, CALLS, ENDING
 from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Answer, Hub
+from tests.waiting import until
 
 NAME = CallName("call/owner", "ab12", "call/owner/round", "digest", 0, True)
 SAID = Request(7, "tools/call", {"_meta": {"progressToken": "mine"}})
@@ -278,7 +279,8 @@ def test_a_caller_of_json_is_told_to_ask_again_when_the_hub_stops_before_the_ans
         asked = pool.submit(send, hub, "hold", headers, meta, gate=str(gate))
         with gate.open("w") as pipe:  # opened when the tool reads it
             assert stored.get(60) is not None, "the progress is not stored"
-            bus.publish_here(ENDING)
+            # A message before the caller of the request follows the call would reach no reader.
+            until(lambda: bus.publish_here(ENDING) or asked.done(), "the answer")
             answer = asked.result(60)
             pipe.write("enough")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
