@@ -23,8 +23,7 @@ from patchbay.access.audit.packed_rows import Draft, Template
 from patchbay.access.audit.rows import CALL, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
 from patchbay.access.principals import LOCAL
-from patchbay.activity.call_recording import CallRecording
-from patchbay.activity.records import MAX_NAME_CHARACTERS
+from patchbay.activity.call_recording import MAX_NAME_CHARACTERS, CallRecording
 from patchbay.activity.retention import mode_of
 from patchbay.activity.stored_rows import ANSWER_DIGEST_PLACE, ARGUMENTS_DIGEST_PLACE
 from patchbay.boot.grants import CALL as MAY_CALL
@@ -233,7 +232,7 @@ class Drafts:
 def common_fields(run: CallRecording, is_kept: bool) -> Row:
     """Return the fields of a row that similar calls have in common."""
     server, descriptor, sender = run.server, run.called, run.sender or LOCAL
-    name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
+    name = run.recorded_name
     rights = rights_of(sender, run.grants)
     decision = decision_about(run, rights, name)
     row: Row = {

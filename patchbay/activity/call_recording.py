@@ -35,8 +35,14 @@ from patchbay.messages.callers import LegacySession, TransportInfo
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""
 
+MAX_NAME_CHARACTERS = 512
+"""Limit on the characters of a name, and of a client's name, in a record."""
+
 MAX_LOGGED_CHARACTERS = 140
-"""Characters of a name of a tool, prompt or resource in a line of the log."""
+"""Limit on the characters of a name in a line of the log."""
+
+CURRENT_CALL: ContextVar[CallRecording | None] = ContextVar("patchbay_call", default=None)
+"""The MCP call that this thread works for."""
 
 _LISTS = {"tools/call": "tools", "prompts/get": "prompts", "resources/read": "resources"}
 
@@ -120,6 +126,12 @@ class CallRecording:
         found = _LISTS.get(self.method)
         return getattr(self.server, found).get(self.name) if found else None
 
+    @property
+    def recorded_name(self) -> str:
+        """Return the name in records: that of the called descriptor, or the one that the caller gave."""
+        descriptor = self.called
+        return (descriptor.name if descriptor is not None else self.name)[:MAX_NAME_CHARACTERS]
+
     def _is_listed(self, descriptor: Descriptor) -> bool:
         """Whether the server lists the called descriptor. A mounted server may have resources that it does not list;
         their
@@ -192,7 +204,11 @@ class CallRecording:
 
     def describe(self) -> dict[str, Any]:
         """Return what finds the record of this call: its method, server, name, time, and trace if it has one."""
-        described = {"method": self.method, "server": self.server.name, "name": self.name[:MAX_LOGGED_CHARACTERS]}
+        described = {
+            "method": self.method,
+            "server": self.server.name,
+            "name": self.recorded_name[:MAX_LOGGED_CHARACTERS],
+        }
         trace = self.trace.id if self.trace is not None else None
         return {**described, "at": self.at} | ({"trace": trace} if trace is not None else {})
 
@@ -212,10 +228,6 @@ class CallRecording:
             self.end(Failure(0, {"code": PatchbayError.code, "message": "internal error"}))
         else:
             self.end(None)
-
-
-CURRENT_CALL: ContextVar[CallRecording | None] = ContextVar("patchbay_call", default=None)
-"""The MCP call that this thread works for."""
 
 
 def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:

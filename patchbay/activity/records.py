@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.principals import LOCAL_ID
-from patchbay.activity.call_recording import CallRecording, digest_of
+from patchbay.activity.call_recording import MAX_NAME_CHARACTERS, CallRecording, digest_of
 from patchbay.activity.record_index import Wanted, entries_backwards
 from patchbay.activity.retention import mode_of
 from patchbay.activity.stored_rows import (
@@ -37,9 +37,6 @@ from patchbay.topics import ACTIVITY
 SEARCHED = 20_000
 """Limit on the records that one search examines; the next page continues from there. Records in ranges that cannot hold
 a selected one (`record_index.py`) are not examined."""
-
-MAX_NAME_CHARACTERS = 512
-"""Limit on the characters of a name, and of a client's name, in a record."""
 
 OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required", "task")
 """The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
@@ -205,9 +202,14 @@ def make_rows(runs: Sequence[CallRecording], mode: str) -> list[list[Any]]:
 def _find_target(run: CallRecording, mode: str) -> _Target:
     """Return the mode of contents of a call, and the fields of its record that depend on what is called alone."""
     server, descriptor = run.server, run.called
-    name = (descriptor.name if descriptor is not None else run.name)[:MAX_NAME_CHARACTERS]
     digest = descriptor.digest if descriptor is not None else None
-    return mode_of(server, descriptor, mode), (server.name, server.version, server.definition, name, digest)
+    return mode_of(server, descriptor, mode), (
+        server.name,
+        server.version,
+        server.definition,
+        run.recorded_name,
+        digest,
+    )
 
 
 def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> list[Any]:
