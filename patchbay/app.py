@@ -105,8 +105,10 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
     keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
+    refusals = HeldRefusals(with_mcp)
+    app.extensions |= {"mcp": with_mcp, "refusals": refusals}
     authentication = Authentication(
-        HeldRefusals(with_mcp),
+        refusals,
         settings,
         [keys, operators],
         lambda: access.has_grants,

@@ -42,6 +42,7 @@ from patchbay.serving.respawning import Supervisor
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
+from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import AtWork, SlowClientWatch
@@ -171,11 +172,13 @@ def application(
     app.extensions["pages"].prepare(lambda: app.extensions["site"].prepare())
     at_work = AtWork(app.wsgi_app, settings.idle_timeout)
     overflow = Overflow(settings.port, fitting_connections(most_connections_of(settings)))
-    app.wsgi_app = WorkLimits(at_work, settings.threads, lambda: overflow.is_short)
+    app.wsgi_app = limits = WorkLimits(at_work, settings.threads, lambda: overflow.is_short)
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = app.extensions["drain"]
-    front = Front(app, settings, request_threads(settings))
+    parts = app.extensions
+    direct = DirectWay(parts["mcp"], parts["authentication"], parts["refusals"], limits, at_work)
+    front = Front(app, settings, request_threads(settings), direct)
     front.connections = overflow.most
     overflow.watch()
     drain.on_begin(overflow.end)

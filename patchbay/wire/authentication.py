@@ -126,6 +126,17 @@ class Authentication:
             refused = _answer(environ, problem)
         return self._app(environ, start_response) if refused is None else refused.send(start_response)
 
+    def find_plain_sender(self, address: str, authorization: str | None) -> Principal | None:
+        """Return the principal of a request from `address` that has no cookie and no header of a proxy.
+
+        `authorization` is its header of this name. None says that only the middleware can find it, or its refusal.
+        """
+        if self._mode == OPEN or (self._mode == PERSONAL and is_loopback(address)):
+            return None if authorization is not None and self._has_grants() else LOCAL
+        if authorization is not None and authorization.startswith(KEY_AUTHORIZATION):
+            return self._find_key_holder(authorization[len("Bearer ") :])
+        return None
+
     def _is_served_to_all(self, environ: Environ) -> bool:
         if self._mode == PERSONAL:
             return is_loopback(environ.get("REMOTE_ADDR") or "") and not is_proxied(environ)

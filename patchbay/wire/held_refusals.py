@@ -14,12 +14,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 from patchbay.store import Wait
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.front.requests import WAITING
-from patchbay.wire.responses import ListeningBody, StartResponse
+from patchbay.wire.responses import ListeningBody, Reply, StartResponse
 
 HOLD_SECONDS = (0.5, 1.5)
 """Seconds between a refusal and its answer: a random number, so that many connections do not return together."""
@@ -93,6 +94,15 @@ class HeldRefusals:
             if closing is not None:
                 closing()
         return ListeningBody(self._later(data, principal_of(environ).id))
+
+    def held(self, reply: Reply, sender: str) -> Reply:
+        """Return a reply to this principal as it is, or one that waits first if it refuses a call for a quota."""
+        if reply.status == 503 or not reply.headers or not isinstance(reply.body, bytes):
+            return reply
+        if "Retry-After" not in dict(reply.headers) or self._held.total() >= MAX_HELD:
+            return reply
+        headers = [*reply.headers, ("Content-Length", str(len(reply.body)))]
+        return replace(reply, body=ListeningBody(self._later(reply.body, sender)), headers=headers)
 
     def _later(self, data: bytes, id: str) -> Iterator[bytes | Wait]:
         with self._lock:

@@ -105,10 +105,15 @@ class McpOverHttp:
             operator = "@" in endpoint and self._is_operator(environ)
             server = self.dispatcher.server(endpoint, principal_of(environ), operator)
             return self._by_method(environ, endpoint, server, operator)
-        except PatchbayError as problem:
-            return json_reply(failure(None, problem), problem.status)
-        except Exception:
-            return json_reply(failure(None, incident(log, f"at {environ['REQUEST_METHOD']} /mcp/{endpoint}")), 500)
+        except Exception as problem:
+            return _reply_to_error(problem, f"{environ['REQUEST_METHOD']} /mcp/{endpoint}")
+
+    def reply_to_post(self, body: bytes, wire: TransportInfo) -> Reply:
+        """Return the answer to the body of a POST, whose head and sender (`wire`) are checked."""
+        try:
+            return self._reply_to_body(body, wire, self.dispatcher.server(wire.endpoint, wire.sender, wire.operator))
+        except Exception as problem:
+            return _reply_to_error(problem, f"POST /mcp/{wire.endpoint}")
 
     def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         """Return the answer of a server. `operator` says that the sender is proved to be the operator; only a pinned
@@ -136,13 +141,16 @@ class McpOverHttp:
         json, stream = accepted_forms(environ.get("HTTP_ACCEPT", ""))
         if not (json or stream):
             return refusal(406, f"Accept has to name {JSON} and text/event-stream")
-        value = parse(read_body(environ, self.settings.body_limit))
         wire = TransportInfo(
             *(endpoint, McpHeaders(environ), principal_of(environ), stream),
             strict=not endpoint,
             operator=operator,
             find_origin=partial(find_client_origin, environ),
         )
+        return self._reply_to_body(read_body(environ, self.settings.body_limit), wire, server)
+
+    def _reply_to_body(self, body: bytes, wire: TransportInfo, server: Server) -> Reply:
+        value = parse(body)
         if isinstance(value, list):
             return self._batch(value, wire, server)
         try:
@@ -285,6 +293,13 @@ def _endpoint(environ: Environ) -> str | None:
     name = rest[1:].removesuffix("/")
     # `server-card` is the card of all servers (SEP-2127), which a page serves.
     return name if rest[0] == "/" and name and "/" not in name and name != "server-card" else None
+
+
+def _reply_to_error(problem: Exception, at: str) -> Reply:
+    """Return the answer to a request that failed with `problem`, which is being handled."""
+    if isinstance(problem, PatchbayError):
+        return json_reply(failure(None, problem), problem.status)
+    return json_reply(failure(None, incident(log, f"at {at}")), 500)
 
 
 def _has_params(value: Any) -> bool:

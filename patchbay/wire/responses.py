@@ -43,15 +43,38 @@ class Reply:
     headers: list[tuple[str, str]] = field(default_factory=list)
     at_close: Callable[[], None] | None = None
 
-    def send(self, start_response: StartResponse) -> Iterable[bytes]:
-        """Begin the answer; return the body for the server."""
+    @property
+    def head(self) -> list[tuple[str, str]]:
+        """All headers of the answer."""
         headers = [("X-Content-Type-Options", "nosniff"), *self.headers]
         if self.kind is not None:
             headers.append(("Content-Type", self.kind))
         # RFC 9110, 8.6: a 204 has no Content-Length.
         if isinstance(self.body, bytes) and self.status != 204:
             headers.append(("Content-Length", str(len(self.body))))
-        start_response(_line(self.status), headers)
+        return headers
+
+    @property
+    def holds_thread(self) -> bool:
+        """Whether sending the body takes a thread until its end: a stream that does not wait on the event loop."""
+        return not isinstance(self.body, (bytes, ListeningBody))
+
+    def call_at_close(self, callback: Callable[[], None]) -> None:
+        """Call this, too, when the server is done with the answer."""
+        earlier = self.at_close
+
+        def close() -> None:
+            try:
+                if earlier is not None:
+                    earlier()
+            finally:
+                callback()
+
+        self.at_close = close
+
+    def send(self, start_response: StartResponse) -> Iterable[bytes]:
+        """Begin the answer; return the body for the server."""
+        start_response(_line(self.status), self.head)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
         return body if self.at_close is None else ClosingBody(body, self.at_close)
 

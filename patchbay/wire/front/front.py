@@ -17,6 +17,7 @@ from typing import Any
 
 from patchbay.settings import SHARED, Settings
 from patchbay.wire.front.answers import StartedAnswer, send_answer
+from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
@@ -36,7 +37,7 @@ from patchbay.wire.front.requests import (
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
-from patchbay.wire.responses import ClosingBody, ListeningBody, listening_part
+from patchbay.wire.responses import ClosingBody, ListeningBody, Reply, listening_part
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,11 @@ WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
 class Front:
     """Answers the requests of one worker by the WSGI application `app`, on `threads`."""
 
-    def __init__(self, app: WsgiApp, settings: Settings, threads: RequestThreads) -> None:
+    def __init__(
+        self, app: WsgiApp, settings: Settings, threads: RequestThreads, direct: DirectWay | None = None
+    ) -> None:
         self._app = app
+        self._direct = direct
         self._port = settings.port
         self._threads = threads
         self._loop = EventLoop()
@@ -95,7 +99,7 @@ class Front:
             data = body.result()
         except Exception:  # the web server's own class: the connection ended before the body did
             data = b""
-        self._run(scope, headers, partial(self._answer, scope, headers, protocol, io.BytesIO(data), begun))
+        self._run(scope, headers, partial(self._answer_collected, scope, headers, protocol, data, begun))
 
     def _run(self, scope: Scope, headers: Headers, work: Work) -> None:
         """Run the work of a request on the threads, in shared mode in the turns of its sender."""
@@ -103,6 +107,35 @@ class Front:
             self._threads.run(work)
         else:
             self._fair.run(find_sender(scope, headers, self._port), work)
+
+    def _answer_collected(
+        self, scope: Scope, headers: Headers, protocol: HttpProtocol, data: bytes, begun: float
+    ) -> None:
+        try:
+            reply = self._direct.reply(scope, headers, data) if self._direct is not None else None
+            if reply is not None:
+                self._send_reply(scope, protocol, reply)
+                return
+        except Exception:
+            log.exception("the answer to %s %s failed", scope.method, scope.path)
+            protocol.response_empty(500, [])
+            return
+        self._answer(scope, headers, protocol, io.BytesIO(data), begun)
+
+    def _send_reply(self, scope: Scope, protocol: HttpProtocol, reply: Reply) -> None:
+        if type(reply.body) is bytes and reply.at_close is None:
+            protocol.response_bytes(reply.status, reply.head, reply.body)
+            return
+        start = StartedAnswer()
+        self._send(scope, protocol, start, reply.send(start))
+
+    def _send(self, scope: Scope, protocol: HttpProtocol, start: StartedAnswer, answer: Iterable[bytes]) -> None:
+        waiting = listening_part(answer)
+        if waiting is None:
+            send_answer(protocol, scope.client, start, answer)
+        else:
+            assert isinstance(answer, (ClosingBody, ListeningBody))
+            self._streams.send(protocol, scope.client, start, waiting.steps, answer.close)
 
     def _answer(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
@@ -114,13 +147,7 @@ class Front:
                 environ[ARRIVED_SINCE] = begun
             environ[CLIENT] = ":".join(address(scope.client))
             environ[WAITING] = self._streams
-            answer = self._app(environ, start)
-            waiting = listening_part(answer)
-            if waiting is None:
-                send_answer(protocol, scope.client, start, answer)
-            else:
-                assert isinstance(answer, (ClosingBody, ListeningBody))
-                self._streams.send(protocol, scope.client, start, waiting.steps, answer.close)
+            self._send(scope, protocol, start, self._app(environ, start))
         except Exception:
             log.exception("the answer to %s %s failed", scope.method, scope.path)
             protocol.response_empty(500, [])

@@ -107,13 +107,22 @@ class AtWork:
         self._begun: dict[int, float] = {}
 
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
-        thread = threading.get_ident()
         environ[AT_WORK] = self
-        self._begun[thread] = time.monotonic()
+        thread = self.begin()
         try:
             return self._app(environ, start_response)
         finally:
-            del self._begun[thread]
+            self.end(thread)
+
+    def begin(self) -> int:
+        """Count a request that this thread runs from now on; return the thread, for `end`."""
+        thread = threading.get_ident()
+        self._begun[thread] = time.monotonic()
+        return thread
+
+    def end(self, thread: int) -> None:
+        """Count the request of this thread no more."""
+        del self._begun[thread]
 
     def apart(self, read: Callable[[Any, int], bytes], stream: Any, wanted: int) -> bytes:
         """Read the body of this thread's request, which does not count as running meanwhile."""

@@ -80,26 +80,37 @@ class WorkLimits:
         if len(self._working) >= self._crowded and not self._wait_for_place(address):
             problem = TooManyRequests()
             return json_reply(failure(None, problem), problem.status).send(start_response)
-        place = object()
-        self._working[place] = address
+        place = self._enter(address)
         try:
             body = self._app(environ, start_response)
         except BaseException:
-            self._leave(place)
+            self.leave(place)
             raise
         # A whole answer, or a stream that waits without a thread, needs no thread any more.
         if type(body) is tuple or (environ.get(WAITING) is not None and listening_part(body) is not None):
-            self._leave(place)
+            self.leave(place)
             return body
-        return ClosingBody(body, lambda: self._leave(place))
+        return ClosingBody(body, lambda: self.leave(place))
 
-    def _leave(self, place: object) -> None:
+    def enter_at_once(self, address: str) -> object | None:
+        """Return the place of a request of this address; None if it would have to wait or be refused."""
+        if len(self._working) >= self._crowded or self._is_short():
+            return None
+        return self._enter(address)
+
+    def leave(self, place: object) -> None:
+        """Give back the place of a request; a second time does nothing."""
         if self._working.pop(place, None) is None:
             return
         self._ended = time.monotonic()
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()
+
+    def _enter(self, address: str) -> object:
+        place = object()
+        self._working[place] = address
+        return place
 
     def _wait_for_place(self, address: str) -> bool:
         """Whether a request of this address gets a thread, after a short wait if needed."""

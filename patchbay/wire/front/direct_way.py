@@ -1,0 +1,139 @@
+"""The direct way: takes plain MCP requests from the front to the dispatcher, without a WSGI environ.
+
+A request is plain if it is a POST to `/mcp` or `/mcp/<server>`, has a short JSON body that arrived as a whole, and only
+headers that most MCP clients send (`PLAIN` and `Mcp-*`), each of them once. The direct way refuses nothing itself: each
+request that a check would refuse, or that needs a check with a WSGI environ, takes the WSGI application, so there is
+one place for each error. From the JSON of the body on, both ways share the code.
+Source: MCP specification, basic/transports (Streamable HTTP).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+from patchbay.access.principals import Principal
+from patchbay.access.tokens.audiences import get_origin
+from patchbay.errors import PatchbayError
+from patchbay.messages.callers import TransportInfo
+from patchbay.wire.accept import JSON, accepted_forms
+from patchbay.wire.authentication import Authentication
+from patchbay.wire.front.requests import Headers, Scope, address
+from patchbay.wire.front.slow_clients import AtWork
+from patchbay.wire.front.work_limits import WorkLimits
+from patchbay.wire.held_refusals import HeldRefusals
+from patchbay.wire.http import PATH, McpOverHttp
+from patchbay.wire.request_bodies import media_type
+from patchbay.wire.responses import Reply
+from patchbay.wire.security import check_host_and_origin
+
+PLAIN = frozenset(
+    (
+        *("accept", "accept-encoding", "accept-language", "authorization", "cache-control", "connection"),
+        *("content-length", "content-type", "host", "keep-alive", "pragma", "priority", "sec-fetch-mode"),
+        *("baggage", "traceparent", "tracestate", "user-agent"),
+    )
+)
+"""Headers of plain requests, beside `Mcp-*`. None of them decides something that only the WSGI application checks."""
+
+
+class DirectWay:
+    """Answers the plain MCP requests of one worker.
+
+    `limits` and `at_work` count these requests together with those of the WSGI application; `refusals` holds back the
+    answers that refuse a call for a quota.
+    """
+
+    def __init__(
+        self,
+        mcp: McpOverHttp,
+        authentication: Authentication,
+        refusals: HeldRefusals,
+        limits: WorkLimits,
+        at_work: AtWork,
+    ) -> None:
+        self._mcp = mcp
+        self._settings = mcp.settings
+        self._authentication = authentication
+        self._refusals = refusals
+        self._limits = limits
+        self._at_work = at_work
+
+    def reply(self, scope: Scope, headers: Headers, body: bytes) -> Reply | None:
+        """Return the answer to a request with this body; None if the WSGI application has to answer it."""
+        endpoint = _plain_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
+        if endpoint is None:
+            return None
+        sender_address = address(scope.client)[0]
+        wire = self._read_head(endpoint, sender_address, scope.scheme, headers, len(body))
+        place = self._limits.enter_at_once(sender_address) if wire is not None else None
+        if wire is None or place is None:
+            return None
+        reply = None
+        begun = self._at_work.begin()
+        try:
+            reply = self._refusals.held(self._mcp.reply_to_post(body, wire), wire.principal)
+        finally:
+            self._at_work.end(begun)
+            if reply is None or not reply.holds_thread:
+                self._limits.leave(place)
+        if reply.holds_thread:
+            reply.call_at_close(lambda: self._limits.leave(place))
+        return reply
+
+    def _read_head(
+        self, endpoint: str, sender_address: str, scheme: str, headers: Headers, size: int
+    ) -> TransportInfo | None:
+        """Return what the head of a plain request with a body of `size` bytes says; None if it is not plain."""
+        head: dict[str, str] = {}
+        mcp: dict[str, str] = {}
+        pairs = headers.items()
+        for name, value in pairs:
+            if name in PLAIN:
+                head[name] = value
+            elif name.startswith("mcp-") and "_" not in name:
+                mcp[name] = value.strip(" \t")
+            else:
+                return None
+        # The pairs have each value of a header that is sent twice; they lack values that are not ASCII.
+        if not len(head) + len(mcp) == len(pairs) == len(headers):
+            return None
+        if head.get("content-length") != str(size) or size > self._settings.body_limit:
+            return None
+        host = head.get("host", "")
+        json, stream = accepted_forms(head.get("accept", ""))
+        if not (json or stream) or media_type(head.get("content-type", "")) != JSON or not self._is_own(host):
+            return None
+        sender = self._find_sender(sender_address, head.get("authorization"))
+        if sender is None:
+            return None
+        return TransportInfo(
+            *(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=partial(get_origin, f"{scheme}://{host}")
+        )
+
+    def _is_own(self, host: str) -> bool:
+        """Whether the hub answers for this host."""
+        try:
+            check_host_and_origin(host, None, self._settings)
+        except PatchbayError:
+            return False
+        return "," not in host
+
+    def _find_sender(self, sender_address: str, authorization: str | None) -> Principal | None:
+        """Return the principal of a request whose proof needs no environ; None if the middleware has to find it."""
+        try:
+            return self._authentication.find_plain_sender(sender_address, authorization)
+        except PatchbayError:
+            return None
+
+
+@lru_cache(maxsize=1024)
+def _plain_endpoint(path: str) -> str | None:
+    """Return the address below /mcp of a path, empty for all servers; None for other and for pinned addresses.
+
+    A pinned address may be one that only the operator gets.
+    """
+    if path in (PATH, f"{PATH}/"):
+        return ""
+    name = path[len(PATH) + 1 :].removesuffix("/")
+    plain = path.startswith(f"{PATH}/") and path.isascii() and name not in ("", "server-card")
+    return name if plain and "/" not in name and "@" not in name else None
