@@ -10,9 +10,9 @@ Source: MCP specification, server/tools.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +126,52 @@ Ending = Done | Failed
 Event = Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause | Done | Failed
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Mailbox(Protocol):
+    """What a generator waits for: it has a message, or is closed, at some time."""
+
+    closed: bool
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
+        ...
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once, from whichever thread, when there is a message or it is closed.
+
+        False when that is so now: then nothing is called.
+        """
+        ...
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called, or is being called."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """In place of an item of a generator: it has nothing to do before `mailbox` has a message or `seconds` are over.
+
+    What runs the generator waits, with a thread or without, and asks it for the next item.
+    """
+
+    mailbox: Mailbox
+    seconds: float
+
+
+Item = TypeVar("Item")
+
+
+def wait_blocking(steps: Iterable[Item | Wait]) -> Iterator[Item]:
+    """The items of a generator that waits; holds the thread while it waits. Closing it closes the generator."""
+    try:
+        for step in steps:
+            if isinstance(step, Wait):
+                step.mailbox.wait(step.seconds)
+            else:
+                yield step
+    finally:
+        closing = getattr(steps, "close", None)
+        if closing is not None:
+            closing()

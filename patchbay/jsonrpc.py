@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 
 from patchbay.errors import InvalidParams, InvalidRequest, ParseError, PatchbayError
-from patchbay.events import Detach, Pause
-from patchbay.store import Wait
+from patchbay.events import Detach, Pause, Wait
 
 MAX_DEPTH = 128
 """Limit on the nesting of arrays and objects in one message."""

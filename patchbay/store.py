@@ -7,11 +7,13 @@ SQLite, several processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
+
+from patchbay.events import Mailbox
 
 DATABASE_FILE = "patchbay.sqlite3"
 """The file in the data folder that holds the whole SQLite store."""
@@ -181,32 +183,16 @@ class Journal(Protocol):
         ...
 
 
-class Subscription(Protocol):
+class Subscription(Mailbox, Protocol):
     """One reader of bus topics. Its queue is bounded: a full queue drops its oldest message.
 
     `dropped` counts the dropped messages; `closed` says that the subscription or the store was closed.
     """
 
     dropped: int
-    closed: bool
 
     def get(self, timeout: float) -> tuple[str, bytes] | None:
         """Return the next (topic, message); None after `timeout` seconds or when closed."""
-        ...
-
-    def wait(self, timeout: float) -> None:
-        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
-        ...
-
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once, from whichever thread, when there is a message or it is closed.
-
-        False when that is so now: then nothing is called.
-        """
-        ...
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called, or is being called."""
         ...
 
     def close(self) -> None: ...
@@ -214,34 +200,6 @@ class Subscription(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """In place of an item of a generator: it has nothing to do before `mailbox` has a message or `seconds` are over.
-
-    What runs the generator waits, with a thread or without, and asks it for the next item.
-    """
-
-    mailbox: Subscription
-    seconds: float
-
-
-Item = TypeVar("Item")
-
-
-def wait_blocking(steps: Iterable[Item | Wait]) -> Iterator[Item]:
-    """The items of a generator that waits; holds the thread while it waits. Closing it closes the generator."""
-    try:
-        for step in steps:
-            if isinstance(step, Wait):
-                step.mailbox.wait(step.seconds)
-            else:
-                yield step
-    finally:
-        closing = getattr(steps, "close", None)
-        if closing is not None:
-            closing()
 
 
 class Bus(Protocol):

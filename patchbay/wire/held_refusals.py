@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.store import Wait
+from patchbay.events import Wait
 from patchbay.wire.authentication import principal_of
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.responses import ListeningBody, Reply, StartResponse

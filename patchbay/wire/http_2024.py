@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, PatchbayError, UnknownServer, UnknownSession
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import encode, failure, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
@@ -30,7 +30,7 @@ from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.settings import Settings
-from patchbay.store import Store, Wait, wait_blocking
+from patchbay.store import Store
 from patchbay.views.sse import COMMENT, address, event
 from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import principal_of

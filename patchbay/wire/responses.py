@@ -13,8 +13,8 @@ from typing import Any
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
+from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
-from patchbay.store import Wait, wait_blocking
 from patchbay.wire.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]

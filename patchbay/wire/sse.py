@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from patchbay.errors import ContentError
-from patchbay.events import Detach, Pause
+from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
 from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
@@ -22,7 +22,6 @@ from patchbay.protocol.streams.replay import LISTENER, Recorder
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, event, priming
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
-from patchbay.events import Pause
+from patchbay.events import Pause, wait_blocking
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
 from patchbay.messages.callers import LegacySession, TransportInfo
 from patchbay.protocol.dispatch import Dispatcher
@@ -23,7 +23,6 @@ from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.translate import not_served
-from patchbay.store import wait_blocking
 from patchbay.wire.call_threads import CallThreads
 from patchbay.wire.conversations import Conversation
 from patchbay.wire.lines import Writer, lines

@@ -12,6 +12,7 @@ from dataclasses import replace
 from patchbay.access.authentication import Unauthorized
 from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError
+from patchbay.events import wait_blocking
 from patchbay.jsonrpc import Failure, Request, Result, failure
 from patchbay.messages.callers import Caller
 from patchbay.protocol.dispatch import Dispatcher
@@ -19,7 +20,6 @@ from patchbay.protocol.streams.call_names import CallName, name_call
 from patchbay.protocol.streams.surviving_calls import SurvivingCalls
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
-from patchbay.store import wait_blocking
 from patchbay.wire.accept import JSON
 from patchbay.wire.responses import ListeningBody, Reply, json_reply, stream_reply
 from patchbay.wire.sse import replay_body

@@ -19,10 +19,10 @@ from mcp.shared.exceptions import MCPError
 from patchbay.access.principals import Principal
 from patchbay.boot import change_names
 from patchbay.catalogue.public_names import public_name
+from patchbay.events import Wait
 from patchbay.jsonrpc import Notification, encode
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.native.subscription import Native, NativeRequest
-from patchbay.store import Wait
 from tests.access.members import Member, accept_member_tokens, with_sdk
 from tests.access.team import CALLS, PROMPTS, READS, SERVERS, TEMPLATES, Json, team_hub
 from tests.hubs import Hub

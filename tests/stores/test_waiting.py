@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from patchbay.store import Wait, wait_blocking
+from patchbay.events import Wait, wait_blocking
 from patchbay.stores.bus import LocalBus
 
 

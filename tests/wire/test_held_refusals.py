@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from patchbay.access.principals import PRINCIPAL, Principal
-from patchbay.store import Wait
+from patchbay.events import Wait
 from patchbay.wire.front.requests import WAITING
 from patchbay.wire.held_refusals import HOLD_SECONDS, MAX_HOLD_SECONDS, REFUSALS_PER_SECOND, HeldRefusals
 from patchbay.wire.responses import ListeningBody

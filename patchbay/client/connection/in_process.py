@@ -17,9 +17,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
 from patchbay.client.connection.stdio import Received, Streams
-from patchbay.events import Detach, Pause
+from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Exchange, encode, message
-from patchbay.store import Wait
 
 MAX_CONCURRENT_MESSAGES = 64
 """Messages that one connection carries at the same time."""

@@ -13,13 +13,14 @@ from typing import Any
 from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import PAUSE
 from patchbay.errors import EventForbidden, EventNotFound, EventUnsupported, PatchbayError, UnknownServer
+from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Message, Notification, Result, Sign
 from patchbay.occurrences.sources import Batch, EventSource
 from patchbay.protocol.event_methods.requests import EventRequest, read_request, source_of
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID, cancelled_topic
 from patchbay.protocol.translate import stamped
-from patchbay.store import Subscription, Wait, wait_blocking
+from patchbay.store import Subscription
 from patchbay.topics import ACCESS_ENDED, CHANGED, ENDING
 
 HEARTBEAT_SECONDS = 15.0

@@ -15,8 +15,8 @@ import orjson
 
 from patchbay.activation import PAUSE
 from patchbay.errors import UnknownSession
-from patchbay.events import Pause
-from patchbay.store import Store, Wait
+from patchbay.events import Pause, Wait
+from patchbay.store import Store
 from patchbay.topics import CHANNELS, ENDING
 
 WAITING = 600.0

@@ -22,11 +22,11 @@ import orjson
 
 from patchbay.activation import PAUSE
 from patchbay.errors import PatchbayError
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Id, encode, failure
 from patchbay.messages.callers import LegacySession
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
-from patchbay.store import JournalEntry, Store, Wait
+from patchbay.store import JournalEntry, Store
 from patchbay.topics import ENDING, SESSION_ENDED, SESSIONS, STREAMS
 
 log = logging.getLogger(__name__)

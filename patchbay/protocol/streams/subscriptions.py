@@ -22,14 +22,14 @@ from patchbay.activation import PAUSE, CancelFlag
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.jsonrpc import Id, Message, Notification, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession
 from patchbay.messages.versions import Revision
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.tasks.tasks import TaskWatch
 from patchbay.protocol.translate import stamped
-from patchbay.store import Store, Wait, wait_blocking
+from patchbay.store import Store
 from patchbay.topics import ACCESS_ENDED, CANCELLED, CHANGED, CHANGES, ENDING, SESSIONS, UPDATED, VARIABLE_CHANGED
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"

@@ -21,14 +21,14 @@ import orjson
 
 from patchbay.activation import PAUSE
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Failure, Message, Notification, Request, Result, Sign, encode, failure
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.result_limits import Keep
 from patchbay.protocol.streams.call_names import CALL_KEY, CallName
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS, LOST_SECONDS, Heartbeat
-from patchbay.store import CLOSED, JournalEntry, Store, Wait
+from patchbay.store import CLOSED, JournalEntry, Store
 from patchbay.topics import ACCESS_ENDED, ENDING
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from patchbay.store import Wait
+from patchbay.events import Wait
 from patchbay.wire.front.answers import LONGEST_WAIT_SECONDS, Flow, StartedAnswer, is_sent
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.requests import Future, HttpProtocol, Stream

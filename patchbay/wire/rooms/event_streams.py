@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
+from patchbay.events import Wait
 from patchbay.rooms.session import RoomSession
-from patchbay.store import Wait
 from patchbay.views.sse import COMMENT, RETRY, event
 
 MAX_DELIVERIES_PER_READ = 64

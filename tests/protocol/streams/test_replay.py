@@ -10,14 +10,13 @@ import orjson
 import pytest
 
 from patchbay.errors import ContentError, UnknownSession
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait, wait_blocking
 from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS
 from patchbay.protocol.sessions import Sessions
 from patchbay.protocol.streams.legacy_channels import Channel
 from patchbay.protocol.streams.replay import GONE, NOT_KEPT, Recorder, Replay
 from patchbay.protocol.tasks.process_liveness import Heartbeat, ProcessLiveness
-from patchbay.store import Wait, wait_blocking
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ENDING, SESSION_ENDED
 from tests.waiting import BOUND

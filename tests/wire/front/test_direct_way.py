@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchbay.events import Wait
 from patchbay.jsonrpc import Result
-from patchbay.store import Wait
 from patchbay.wire.authentication import PROXY_HEADERS
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.direct_way import PLAIN, DirectWay

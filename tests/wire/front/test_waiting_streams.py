@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from patchbay.store import Wait
+from patchbay.events import Wait
 from patchbay.stores.bus import LocalBus
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.event_loop import EventLoop
