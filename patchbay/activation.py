@@ -27,7 +27,7 @@ from patchbay.errors import (
     ToolFailed,
     WrongArguments,
 )
-from patchbay.events import Done, Event, Failed, Pause, Progress
+from patchbay.events import Done, Event, Failed, Mailbox, Pause, Progress
 
 log = logging.getLogger(__name__)
 
@@ -203,6 +203,10 @@ class CallPlace(Protocol):
 
     delay: float
 
+    def while_waiting(self, mailbox: Mailbox) -> Mailbox:
+        """Return the mailbox of a Pause of this call; its reader leaves the thread of the call while it waits."""
+        ...
+
     def release(self) -> None: ...
 
 
@@ -284,6 +288,19 @@ def pauses(call: Call) -> Generator[float, None, None]:
     while True:
         yield max(0.001, min(wait, call.left()))
         wait = NEXT_PAUSE
+
+
+def pauses_for(call: Call, mailbox: Mailbox) -> Generator[Pause, None, None]:
+    """Wait for a mailbox, then give the Pause to yield if it has nothing yet; without end.
+
+    The reader of that Pause may leave the thread until the mailbox has a message.
+    """
+    waits = pauses(call)
+    until = time.monotonic() + next(waits)
+    while True:
+        mailbox.wait(max(0.0, until - time.monotonic()))
+        until = time.monotonic() + next(waits)
+        yield Pause(mailbox, until)
 
 
 PAUSE = Pause()

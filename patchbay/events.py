@@ -10,6 +10,7 @@ Source: MCP specification, server/tools.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -93,9 +94,45 @@ class Detach:
     required: bool = False
 
 
+class Mailbox(Protocol):
+    """What a generator waits for: it has a message, or is closed, at some time."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether no message can come any more."""
+        ...
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
+        ...
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once, from whichever thread, when there is a message or it is closed.
+
+        False when that is so now: then nothing is called.
+        """
+        ...
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called, or is being called."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A sign that the activation still runs."""
+    """A sign that the activation still runs.
+
+    With a `mailbox`, it goes on at once when that has a message, and waits for one until the `time.monotonic()` time
+    `until`. So its reader may ask for the next event only then, and use the thread for something else meanwhile.
+    """
+
+    mailbox: Mailbox | None = None
+    until: float = 0.0
+
+    @property
+    def wait(self) -> Wait | None:
+        """The wait before the next event; None if the activation itself knows when it goes on."""
+        return None if self.mailbox is None else Wait(self.mailbox, max(0.0, self.until - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,27 +163,6 @@ Ending = Done | Failed
 Event = Text | Content | Data | Progress | Log | ToolUse | Ask | Detach | Pause | Done | Failed
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-
-class Mailbox(Protocol):
-    """What a generator waits for: it has a message, or is closed, at some time."""
-
-    closed: bool
-
-    def wait(self, timeout: float) -> None:
-        """Wait until there is a message, or it is closed, no longer than `timeout` seconds."""
-        ...
-
-    def call_when_ready(self, callback: Callable[[], None]) -> bool:
-        """Call back once, from whichever thread, when there is a message or it is closed.
-
-        False when that is so now: then nothing is called.
-        """
-        ...
-
-    def cancel_call(self) -> bool:
-        """Forget the callback; False when it was called, or is being called."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

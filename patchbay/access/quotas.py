@@ -17,6 +17,7 @@ from patchbay.access.decisions import is_member
 from patchbay.access.principals import Principal
 from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
 from patchbay.errors import OverQuota
+from patchbay.events import Mailbox
 from patchbay.settings import SHARED, Settings
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
@@ -88,6 +89,10 @@ class Place:
     def __init__(self, limits: tuple[PlaceLimit, ...]) -> None:
         self.delay = 0.0
         self._limits = limits
+
+    def while_waiting(self, mailbox: Mailbox) -> Mailbox:
+        """Return the mailbox as it is: a call counts, too, while it waits without a thread."""
+        return mailbox
 
     def release(self) -> None:
         """Stop counting."""

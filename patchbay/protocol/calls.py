@@ -286,9 +286,9 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
         while True:
             event = events.send(reply)
             kind, reply = type(event), None
-            if kind is Pause:
+            if isinstance(event, Pause):
                 silence.ends()
-                yield PAUSE
+                yield event
                 continue
             if run is not None:
                 run.saw(event)

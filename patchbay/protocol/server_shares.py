@@ -5,6 +5,9 @@ server may have at most `FREE_FACTOR` times as many calls at the same time as th
 gets two thirds of the places, two get two fifths each, and some stay free however many there are (dynamic thresholds).
 A server whose calls end quickly may have more for a moment, because it frees them at once, but never all.
 
+A call that waits for an upstream may leave its thread (`Pause.mailbox`): it rests, and does not count among those that
+hold one. Resting calls have places of their own, which are shared in the same way.
+
 A call without a place waits for a short time; then it is refused, in words that name the server and the seconds after
 which to come back. Limits for each principal are in `patchbay/access/quotas.py`.
 Sources: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions
@@ -17,13 +20,17 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from patchbay.activation import CallPlace
 from patchbay.errors import OverQuota
+from patchbay.events import Mailbox
 
 FREE_FACTOR = 2
 """A server may have so many calls for each free place."""
+
+MAX_RESTING = 2048
+"""Limit on the calls of a worker that wait without a thread."""
 
 QUICK_SECONDS = 0.1
 """Calls are quick when one ended within this time, and fewer than half of those that run are older."""
@@ -44,12 +51,16 @@ BeginCall = Callable[[Any, str, bool], CallPlace | None]
 
 
 class RunningCalls:
-    """The calls of one server that run: the time of the beginning by the id of the place; `ended` is when one ended."""
+    """The calls of one server: the time of the beginning by the id of the place; `ended` is when one ended.
 
-    __slots__ = ("begun", "ended")
+    `begun` are those that hold a thread, `resting` those that hold none.
+    """
+
+    __slots__ = ("begun", "ended", "resting")
 
     def __init__(self) -> None:
         self.begun: dict[int, float] = {}
+        self.resting: dict[int, float] = {}
         self.ended = -math.inf
 
     def are_quick(self) -> bool:
@@ -60,7 +71,7 @@ class RunningCalls:
 
     def oldest_seconds(self) -> float:
         """Return for how long the oldest call has run."""
-        return time.monotonic() - min([*self.begun.values()], default=math.inf)
+        return time.monotonic() - min([*self.begun.values(), *self.resting.values()], default=math.inf)
 
 
 class SharedPlace:
@@ -69,11 +80,12 @@ class SharedPlace:
     `counted` is its place in the quotas. To release takes no lock: the garbage collector may do it in any thread.
     """
 
-    __slots__ = ("_all", "_calls", "_counted", "delay")
+    __slots__ = ("_all", "_calls", "_counted", "_resting", "delay")
 
-    def __init__(self, places: set[int], calls: RunningCalls) -> None:
+    def __init__(self, places: set[int], resting: set[int], calls: RunningCalls) -> None:
         self.delay = 0.0
         self._all = places
+        self._resting = resting
         self._calls = calls
         self._counted: CallPlace | None = None
         places.add(id(self))
@@ -84,11 +96,33 @@ class SharedPlace:
         if counted is not None:
             self._counted, self.delay = counted, counted.delay
 
+    def while_waiting(self, mailbox: Mailbox) -> Mailbox:
+        """Return a mailbox whose reader rests while it waits without a thread."""
+        return RestingMailbox(self, mailbox)
+
+    def rest(self) -> None:
+        """Note that the call leaves its thread."""
+        begun = self._calls.begun.pop(id(self), None)
+        if begun is not None:
+            self._calls.resting[id(self)] = begun
+            self._resting.add(id(self))
+            self._all.discard(id(self))
+
+    def go_on(self) -> None:
+        """Note that the call gets a thread again."""
+        begun = self._calls.resting.pop(id(self), None)
+        if begun is not None:
+            self._calls.begun[id(self)] = begun
+            self._all.add(id(self))
+            self._resting.discard(id(self))
+
     def release(self) -> None:
         """Leave the place to another call."""
-        if self._calls.begun.pop(id(self), None) is None:
+        begun, resting = self._calls.begun.pop(id(self), None), self._calls.resting.pop(id(self), None)
+        if begun is None and resting is None:
             return
         self._all.discard(id(self))
+        self._resting.discard(id(self))
         self._calls.ended = time.monotonic()
         if self._counted is not None:
             self._counted.release()
@@ -96,6 +130,49 @@ class SharedPlace:
     def __del__(self) -> None:
         # The events of a call that were never read have no end.
         self.release()
+
+
+class RestingPlace(Protocol):
+    """A place that is given up while its call waits without a thread."""
+
+    def rest(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
+class RestingMailbox:
+    """The mailbox that a call waits for. A reader that is called back has left the thread of the call until then."""
+
+    def __init__(self, place: RestingPlace, mailbox: Mailbox) -> None:
+        self._place = place
+        self._mailbox = mailbox
+
+    @property
+    def closed(self) -> bool:
+        return self._mailbox.closed
+
+    def wait(self, timeout: float) -> None:
+        """Wait with the thread of the call."""
+        self._mailbox.wait(timeout)
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Let the call rest until it is called back."""
+
+        def go_on() -> None:
+            self._place.go_on()
+            callback()
+
+        self._place.rest()
+        if self._mailbox.call_when_ready(go_on):
+            return True
+        self._place.go_on()
+        return False
+
+    def cancel_call(self) -> bool:
+        """Let the call go on."""
+        is_cancelled = self._mailbox.cancel_call()
+        if is_cancelled:
+            self._place.go_on()
+        return is_cancelled
 
 
 class ServerShares:
@@ -110,6 +187,7 @@ class ServerShares:
         self._most = max(1, threads * 3 // 4)
         self._most_quick = self._most * 7 // 8
         self._places: set[int] = set()
+        self._resting: set[int] = set()
         self._servers: dict[str, RunningCalls] = {}
         self._waiting = 0
         self._lock = threading.Lock()
@@ -124,7 +202,7 @@ class ServerShares:
         calls = self._servers.get(server) or self._add_server(server)
         if not self._has_room(calls):
             self._wait_for_room(server, calls)
-        place = SharedPlace(self._places, calls)
+        place = SharedPlace(self._places, self._resting, calls)
         try:
             place.count(self._begin_counted(sender, server, is_nested))
         except BaseException:
@@ -135,10 +213,13 @@ class ServerShares:
     def _add_server(self, server: str) -> RunningCalls:
         with self._lock:
             if len(self._servers) >= MAX_KNOWN_SERVERS:
-                self._servers = {name: calls for name, calls in self._servers.items() if calls.begun}
+                self._servers = {name: calls for name, calls in self._servers.items() if calls.begun or calls.resting}
             return self._servers.setdefault(server, RunningCalls())
 
     def _has_room(self, calls: RunningCalls) -> bool:
+        resting = len(calls.resting)
+        if resting and resting >= FREE_FACTOR * (MAX_RESTING - len(self._resting)):
+            return False
         running, free = len(calls.begun), self._most - len(self._places)
         if not running or running < FREE_FACTOR * free:
             return True
@@ -165,8 +246,9 @@ class ServerShares:
 def _busy(server: str, calls: RunningCalls) -> OverQuota:
     seconds = math.ceil(min(max(calls.oldest_seconds(), MIN_RETRY_SECONDS), MAX_RETRY_SECONDS))
     unit = "second" if seconds == 1 else "seconds"
+    resting = f", {len(calls.resting)} more wait for an answer" if calls.resting else ""
     return OverQuota(
-        f"{server} is busy: {len(calls.begun)} of its calls run at the same time, and the other threads are for other"
-        f" servers (setting threads); try again in {seconds} {unit}",
+        f"{server} is busy: {len(calls.begun)} of its calls run at the same time{resting}, and the other places are for"
+        f" other servers (setting threads); try again in {seconds} {unit}",
         seconds,
     )

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import CallPlace, Events
-from patchbay.events import Content, Data, Done, Ending, Event, Failed, Text, ToolUse
+from patchbay.events import Content, Data, Done, Ending, Event, Failed, Pause, Text, ToolUse
 
 MAX_INDENTED_BYTES = 100_000
 """Bytes of the longest JSON that is indented: indenting can make deeply nested JSON hundreds of times longer."""
@@ -132,6 +132,8 @@ def folded(
             event: Event = events.send(reply)
             if isinstance(event, Done) or isinstance(event, Failed):  # noqa: SIM101 (quicker than with a tuple)
                 event = ending(event)
+            elif place is not None and isinstance(event, Pause) and event.mailbox is not None:
+                event = Pause(place.while_waiting(event.mailbox), event.until)
             into.add(event)
             reply = yield event
     except StopIteration:

@@ -9,14 +9,14 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
-from patchbay.events import Pause
+from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
@@ -181,8 +181,26 @@ class McpOverHttp:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
         # A resource may be larger than an event of a stream, so it is answered as JSON.
-        while isinstance(first, Pause) and sent.method == "resources/read":
-            first = next(answers, None)
+        if isinstance(first, Pause) and (sent.method == "resources/read" or not caller.wire.streams):
+            return Reply(later=self._reply_later(first, sent, caller, answers))
+        return self._reply_with(first, sent, caller, answers)
+
+    def _reply_later(
+        self, first: Message | Sign | None, sent: Request, caller: Caller, answers: Iterator[Message | Sign]
+    ) -> Generator[Wait, None, Reply]:
+        """Return the reply to a call that still runs, after the first message for which a reply is chosen."""
+        try:
+            while _is_more(first) and (isinstance(first, Pause) or not caller.wire.streams):
+                if isinstance(first, Pause) and (wait := first.wait) is not None:
+                    yield wait
+                first = next(answers, None)
+            return self._reply_with(first, sent, caller, answers)
+        except Exception as problem:
+            return _reply_to_error(problem, f"POST /mcp/{caller.wire.endpoint}")
+
+    def _reply_with(
+        self, first: Message | Sign | None, sent: Request, caller: Caller, answers: Iterator[Message | Sign]
+    ) -> Reply:
         wants_stream = _is_more(first) or (_wants_progress(sent) and not (_is_too_large(first) or _is_refused(first)))
         if caller.wire.streams and not isinstance(first, Failure) and wants_stream:
             return self._stream(sent, caller, first, answers)

@@ -5,11 +5,12 @@ Flask's request and response objects cost more than a tool call does; below /mcp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
@@ -35,13 +36,17 @@ CORS_HEADERS = (
 
 @dataclass(slots=True)
 class Reply:
-    """One answer. `at_close` is always called when the server is done with it."""
+    """One answer. `at_close` is always called when the server is done with it.
+
+    With `later`, the answer is known only after these waits: `settle` returns it. It has the headers of this one, too.
+    """
 
     status: int = 200
     body: bytes | Iterable[bytes] = b""
     kind: str | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     at_close: Callable[[], None] | None = None
+    later: Generator[Wait, None, Reply] | None = None
 
     @property
     def head(self) -> list[tuple[str, str]]:
@@ -72,8 +77,18 @@ class Reply:
 
         self.at_close = close
 
+    def settle(self) -> Generator[Wait, None, Reply]:
+        """Return the answer that can be sent. At each Wait the thread may be left until its end."""
+        if self.later is None:
+            return self
+        reply = yield from self.later
+        reply.headers += self.headers
+        return reply
+
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
         """Begin the answer; return the body for the server."""
+        if self.later is not None:
+            return _settle_here(self).send(start_response)
         start_response(_line(self.status), self.head)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
         return body if self.at_close is None else ClosingBody(body, self.at_close)
@@ -97,6 +112,41 @@ class ListeningBody:
             closing()
 
 
+class WorkPlace(Protocol):
+    """The place of a request among those that hold a thread."""
+
+    def rest(self) -> None:
+        """Leave the place, because the answer waits without a thread."""
+        ...
+
+    def go_on(self) -> None:
+        """Take the place again."""
+        ...
+
+
+class CallBody:
+    """The body of the stream of a call: frames, and a Wait where the call may leave its thread.
+
+    A WSGI server iterates over the frames and holds a thread until the end. The front takes the steps on one thread
+    after the other, and gives up the `place` while it waits.
+    """
+
+    place: WorkPlace | None = None
+
+    @abstractmethod
+    def next_step(self) -> bytes | Wait | None:
+        """Return the next frame or Wait; None at the end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the body, where it is not at its end yet."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (step := self.next_step()) is not None:
+            if not isinstance(step, Wait):
+                yield step
+
+
 class ClosingBody:
     """A body with a callback at its end."""
 
@@ -116,11 +166,33 @@ class ClosingBody:
             self._at_close()
 
 
+def _settle_here(reply: Reply) -> Reply:
+    """Return the answer that can be sent; holds the thread. What a Wait is for waits by itself when it goes on."""
+    steps = reply.settle()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            settled: Reply = end.value
+            return settled
+
+
 def listening_part(body: Iterable[bytes]) -> ListeningBody | None:
     """Return the ListeningBody that a body is or contains, or None."""
+    inner = _inner(body)
+    return inner if isinstance(inner, ListeningBody) else None
+
+
+def call_part(body: Iterable[bytes]) -> CallBody | None:
+    """Return the CallBody that a body is or contains, or None."""
+    inner = _inner(body)
+    return inner if isinstance(inner, CallBody) else None
+
+
+def _inner(body: Iterable[bytes]) -> Iterable[bytes]:
     while isinstance(body, ClosingBody):
         body = body.body
-    return body if isinstance(body, ListeningBody) else None
+    return body
 
 
 @lru_cache(maxsize=64)

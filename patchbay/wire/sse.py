@@ -1,4 +1,4 @@
-"""The bodies of event streams for a WSGI server, and their end when the reader leaves.
+"""The bodies of event streams, and their end when the reader leaves.
 
 Closing a stream of 2026-07-28 cancels its call. In older revisions the call continues, and in a session its messages
 are stored for replay. `front/slow_clients.py` closes the connection of a client that does not read.
@@ -23,6 +23,7 @@ from patchbay.protocol.streams.subscriptions import NumberedMessage
 from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.settings import Settings
 from patchbay.views.sse import COMMENT, event, priming
+from patchbay.wire.responses import CallBody
 
 log = logging.getLogger(__name__)
 
@@ -58,30 +59,27 @@ def _recorder(session: LegacySession, request: Request, heartbeat: Heartbeat, se
         return None
 
 
-class Body:
-    """An iterable that notices when its reader has left. Only one thread may use it.
+class Body(CallBody):
+    """The stream of a call, which notices when its reader has left. One thread at a time may use it.
 
     `goes_on` says that its call continues after that.
     """
 
-    def __init__(self, frames: Iterator[bytes], answers: Iterator[Message | Sign], goes_on: bool) -> None:
+    def __init__(self, frames: Iterator[bytes | Wait], answers: Iterator[Message | Sign], goes_on: bool) -> None:
         self._frames = frames
         self._answers = answers
         self._may_go_on = goes_on
         self._finished = False
         self._handed_on = False
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
+    def next_step(self) -> bytes | Wait | None:
+        """Return the next frame or Wait; None at the end."""
         frame = None if self._finished else next(self._frames, None)
         if frame is None:
             self._finished = True
-            raise StopIteration
-        if frame is HANG_UP:
+        elif frame is HANG_UP:
             self._go_on()
-            raise StopIteration
+            return None
         return frame
 
     def close(self) -> None:
@@ -100,13 +98,13 @@ class Body:
         threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
 
 
-def _finish(frames: Iterator[bytes]) -> None:
+def _finish(frames: Iterator[bytes | Wait]) -> None:
     """Run a legacy call without a reader to its end, at most until its deadline."""
     for _ in frames:
         pass
 
 
-def _framed(frames: Iterator[bytes], recorder: Recorder | None) -> Iterator[bytes]:
+def _framed(frames: Iterator[bytes | Wait], recorder: Recorder | None) -> Iterator[bytes | Wait]:
     try:
         yield from frames
     finally:
@@ -120,13 +118,15 @@ def _frames(
     caller: Caller,
     recorder: Recorder | None,
     keep: Keep,
-) -> Iterator[bytes]:
+) -> Iterator[bytes | Wait]:
     if recorder is not None and caller.revision.priming:
         yield priming(f"{recorder.name}-0")
     item = first
     while item is not None:
         if isinstance(item, Pause):
             yield COMMENT
+            if (wait := item.wait) is not None:
+                yield wait
         elif isinstance(item, Wait):  # only listening streams have Waits
             item.mailbox.wait(item.seconds)
         elif isinstance(item, Detach):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from patchbay.access.principals import LOCAL
 from patchbay.access.quotas import Quotas
 from patchbay.activation import CallPlace
 from patchbay.errors import OverQuota
+from patchbay.events import Mailbox
+from patchbay.protocol import server_shares
 from patchbay.protocol.server_shares import ServerShares
 from tests.waiting import BOUND
 
@@ -116,3 +119,83 @@ def test_a_call_over_its_quota_takes_no_place() -> None:
         shared.begin_call(LOCAL, "other")
     first.release()
     assert shared.begin_call(LOCAL, "other") is not None
+
+
+class SetMailbox:
+    """A mailbox that is ready from `set` on."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._is_ready = False
+        self._callback: Callable[[], None] | None = None
+
+    def set(self) -> None:
+        self._is_ready, callback = True, self._callback
+        if callback is not None:
+            callback()
+
+    def wait(self, timeout: float) -> None:
+        raise AssertionError("it is waited for without a thread")
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        if not self._is_ready:
+            self._callback = callback
+        return not self._is_ready
+
+    def cancel_call(self) -> bool:
+        found, self._callback = self._callback, None
+        return found is not None
+
+
+def rest(place: CallPlace | None, mailbox: SetMailbox) -> Mailbox:
+    """Let the call with this place rest; return the mailbox that its reader sees."""
+    assert place is not None
+    seen = place.while_waiting(mailbox)
+    assert seen.call_when_ready(lambda: None)
+    return seen
+
+
+def test_a_call_that_rests_leaves_its_place_until_it_is_called_back() -> None:
+    """38.4: what waits for an upstream holds no thread."""
+    shared = shares()
+    held = fill(shared, "slow")
+    mailbox = SetMailbox()
+    rest(held[0], mailbox)
+    held.append(shared.begin_call(LOCAL, "slow"))
+    mailbox.set()
+    with pytest.raises(OverQuota):
+        shared.begin_call(LOCAL, "slow")
+
+
+def test_a_call_that_stops_waiting_takes_its_place_again() -> None:
+    """38.4."""
+    shared = shares()
+    held = fill(shared, "slow")
+    seen = rest(held[0], SetMailbox())
+    assert seen.cancel_call() and not seen.cancel_call()
+    with pytest.raises(OverQuota):
+        shared.begin_call(LOCAL, "slow")
+    ready = SetMailbox()
+    ready.set()
+    assert held[0] is not None and not held[0].while_waiting(ready).call_when_ready(lambda: None)
+    with pytest.raises(OverQuota):
+        shared.begin_call(LOCAL, "slow")
+
+
+def test_resting_calls_have_places_of_their_own_that_one_server_cannot_fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """38.4: limits are for each server, and a full one says which and when to come back."""
+    monkeypatch.setattr(server_shares, "MAX_RESTING", 12)
+    shared = shares()
+    resting = []
+    with pytest.raises(OverQuota, match=r"slow is busy: 0 of its calls run .* 8 more wait for an answer.*try again in"):
+        while True:
+            place = shared.begin_call(LOCAL, "slow")
+            rest(place, SetMailbox())
+            resting.append(place)
+    assert len(resting) == 8
+    assert shared.begin_call(LOCAL, "other") is not None
+    first = resting.pop()
+    assert first is not None
+    first.release()
+    assert shared.begin_call(LOCAL, "slow") is not None

@@ -9,6 +9,7 @@ import pytest
 
 from patchbay.access.principals import Principal
 from patchbay.access.quotas import CALLS_IN_FLIGHT, Quotas
+from patchbay.events import Mailbox
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.counted import CountedCalls
 from patchbay.rooms.session import UnlimitedRights
@@ -108,6 +109,9 @@ class NotedPlace:
 
     def __init__(self, name: str, released: list[str]) -> None:
         self._name, self._released = name, released
+
+    def while_waiting(self, mailbox: Mailbox) -> Mailbox:
+        return mailbox
 
     def release(self) -> None:
         self._released.append(self._name)

@@ -58,7 +58,8 @@ def test_a_call_whose_reader_leaves_is_cancelled_in_2026_07_28(store: MemoryStor
     """SPEC-DIGEST 1.11: closing the stream is the cancellation."""
     call = Call()
     stream = body(store, call, "2026-07-28", None)
-    assert next(stream) == b":\n\n" and b"progress" in next(stream)
+    frames = iter(stream)
+    assert next(frames) == b":\n\n" and b"progress" in next(frames)
     stream.close()
     assert call.closed.is_set()
     assert list(stream) == []
@@ -82,7 +83,7 @@ def test_a_stream_that_cannot_be_stored_is_answered_anyway(store: MemoryStore, m
     session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
     kept, lost = Call(), Call()
     stream = body(store, kept, "2025-11-25", session)
-    next(stream)
+    stream.next_step()
     stream.close()
     monkeypatch.setattr(store.journal, "append", full)
     kept.go.set()
@@ -97,7 +98,7 @@ def test_a_call_of_a_session_goes_on_without_its_reader(store: MemoryStore) -> N
     call = Call()
     session = Sessions(b"k" * 32, store.journal).open("zoo", REVISIONS["2025-11-25"], {}, "local")
     stream = body(store, call, "2025-11-25", session)
-    name = next(stream).decode().split("\n")[0][4:].rpartition("-")[0]
+    name = next(iter(stream)).decode().split("\n")[0][4:].rpartition("-")[0]
     stream.close()
     call.go.set()
     assert call.done.wait(BOUND)

@@ -10,13 +10,13 @@ Source: MCP specification, basic/lifecycle, basic/utilities/cancellation.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from patchbay.activation import PAUSE
 from patchbay.client.addresses.targets import Era, Target
 from patchbay.client.auth.methods import SignIn
 from patchbay.client.connection.event_loop import EventLoopThread, get_shared_loop
@@ -67,6 +67,12 @@ def _ignore_item(item: Item) -> None:
 
 def _ignore_notification(method: str, params: Mapping[str, Any]) -> None:
     log.debug("ignored the notification %s", method)
+
+
+def _next_pause(pauses: Iterator[float] | None) -> float:
+    """Return the time of the next Pause; infinite without any."""
+    seconds = next(pauses, None) if pauses is not None else None
+    return math.inf if seconds is None else time.monotonic() + seconds
 
 
 class Connection(ServerLists):
@@ -255,15 +261,22 @@ class Connection(ServerLists):
         try:
             if not self._link.try_direct(core, run, method, params):
                 future = self._loop.start(core.perform(run, method, params))
+            until: float | None = None
             while True:
-                item = run.next_item(next(pauses, None) if pauses is not None else None)
+                if until is None:
+                    until = _next_pause(pauses)
+                item = run.next_item(None if until == math.inf else max(0.0, until - time.monotonic()))
+                until = None
                 if isinstance(item, RequestEnd):
                     return get_result(item)
                 if isinstance(item, PendingQuestion):
                     answer = yield item.question
                     run.reply(item, make_refusal(item.question) if answer is None else answer)
+                elif item is None:
+                    until = _next_pause(pauses)
+                    yield Pause(run, until)
                 else:
-                    yield PAUSE if item is None else item
+                    yield item
         finally:
             self._open_requests.discard(run)
             if not run.is_settled:

@@ -116,7 +116,12 @@ class TimeBudget:
 
 
 class RequestRun:
-    """One request, seen from both sides. `seconds` is its time limit, None for no limit."""
+    """One request, seen from both sides. `seconds` is its time limit, None for no limit.
+
+    It is the Mailbox of a caller that waits without a thread: a message is an item, or the end.
+    """
+
+    closed = False
 
     def __init__(self, loop: EventLoopThread, method: str, seconds: float | None) -> None:
         self.method = method
@@ -146,6 +151,7 @@ class RequestRun:
         self._dropped = 0
         self._stalled = False
         self._changed = threading.Condition()
+        self._call_back: Callable[[], None] | None = None
         self._room = asyncio.Event()
 
     def reset_round(self) -> None:
@@ -187,7 +193,7 @@ class RequestRun:
             with self.clock.paused():
                 with self._changed:
                     self._items.append(pending)
-                    self._changed.notify_all()
+                    self._notify()
                 return await pending.answer
         finally:
             self._open_questions.discard(pending)
@@ -202,7 +208,14 @@ class RequestRun:
         """Set the end of the request; the first call counts."""
         with self._changed:
             self._end = self._end or end
-            self._changed.notify_all()
+            self._notify()
+
+    def _notify(self) -> None:
+        """Wake the caller, which waits with a thread or without; the lock is held."""
+        self._changed.notify_all()
+        call_back, self._call_back = self._call_back, None
+        if call_back is not None:
+            call_back()
 
     def _append(self, item: Item | PendingQuestion) -> bool:
         with self._changed:
@@ -213,7 +226,7 @@ class RequestRun:
                 self._items.append(Log("warning", message, "patchbay.client"))
                 self._dropped, self._stalled = 0, False
             self._items.append(item)
-            self._changed.notify_all()
+            self._notify()
             return True
 
     def _replace_last_progress(self, progress: Progress) -> bool:
@@ -228,7 +241,7 @@ class RequestRun:
     def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """Take the next item, or the end once all items are taken; None when nothing came for `seconds`."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._items or self._end is not None, seconds):
+            if not self._changed.wait_for(lambda: self._has_news, seconds):
                 return None
             if not self._items:
                 return self._end
@@ -237,6 +250,32 @@ class RequestRun:
         if full:
             self._loop.call_soon(self._room.set)
         return item
+
+    def wait(self, timeout: float) -> None:
+        """Wait for an item or the end, no longer than `timeout` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_news, timeout)
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once, from any thread, when there is an item or the end; False when that is so now.
+
+        The callback returns at once and takes no item.
+        """
+        with self._changed:
+            if self._has_news:
+                return False
+            self._call_back = callback
+            return True
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called."""
+        with self._changed:
+            call_back, self._call_back = self._call_back, None
+        return call_back is not None
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._items) or self._end is not None
 
     def reply(self, pending: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""

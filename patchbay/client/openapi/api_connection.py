@@ -10,10 +10,13 @@ Sources: RFC 9110 (section 9.2.2: methods that may be retried); RFC 6265 section
 from __future__ import annotations
 
 import asyncio
+import threading
 import zlib
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from queue import SimpleQueue
+from queue import Empty
 from typing import Any
 
 import httpx2
@@ -40,10 +43,14 @@ Piece = Reply | bytes | PatchbayError | None
 
 
 class ApiExchange:
-    """One request that runs. `pieces` receives its head, its body and its end."""
+    """One request that runs: a mailbox that receives its head, the pieces of its body, and its end."""
+
+    closed = False
 
     def __init__(self) -> None:
-        self.pieces: SimpleQueue[Piece] = SimpleQueue()
+        self._pieces: deque[Piece] = deque()
+        self._changed = threading.Condition()
+        self._call_back: Callable[[], None] | None = None
         self.running: Future[None] | None = None
         self.has_connected = False
         """Whether the last attempt to send the request opened a connection; else it used a kept one."""
@@ -55,9 +62,41 @@ class ApiExchange:
         if event.endswith("connect_tcp.complete"):
             self.has_connected = True
 
+    def put(self, piece: Piece) -> None:
+        """Add a piece; from any thread."""
+        with self._changed:
+            self._pieces.append(piece)
+            self._changed.notify_all()
+            call_back, self._call_back = self._call_back, None
+        if call_back is not None:
+            call_back()
+
     def get(self, seconds: float) -> Piece:
         """Return the next piece. Raises queue.Empty when none arrives within so many seconds."""
-        return self.pieces.get(timeout=seconds)
+        self.wait(seconds)
+        with self._changed:
+            if not self._pieces:
+                raise Empty
+            return self._pieces.popleft()
+
+    def wait(self, timeout: float) -> None:
+        """Wait for a piece, no longer than `timeout` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pieces, timeout)
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        """Call back once, from any thread, when there is a piece; False when that is so now."""
+        with self._changed:
+            if self._pieces:
+                return False
+            self._call_back = callback
+            return True
+
+    def cancel_call(self) -> bool:
+        """Forget the callback; False when it was called, or is being called."""
+        with self._changed:
+            call_back, self._call_back = self._call_back, None
+        return call_back is not None
 
     def close(self) -> None:
         """Cancel the request if it still runs."""
@@ -91,14 +130,14 @@ class ApiConnection:
         shown = mask_url(call.url)
         try:
             await self._follow_redirects(call, timeout, exchange)
-            exchange.pieces.put(None)
+            exchange.put(None)
         except PatchbayError as problem:
-            exchange.pieces.put(problem)
+            exchange.put(problem)
         except httpx2.TimeoutException:
-            exchange.pieces.put(ServerTimeout(f"{shown} did not answer within {timeout:g} s"))
+            exchange.put(ServerTimeout(f"{shown} did not answer within {timeout:g} s"))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as problem:
             reason = describe_failure(problem, exchange.has_answered)
-            exchange.pieces.put(Unreachable(f"{shown} cannot be reached: {reason}"))
+            exchange.put(Unreachable(f"{shown} cannot be reached: {reason}"))
 
     async def _follow_redirects(self, call: HttpRequest, timeout: float, exchange: ApiExchange) -> None:
         for _ in range(MAX_REDIRECTS):
@@ -119,7 +158,7 @@ class ApiConnection:
                 headers = answer.headers.copy()
                 if encoding not in DECODED:
                     headers["content-type"] = "application/octet-stream"
-                exchange.pieces.put(Reply(call.url, answer.status_code, headers, b""))
+                exchange.put(Reply(call.url, answer.status_code, headers, b""))
                 await self._hand_body_over(answer, encoding, exchange, mask_url(call.url))
             return following
         finally:
@@ -153,7 +192,7 @@ class ApiConnection:
             left -= len(plain)
             if left < 0 or (decoder is not None and decoder.unconsumed_tail):
                 raise Unreachable(f"{shown} sent more than {self._limit} bytes")
-            exchange.pieces.put(plain)
+            exchange.put(plain)
 
     def _get_client(self) -> httpx2.AsyncClient:
         if self._client is None:

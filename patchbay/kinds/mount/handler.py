@@ -21,7 +21,7 @@ from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
-from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Progress, Question, Text
+from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
@@ -248,7 +248,7 @@ def _request_once(
             if isinstance(item, Question):
                 asked += 1
                 answer = yield from _ask_caller(item, call, asked, roots)
-            elif isinstance(item, (Progress, Log)) or item is PAUSE:
+            elif isinstance(item, (Progress, Log, Pause)):
                 yield item
     except StopIteration as end:
         return end.value, asked

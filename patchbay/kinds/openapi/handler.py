@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from patchbay.activation import PAUSE, Call, Events, Handler, pauses
+from patchbay.activation import PAUSE, Call, Events, Handler, pauses, pauses_for
 from patchbay.client.addresses.targets import mask_secrets, mask_url
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.errors import SignInNeeded, Unreachable
@@ -274,11 +274,11 @@ def _read_stream(exchange: ApiExchange, head: Reply, call: Call) -> Events:
 
 def _receive(exchange: ApiExchange, call: Call) -> Generator[Event, Any, Piece]:
     """Return the next piece. Raises PatchbayError for a failure."""
-    for wait in pauses(call):
+    for pause in pauses_for(call, exchange):
         try:
-            piece = exchange.get(wait)
+            piece = exchange.get(0)
         except queue.Empty:
-            yield PAUSE
+            yield pause
             continue
         if isinstance(piece, PatchbayError):
             raise piece

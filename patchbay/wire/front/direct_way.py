@@ -9,21 +9,24 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import lru_cache, partial
 
 from patchbay.access.principals import Principal
 from patchbay.access.tokens.audiences import get_origin
 from patchbay.errors import PatchbayError
+from patchbay.events import Wait
 from patchbay.messages.callers import TransportInfo
+from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.wire.accept import JSON, accepted_forms
 from patchbay.wire.authentication import Authentication
 from patchbay.wire.front.requests import Headers, Scope, address
 from patchbay.wire.front.slow_clients import AtWork
-from patchbay.wire.front.work_limits import WorkLimits
+from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import PATH, McpOverHttp
 from patchbay.wire.request_bodies import media_type
-from patchbay.wire.responses import Reply
+from patchbay.wire.responses import CallBody, Reply
 from patchbay.wire.security import check_host_and_origin
 
 PLAIN = frozenset(
@@ -71,14 +74,43 @@ class DirectWay:
         reply = None
         begun = self._at_work.begin()
         try:
-            reply = self._refusals.held(self._mcp.reply_to_post(body, wire), wire.principal)
+            reply = self._mcp.reply_to_post(body, wire)
         finally:
-            self._at_work.end(begun)
-            if reply is None or not reply.holds_thread:
+            if reply is None or reply.later is None:
+                self._at_work.end(begun)
+            if reply is None:
                 self._limits.leave(place)
-        if reply.holds_thread:
-            reply.call_at_close(lambda: self._limits.leave(place))
+        if reply.later is not None:
+            return Reply(later=self._finish_later(reply, wire.principal, place, self._at_work.leave_thread(begun)))
+        return self._finish(reply, wire.principal, place)
+
+    def _finish(self, reply: Reply, sender: str, place: WorkPlace) -> Reply:
+        """Return the answer to a request of a sender, and give back its place now or at the end of a stream."""
+        reply = self._refusals.held(reply, sender)
+        if not reply.holds_thread:
+            self._limits.leave(place)
+            return reply
+        reply.call_at_close(lambda: self._limits.leave(place))
+        if isinstance(reply.body, CallBody):
+            reply.body.place = place
         return reply
+
+    def _finish_later(
+        self, reply: Reply, sender: str, place: WorkPlace, request: object
+    ) -> Generator[Wait, None, Reply]:
+        """Return the answer to a request that waits without a thread, and without its place."""
+        steps = reply.settle()
+        try:
+            while True:
+                wait = next(steps)
+                yield Wait(RestingMailbox(place, wait.mailbox), wait.seconds)
+        except StopIteration as end:
+            return self._finish(end.value, sender, place)
+        except BaseException:
+            self._limits.leave(place)
+            raise
+        finally:
+            self._at_work.end(request)
 
     def _read_head(
         self, endpoint: str, sender_address: str, scheme: str, headers: Headers, size: int

@@ -11,12 +11,14 @@ from __future__ import annotations
 import io
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any
 
+from patchbay.events import Wait
 from patchbay.settings import SHARED, Settings
 from patchbay.wire.front.answers import StartedAnswer, send_answer
+from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
@@ -37,7 +39,7 @@ from patchbay.wire.front.requests import (
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
-from patchbay.wire.responses import ClosingBody, ListeningBody, Reply, listening_part
+from patchbay.wire.responses import Reply, call_part, listening_part
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Front:
         # In other modes all senders are one principal.
         self._fair = FairQueue(threads, self._loop) if settings.mode == SHARED else None
         self._streams = WaitingStreams(self._loop)
+        self._calls = CallStreams(self._streams, threads)
         self.websockets = WebSockets(settings, self._loop)
         self.connections: int | None = None
         """Limit on the connections that the web server takes, if it is lower than its own."""
@@ -117,12 +120,26 @@ class Front:
                 self._send_reply(scope, protocol, reply)
                 return
         except Exception:
-            log.exception("the answer to %s %s failed", scope.method, scope.path)
-            protocol.response_empty(500, [])
+            _fail(scope, protocol)
             return
         self._answer(scope, headers, protocol, io.BytesIO(data), begun)
 
+    def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Generator[Wait, None, Reply]) -> None:
+        """Run steps until their next wait, or until they return the reply, which is sent."""
+        try:
+            try:
+                wait = next(steps)
+            except StopIteration as end:
+                self._send_reply(scope, protocol, end.value)
+            else:
+                self._calls.rest(wait, partial(self._settle, scope, protocol, steps))
+        except Exception:
+            _fail(scope, protocol)
+
     def _send_reply(self, scope: Scope, protocol: HttpProtocol, reply: Reply) -> None:
+        if reply.later is not None:
+            self._settle(scope, protocol, reply.settle())
+            return
         if type(reply.body) is bytes and reply.at_close is None:
             protocol.response_bytes(reply.status, reply.head, reply.body)
             return
@@ -130,12 +147,13 @@ class Front:
         self._send(scope, protocol, start, reply.send(start))
 
     def _send(self, scope: Scope, protocol: HttpProtocol, start: StartedAnswer, answer: Iterable[bytes]) -> None:
-        waiting = listening_part(answer)
-        if waiting is None:
-            send_answer(protocol, scope.client, start, answer)
+        close = getattr(answer, "close", _do_nothing)
+        if (waiting := listening_part(answer)) is not None:
+            self._streams.send(protocol, scope.client, start, waiting.steps, close)
+        elif (call := call_part(answer)) is not None:
+            self._calls.send(protocol, scope.client, start, call, close)
         else:
-            assert isinstance(answer, (ClosingBody, ListeningBody))
-            self._streams.send(protocol, scope.client, start, waiting.steps, answer.close)
+            send_answer(protocol, scope.client, start, answer)
 
     def _answer(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, body: io.IOBase, begun: float | None = None
@@ -149,8 +167,7 @@ class Front:
             environ[WAITING] = self._streams
             self._send(scope, protocol, start, self._app(environ, start))
         except Exception:
-            log.exception("the answer to %s %s failed", scope.method, scope.path)
-            protocol.response_empty(500, [])
+            _fail(scope, protocol)
 
     def _upgrade(self, scope: Scope, end: Any) -> None:
         """Have the application check a request for a WebSocket; send its answer, or open the WebSocket."""
@@ -169,3 +186,13 @@ class Front:
             end.close(start.status if start.status >= 400 else 404)
             return
         self.websockets.begin(scope, end, upgrade)
+
+
+def _do_nothing() -> None:
+    """Close a body that has nothing to close."""
+
+
+def _fail(scope: Scope, protocol: HttpProtocol) -> None:
+    """Log the exception that is being handled, and answer 500."""
+    log.exception("the answer to %s %s failed", scope.method, scope.path)
+    protocol.response_empty(500, [])

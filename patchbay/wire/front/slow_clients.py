@@ -104,7 +104,7 @@ class AtWork:
         self._app = app
         self.patience = patience
         self.cut_off: set[str] = set()
-        self._begun: dict[int, float] = {}
+        self._begun: dict[object, float] = {}
 
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
         environ[AT_WORK] = self
@@ -120,9 +120,15 @@ class AtWork:
         self._begun[thread] = time.monotonic()
         return thread
 
-    def end(self, thread: int) -> None:
-        """Count the request of this thread no more."""
-        del self._begun[thread]
+    def end(self, request: object) -> None:
+        """Count the request of a thread, or one that waits without a thread, no more."""
+        del self._begun[request]
+
+    def leave_thread(self, thread: int) -> object:
+        """Go on to count the request of this thread, which waits without a thread now; return its name for `end`."""
+        request = object()
+        self._begun[request] = self._begun.pop(thread)
+        return request
 
     def apart(self, read: Callable[[Any, int], bytes], stream: Any, wanted: int) -> bytes:
         """Read the body of this thread's request, which does not count as running meanwhile."""

@@ -17,7 +17,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.wire.front.requests import WAITING
-from patchbay.wire.responses import ClosingBody, json_reply, listening_part
+from patchbay.wire.responses import ClosingBody, call_part, json_reply, listening_part
 
 EXTRA_THREADS = 32
 """Threads of each worker in addition to the setting `threads`."""
@@ -53,10 +53,28 @@ class NoDescriptors(PatchbayError):
         super().__init__("the hub has no free connections or files; try again later")
 
 
+class WorkPlace:
+    """The place of one request of an address among those that hold a thread."""
+
+    __slots__ = ("_address", "_limits")
+
+    def __init__(self, limits: WorkLimits, address: str) -> None:
+        self._limits = limits
+        self._address = address
+
+    def rest(self) -> None:
+        """Leave the place, because the answer waits without a thread."""
+        self._limits.leave(self)
+
+    def go_on(self) -> None:
+        """Take the place again."""
+        self._limits.take(self, self._address)
+
+
 class WorkLimits:
     """WSGI middleware that passes requests to `app`, at most `threads` at once, and none while `is_short()`.
 
-    A streamed answer counts until its end, except a stream that waits on the event loop.
+    A streamed answer counts until its end, except while it waits on the event loop.
     """
 
     def __init__(
@@ -66,7 +84,7 @@ class WorkLimits:
         self._is_short = is_short
         self._threads = threads
         self._crowded = threads - min(MAX_FREE, threads // 4)
-        self._working: dict[object, str] = {}
+        self._working: dict[WorkPlace, str] = {}
         self._ended = 0.0
         self._waiting = 0
         self._changed = threading.Condition()
@@ -90,15 +108,17 @@ class WorkLimits:
         if type(body) is tuple or (environ.get(WAITING) is not None and listening_part(body) is not None):
             self.leave(place)
             return body
+        if (streamed := call_part(body)) is not None:
+            streamed.place = place
         return ClosingBody(body, lambda: self.leave(place))
 
-    def enter_at_once(self, address: str) -> object | None:
+    def enter_at_once(self, address: str) -> WorkPlace | None:
         """Return the place of a request of this address; None if it would have to wait or be refused."""
         if len(self._working) >= self._crowded or self._is_short():
             return None
         return self._enter(address)
 
-    def leave(self, place: object) -> None:
+    def leave(self, place: WorkPlace) -> None:
         """Give back the place of a request; a second time does nothing."""
         if self._working.pop(place, None) is None:
             return
@@ -107,8 +127,12 @@ class WorkLimits:
             with self._changed:
                 self._changed.notify_all()
 
-    def _enter(self, address: str) -> object:
-        place = object()
+    def take(self, place: WorkPlace, address: str) -> None:
+        """Count a place of an address."""
+        self._working[place] = address
+
+    def _enter(self, address: str) -> WorkPlace:
+        place = WorkPlace(self, address)
         self._working[place] = address
         return place
 

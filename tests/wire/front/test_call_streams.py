@@ -1,0 +1,141 @@
+"""Answers to calls leave their thread at a Wait, and go on with another thread after it.
+
+Requirement: issue 38 item 4.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+
+import pytest
+
+from patchbay.events import Pause, Wait
+from patchbay.jsonrpc import Result
+from patchbay.stores.bus import LocalBus
+from patchbay.wire.front.answers import StartedAnswer
+from patchbay.wire.front.call_streams import CallStreams
+from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.request_threads import RequestThreads
+from patchbay.wire.front.slow_clients import AtWork
+from patchbay.wire.front.waiting_streams import WaitingStreams
+from patchbay.wire.responses import CallBody, Reply, json_reply
+from tests.wire.front.test_waiting_streams import Connection
+
+BOUND = 60.0
+
+
+class NotedPlace:
+    """Notes when its request leaves its place and takes it again."""
+
+    def __init__(self, noted: list[str]) -> None:
+        self._noted = noted
+
+    def rest(self) -> None:
+        self._noted.append("rest")
+
+    def go_on(self) -> None:
+        self._noted.append("go on")
+
+
+class GivenSteps(CallBody):
+    """A body with these steps; notes the thread of each."""
+
+    def __init__(self, steps: list[bytes | Wait], place: NotedPlace | None = None) -> None:
+        self._steps = steps
+        self.place = place
+        self.threads: list[str] = []
+
+    def next_step(self) -> bytes | Wait | None:
+        self.threads.append(threading.current_thread().name)
+        return self._steps.pop(0) if self._steps else None
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def streams() -> CallStreams:
+    return CallStreams(WaitingStreams(EventLoop()), RequestThreads(4))
+
+
+def send(streams: CallStreams, body: CallBody, at_end: Callable[[], None]) -> Connection:
+    connection = Connection()
+    streams.send(connection, "", StartedAnswer(), body, at_end)  # type: ignore[arg-type]
+    return connection
+
+
+def test_a_stream_leaves_its_thread_and_its_place_while_it_waits(streams: CallStreams) -> None:
+    bus, noted, ended = LocalBus(), list[str](), threading.Event()
+    with bus.subscribe(["topic"]) as mailbox:
+        body = GivenSteps([b"one", Wait(mailbox, 3600.0), b"two"], NotedPlace(noted))
+        connection = send(streams, body, ended.set)
+        assert connection.sent == [b"one"] and noted == ["rest"] and not ended.is_set()
+        bus.publish("topic")
+        assert ended.wait(BOUND)
+    assert connection.sent == [b"one", b"two"] and noted == ["rest", "go on"]
+    here = threading.current_thread().name
+    assert body.threads == [here, here, "request", "request"]
+
+
+def test_a_stream_goes_on_when_the_time_of_its_wait_is_over(streams: CallStreams) -> None:
+    ended = threading.Event()
+    with LocalBus().subscribe(["topic"]) as mailbox:
+        connection = send(streams, GivenSteps([Wait(mailbox, 0.01), b"one"]), ended.set)
+        assert ended.wait(BOUND)
+    assert connection.sent == [b"one"]
+
+
+def test_a_stream_whose_mailbox_is_closed_goes_on(streams: CallStreams) -> None:
+    ended = threading.Event()
+    mailbox = LocalBus().subscribe(["topic"])
+    mailbox.close()
+    connection = send(streams, GivenSteps([Wait(mailbox, 3600.0), b"one"]), ended.set)
+    assert ended.wait(BOUND)
+    assert connection.sent == [b"one"]
+
+
+def test_a_stream_whose_reader_is_gone_ends_after_its_wait(streams: CallStreams) -> None:
+    bus, ended = LocalBus(), threading.Event()
+    with bus.subscribe(["topic"]) as mailbox:
+        body = GivenSteps([b"one", Wait(mailbox, 3600.0), b"two", b"three"])
+        connection = send(streams, body, ended.set)
+        connection.gone = True
+        bus.publish("topic")
+        assert ended.wait(BOUND)
+    assert connection.sent == [b"one"] and body.next_step() == b"three"
+
+
+def test_a_wsgi_server_gets_the_frames_alone() -> None:
+    with LocalBus().subscribe(["topic"]) as mailbox:
+        assert list(GivenSteps([b"one", Wait(mailbox, 3600.0), b"two"])) == [b"one", b"two"]
+
+
+def test_a_reply_that_comes_later_has_the_headers_of_both() -> None:
+    def steps() -> Generator[Wait, None, Reply]:
+        with LocalBus().subscribe(["topic"]) as mailbox:
+            yield Wait(mailbox, 3600.0)
+        return json_reply(Result(1, {}), 400)
+
+    start = StartedAnswer()
+    reply = Reply(headers=[("Mcp-Session-Id", "a")], later=steps())
+    assert b'"result":{}' in b"".join(reply.send(start))
+    assert start.status == 400
+    assert {("Mcp-Session-Id", "a"), ("Content-Type", "application/json")} <= set(start.headers)
+
+
+def test_a_request_that_waits_without_a_thread_is_still_at_work() -> None:
+    """A connection that waits for an answer is not idle (`slow_clients.py`)."""
+    at_work = AtWork(lambda *_: (), 60.0)
+    request = at_work.leave_thread(at_work.begin())
+    thread = at_work.begin()
+    at_work.end(thread)
+    assert at_work.oldest() > 0
+    at_work.end(request)
+    assert at_work.oldest() == 0
+
+
+def test_a_pause_without_a_mailbox_has_no_wait() -> None:
+    assert Pause().wait is None
+    with LocalBus().subscribe(["topic"]) as mailbox:
+        wait = Pause(mailbox, 0.0).wait
+        assert wait == Wait(mailbox, 0.0), "its time is over"
