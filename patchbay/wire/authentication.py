@@ -126,16 +126,23 @@ class Authentication:
             refused = _answer(environ, problem)
         return self._app(environ, start_response) if refused is None else refused.send(start_response)
 
-    def find_plain_sender(self, address: str, authorization: str | None) -> Principal | None:
+    def find_plain_sender(
+        self, address: str, authorization: str | None, make_credentials: Callable[[], Credentials]
+    ) -> Principal | None:
         """Return the principal of a request from `address` that has no cookie and no header of a proxy.
 
         `authorization` is its header of this name. None says that only the middleware can find it, or its refusal.
+        Raises PatchbayError, as the schemes do, where the middleware refuses the request.
         """
         if self._mode == OPEN or (self._mode == PERSONAL and is_loopback(address)):
             return None if authorization is not None and self._has_grants() else LOCAL
-        if authorization is not None and authorization.startswith(KEY_AUTHORIZATION):
-            return self._find_key_holder(authorization[len("Bearer ") :])
-        return None
+        if authorization is None:
+            return None
+        if authorization.startswith(KEY_AUTHORIZATION):
+            holder = self._find_key_holder(authorization[len("Bearer ") :])
+            if holder is not None:
+                return holder
+        return authenticate(self.schemes, make_credentials())
 
     def _is_served_to_all(self, environ: Environ) -> bool:
         if self._mode == PERSONAL:
@@ -227,6 +234,12 @@ def credentials_of(environ: Mapping[str, Any]) -> Credentials:
         resource=url if path == "/mcp" or path.startswith("/mcp/") else "",
         address=environ.get("REMOTE_ADDR") or "",
     )
+
+
+def plain_credentials(origin: str, path: str, headers: Mapping[str, str], address: str) -> Credentials:
+    """Return the credentials of a POST without cookies to an MCP endpoint; `path` is ASCII."""
+    url = origin + _quote_path(path)
+    return Credentials("POST", url, headers, resource=url, address=address)
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import lru_cache, partial
 
 from patchbay.access.principals import Principal
@@ -19,7 +19,7 @@ from patchbay.events import Wait
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.server_shares import RestingMailbox
 from patchbay.wire.accept import JSON, accepted_forms
-from patchbay.wire.authentication import Authentication
+from patchbay.wire.authentication import Authentication, plain_credentials
 from patchbay.wire.front.requests import Headers, Scope, address
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
@@ -67,7 +67,7 @@ class DirectWay:
         if endpoint is None:
             return None
         sender_address = address(scope.client)[0]
-        wire = self._read_head(endpoint, sender_address, scope.scheme, headers, len(body))
+        wire = self._read_head(endpoint, scope, sender_address, headers, len(body))
         place = self._limits.enter_at_once(sender_address) if wire is not None else None
         if wire is None or place is None:
             return None
@@ -113,7 +113,7 @@ class DirectWay:
             self._at_work.end(request)
 
     def _read_head(
-        self, endpoint: str, sender_address: str, scheme: str, headers: Headers, size: int
+        self, endpoint: str, scope: Scope, sender_address: str, headers: Headers, size: int
     ) -> TransportInfo | None:
         """Return what the head of a plain request with a body of `size` bytes says; None if it is not plain."""
         head: dict[str, str] = {}
@@ -135,12 +135,11 @@ class DirectWay:
         json, stream = accepted_forms(head.get("accept", ""))
         if not (json or stream) or media_type(head.get("content-type", "")) != JSON or not self._is_own(host):
             return None
-        sender = self._find_sender(sender_address, head.get("authorization"))
+        find_origin = partial(get_origin, f"{scope.scheme}://{host}")
+        sender = self._find_sender(scope, sender_address, head, find_origin)
         if sender is None:
             return None
-        return TransportInfo(
-            *(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=partial(get_origin, f"{scheme}://{host}")
-        )
+        return TransportInfo(*(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=find_origin)
 
     def _is_own(self, host: str) -> bool:
         """Whether the hub answers for this host."""
@@ -150,10 +149,16 @@ class DirectWay:
             return False
         return "," not in host
 
-    def _find_sender(self, sender_address: str, authorization: str | None) -> Principal | None:
+    def _find_sender(
+        self, scope: Scope, sender_address: str, head: dict[str, str], find_origin: Callable[[], str]
+    ) -> Principal | None:
         """Return the principal of a request whose proof needs no environ; None if the middleware has to find it."""
         try:
-            return self._authentication.find_plain_sender(sender_address, authorization)
+            return self._authentication.find_plain_sender(
+                sender_address,
+                head.get("authorization"),
+                lambda: plain_credentials(find_origin(), scope.path, head, sender_address),
+            )
         except PatchbayError:
             return None
 

@@ -262,7 +262,7 @@ def test_both_ways_give_the_same_answer(ways: Ways, sent: tuple[SentScope, bytes
     assert (start.status, sorted(start.headers), body) == (status, sorted(headers), expected)
 
 
-def test_a_shared_hub_takes_a_key_directly_and_leaves_every_other_proof(tmp_path: Path) -> None:
+def test_a_shared_hub_takes_valid_tokens_directly_and_leaves_refusals_to_the_middleware(tmp_path: Path) -> None:
     hub = Hub(tmp_path, {"echo.py": ECHO}, access="shared")
     key = hub.app.extensions["keys"].make("ci")
     ways = Ways(hub)
@@ -270,11 +270,13 @@ def test_a_shared_hub_takes_a_key_directly_and_leaves_every_other_proof(tmp_path
     def directly(**further: str) -> Reply | None:
         return ways.directly(SentScope(head(CALL, **further), "/mcp/echo", client="192.0.2.1:1"), CALL)
 
-    reply = directly(authorization=f"Bearer {key}")
-    assert reply is not None and reply.status == 200
+    for token in (key, hub.token):  # of a person and of the operator
+        reply = directly(authorization=f"Bearer {token}")
+        assert reply is not None and reply.status == 200
     assert directly() is None
     assert directly(authorization=f"Bearer {key}x") is None
-    assert directly(authorization=f"Bearer {hub.token}") is None
+    assert directly(authorization=f"Bearer {hub.token}x") is None
+    assert directly(authorization=f"DPoP {key}", dpop="a.b.c") is None
     hub.close()
 
 
