@@ -15,7 +15,7 @@ PIECE_BYTES = 65536
 class Relay:
     """Passes connections on to `port` of this machine, from a port of the loopback interface or from `listener`.
 
-    `cuts` counts the connections that it has cut.
+    `cuts` counts the connections that it has cut; `sent` has what clients sent, piece by piece.
     """
 
     def __init__(self, port: int, listener: socket.socket | None = None) -> None:
@@ -23,6 +23,7 @@ class Relay:
         self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()[:2]
         self.cuts = 0
+        self.sent: list[bytes] = []
         self._words: tuple[bytes, ...] = ()
         self._times = 0
         self._delay = 0.0
@@ -100,6 +101,7 @@ class Relay:
     def _pass_requests(self, client: socket.socket, server: socket.socket, doomed: threading.Event) -> None:
         with suppress(OSError):
             while data := client.recv(PIECE_BYTES):
+                self.sent.append(data)
                 with self._lock:
                     if self._times and any(re.search(word, data, re.DOTALL) for word in self._words):
                         self._times -= 1
