@@ -28,11 +28,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-import h11
 import orjson
 
 from patchbay.client.connection.event_bodies import EventBody, decode_json
 from patchbay.client.connection.requests import Item, Json, RequestRun
+from patchbay.client.http_messages import Answer, BadMessage, Head, add_body, write_head
 
 PLAIN_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Methods that may be called directly: one request, one answer, and no effect on the connection."""
@@ -49,10 +49,8 @@ MAX_KEPT_HEADS = 128
 ARGUMENT_HEADER_PREFIX = "mcp-param-"
 """The beginning of the names of headers that carry arguments of a call."""
 
-MAX_HEAD_BYTES = 64 * 1024
-"""Bytes of the largest head of an answer, and of one read."""
 READ_BYTES = 64 * 1024
-"""Bytes of the largest head of an answer, and of one reading."""
+"""Bytes of the largest reading."""
 
 CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
 
@@ -84,13 +82,12 @@ def make_request_id() -> str:
 
 
 class HttpLine:
-    """One kept connection: a non-blocking socket and its HTTP/1.1 state."""
+    """One kept connection: a non-blocking socket."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), HANDOVER_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
-        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self.idle_since = 0.0
         self._poll = select.poll()
         self._poll.register(self.socket, select.POLLIN)
@@ -103,52 +100,57 @@ class HttpLine:
 class HttpExchange:
     """An exchange that has begun. The thread that began it reads first; after a handover the event loop does.
 
-    `id` is the request's id in the message. `done` receives the connection when reading has ended, and whether the
-    answer was read completely. With `on_item`, an answer may be an event stream too: its progress and logs go there.
+    `id` is the request's id in the message. `done` receives the connection when reading has ended, and whether
+    it may carry another request. With `on_item`, an answer may be an event stream too: its progress and logs go there.
     """
 
     def __init__(
         self,
         id: str,
         line: HttpLine,
-        request: tuple[h11.Request, bytes],
+        request: bytes,
         done: Callable[[HttpLine, bool], None],
         on_item: Callable[[Item], None] | None = None,
     ) -> None:
         self.id = id
-        self.head: h11.Response | None = None
         self.line = line
+        self.unsent = request
         self.pieces: list[bytes] = []
-        self.complete = self.closed = False
+        self.closed = False
         self.failure: Exception | None = None
+        self._answer = Answer()
         self._on_done = done
         self._size = 0
         self._is_json = self._is_stream = False
         self._events = EventBody(id, on_item) if on_item is not None else None
-        http, (head, body) = line.http, request
-        self.unsent = b"".join(
-            part for event in (head, h11.Data(body), h11.EndOfMessage()) if (part := http.send(event))
-        )
+
+    @property
+    def head(self) -> Head | None:
+        """The head of the answer; None until it has been read, and when there is no answer."""
+        return self._answer.head
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of the answer is left to read."""
+        return self._answer.complete
 
     def read_result(self, seconds: float, limit: int) -> Json | None:
         """Read the result; None when it is not complete in time or not plain, so that the exchange has to be handed
         over.
         """
-        end = time.monotonic() + seconds
+        end, line, answer = time.monotonic() + seconds, self.line, self._answer
         try:
             while self.unsent:
-                self.unsent = self.unsent[self.line.socket.send(self.unsent) :]
-            while self._may_be_plain(limit) and not self.complete:
-                if self.process_event():
-                    if self._events is not None and self._events.result is not None:
-                        return self._finish_stream(self._events.result)
-                elif self.line.is_readable(end - time.monotonic()):
-                    self.line.http.receive_data(self.line.socket.recv(READ_BYTES))
-                else:
+                self.unsent = self.unsent[line.socket.send(self.unsent) :]
+            while not answer.complete and self._may_be_plain(limit):
+                if not line.is_readable(end - time.monotonic()):
                     return None
+                self.receive(line.socket.recv(READ_BYTES))
+                if self._events is not None and self._events.result is not None:
+                    return self._finish_stream(self._events.result)
         except BlockingIOError:
             return None
-        except (OSError, h11.ProtocolError) as problem:
+        except (OSError, BadMessage) as problem:
             self.failure = problem  # the event loop reports it
             return None
         return self._parse_result() if self._may_be_plain(limit) else None
@@ -156,9 +158,8 @@ class HttpExchange:
     def _finish_stream(self, result: Json) -> Json:
         """Read the end of an event stream, which follows the result shortly."""
         end = time.monotonic() + HANDOVER_SECONDS
-        while not self.complete and (self.process_event() or self.line.is_readable(end - time.monotonic())):
-            if not self.complete:
-                self.line.http.receive_data(self.line.socket.recv(READ_BYTES))
+        while not self.complete and self.line.is_readable(end - time.monotonic()):
+            self.receive(self.line.socket.recv(READ_BYTES))
         return result
 
     def _may_be_plain(self, limit: int) -> bool:
@@ -173,41 +174,36 @@ class HttpExchange:
 
     def _parse_result(self) -> Json | None:
         try:
-            return get_plain_result(decode_json(b"".join(self.pieces)))
+            return get_plain_result(decode_json(b"".join(self.pieces)), self.id)
         except ValueError:
             return None
 
-    def process_event(self) -> bool:
-        """Process the received bytes; return whether there was an event."""
-        event = self.line.http.next_event()
-        if event is h11.NEED_DATA:
-            return False
-        if isinstance(event, h11.Response):
-            self._note_head(event)
-        elif isinstance(event, h11.Data):
-            self.pieces.append(bytes(event.data))
-            self._size += len(event.data)
+    def receive(self, data: bytes) -> None:
+        """Read the next bytes of the answer; none mean that the connection has ended. Raises BadMessage."""
+        answer, is_new = self._answer, self._answer.head is None
+        answer.receive(data)
+        if is_new and answer.head is not None:
+            self._note_head(answer.head)
+        if answer.pieces:
+            self._size += sum(map(len, answer.pieces))
+            self.pieces += answer.pieces
+            answer.pieces.clear()
             if self._events is not None and self._events.is_plain:
                 self.pieces = self._events.consume(self.pieces)
-        elif isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
-            self.complete = True
-        return True
 
-    def _note_head(self, head: h11.Response) -> None:
-        self.head = head
-        headers = dict(head.headers)
-        kind = headers.get(b"content-type", b"")
+    def _note_head(self, head: Head) -> None:
+        kind = head.headers.get(b"content-type", b"")
         is_stream = kind.startswith(b"text/event-stream")
         if not is_stream:
             self._events = None
-        if head.status_code == 200 and not headers.keys() & {b"content-encoding", b"set-cookie"}:
+        if head.status_code == 200 and not head.headers.keys() & {b"content-encoding", b"set-cookie"}:
             self._is_stream, self._is_json = is_stream, kind.startswith(b"application/json")
 
     def close(self) -> None:
         """End reading: keep the connection when the answer is complete, else close it, which cancels a modern call."""
         if not self.closed:
             self.closed = True
-            self._on_done(self.line, self.complete and self.failure is None)
+            self._on_done(self.line, self.complete and self._answer.is_reusable and self.failure is None)
 
 
 class DirectHttp:
@@ -237,7 +233,7 @@ class DirectHttp:
             "content-type": "application/json",
             **({"mcp-session-id": session_id} if session_id else {}),
         }
-        self._heads: dict[tuple[tuple[str, str], ...], h11.Request] = {}
+        self._heads: dict[tuple[tuple[str, str], ...], bytes] = {}
         self._idle: list[HttpLine] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -280,7 +276,7 @@ class DirectHttp:
             exchange.close()
         return result
 
-    def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> tuple[h11.Request, bytes]:
+    def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> bytes:
         """Build the request that the official session would send: its stamp adds the headers and `_meta`."""
         data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
         options: Any = {}
@@ -294,19 +290,18 @@ class DirectHttp:
             del data["params"]
         body = _encode({"jsonrpc": "2.0", "id": id, **data})
         stamped: Mapping[str, str] = options.get("headers") or {}
-        headers = {**self._headers, **{name.lower(): value for name, value in stamped.items()}}
-        headers["content-length"] = str(len(body))
-        return self._get_head(tuple(headers.items())), body
+        return add_body(self._get_head(tuple(stamped.items())), body)
 
-    def _get_head(self, headers: tuple[tuple[str, str], ...]) -> h11.Request:
-        """Get the head of a request; equal headers are checked once. A head with arguments of a call is not kept."""
-        head = self._heads.get(headers)
+    def _get_head(self, stamped: tuple[tuple[str, str], ...]) -> bytes:
+        """Get the head of a request without its length. A head is kept, but not one with arguments of a call."""
+        head = self._heads.get(stamped)
         if head is None:
-            head = h11.Request(method="POST", target=self._target.target, headers=list(headers))
-            if not any(name.startswith(ARGUMENT_HEADER_PREFIX) for name, _ in headers):
+            added = {name.lower(): value for name, value in stamped}
+            head = write_head("POST", self._target.target, {**self._headers, **added}.items())
+            if not any(name.startswith(ARGUMENT_HEADER_PREFIX) for name in added):
                 if len(self._heads) >= MAX_KEPT_HEADS:
                     self._heads.clear()
-                self._heads[headers] = head
+                self._heads[stamped] = head
         return head
 
     def _get_line(self) -> HttpLine | None:
@@ -326,10 +321,8 @@ class DirectHttp:
                 return line
             line.socket.close()
 
-    def _release_line(self, line: HttpLine, whole: bool) -> None:
-        http = line.http
-        if whole and http.our_state is http.their_state is h11.DONE:
-            http.start_next_cycle()
+    def _release_line(self, line: HttpLine, is_reusable: bool) -> None:
+        if is_reusable:
             line.idle_since = time.monotonic()
             with self._lock:
                 if not self._closed and len(self._idle) < MAX_IDLE_CONNECTIONS:
@@ -353,11 +346,11 @@ def _encode(message: Json) -> bytes:
         return json.dumps(message, ensure_ascii=False).encode()
 
 
-def get_plain_result(message: Any) -> Json | None:
-    """Get the result of a complete answer; None for any other message."""
+def get_plain_result(message: Any, id: str) -> Json | None:
+    """Get the result of the complete answer to the request `id`; None for any other message."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or message.keys() & {"method", "error"}:
         return None
     result = message.get("result")
-    if "id" not in message or not isinstance(result, dict) or result.get("resultType", "complete") != "complete":
+    if message.get("id") != id or not isinstance(result, dict) or result.get("resultType", "complete") != "complete":
         return None
     return result

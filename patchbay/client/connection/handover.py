@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from urllib.request import getproxies
 
-import h11
 import httpx2
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.direct_http import READ_BYTES, HttpExchange
 from patchbay.client.connection.requests import CURRENT_RUN
+from patchbay.client.http_messages import BadMessage
 
 
 class UnreadAnswer(httpx2.AsyncByteStream):
@@ -33,12 +33,11 @@ class UnreadAnswer(httpx2.AsyncByteStream):
             await self._read_until(lambda: exchange.head is not None)
         if exchange.head is None:
             raise httpx2.RemoteProtocolError("the server closed the connection without an answer")
-        headers = [(name, value) for name, value in exchange.head.headers.raw_items()]
         return httpx2.Response(
             exchange.head.status_code,
-            headers=headers,
+            headers=exchange.head.raw,
             stream=self,
-            extensions={"reason_phrase": bytes(exchange.head.reason)},
+            extensions={"reason_phrase": exchange.head.reason},
         )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -60,9 +59,8 @@ class UnreadAnswer(httpx2.AsyncByteStream):
                 unsent, exchange.unsent = exchange.unsent, b""
                 await loop.sock_sendall(connection.socket, unsent)
             while not enough() and not exchange.complete:
-                if not exchange.process_event():
-                    connection.http.receive_data(await loop.sock_recv(connection.socket, READ_BYTES))
-        except (OSError, h11.ProtocolError) as problem:
+                exchange.receive(await loop.sock_recv(connection.socket, READ_BYTES))
+        except (OSError, BadMessage) as problem:
             raise httpx2.ReadError(str(problem) or type(problem).__name__) from problem
 
     async def aclose(self) -> None:

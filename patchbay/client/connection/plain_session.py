@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import h11
 import orjson
 
 from patchbay.client.addresses.targets import Http, check_headers
@@ -33,6 +32,7 @@ from patchbay.client.connection.direct_http import (
 from patchbay.client.connection.plan import AgreedSession, ConnectionPlan
 from patchbay.client.connection.requests import Item, Json, RequestRun
 from patchbay.client.errors import ServerTimeout
+from patchbay.client.http_messages import Head, add_body, write_head
 from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY
 from patchbay.settings import names_proxy
 
@@ -148,7 +148,7 @@ class PlainSession:
         version = result.get("protocolVersion") if result is not None else None
         if result is None or head is None or version not in HANDSHAKE_REVISIONS:
             return False
-        session_id = dict(head.headers).get(b"mcp-session-id", b"").decode("ascii", "replace") or None
+        session_id = head.headers.get(b"mcp-session-id", b"").decode("ascii", "replace") or None
 
         def stamp(data: Json, options: Any) -> None:
             options.setdefault("headers", {})["mcp-protocol-version"] = version
@@ -186,7 +186,7 @@ class PlainSession:
 
         return stamp
 
-    def _request_result(self, data: Json, headers: Mapping[str, str]) -> tuple[Json | None, h11.Response | None]:
+    def _request_result(self, data: Json, headers: Mapping[str, str]) -> tuple[Json | None, Head | None]:
         """Send a request before there is a session; return its result and the head of the answer, None for each if
         missing.
         """
@@ -200,9 +200,7 @@ class PlainSession:
         finally:
             exchange.close()
 
-    def _send_message(
-        self, method: str, headers: Mapping[str, str], body: bytes, seconds: float
-    ) -> h11.Response | None:
+    def _send_message(self, method: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Head | None:
         """Send a message that has no result, and return the head of the answer."""
         exchange = self._start_exchange("", method, headers, body)
         if exchange is None:
@@ -226,10 +224,9 @@ class PlainSession:
             **({"content-type": "application/json"} if body else {}),
             **session,
             **headers,
-            "content-length": str(len(body)),
         }
-        request = h11.Request(method=method, target=self._target.target, headers=list(found.items()))
-        return HttpExchange(id, line, (request, body), lambda line, _: line.socket.close(), lambda _: None)
+        request = add_body(write_head(method, self._target.target, found.items()), body)
+        return HttpExchange(id, line, request, lambda line, _: line.socket.close(), lambda _: None)
 
     def _send_cancelled(self, run: RequestRun) -> None:
         """Cancel a request whose caller has left: by closing the connection in 2026-07-28, by a notification before."""

@@ -24,6 +24,7 @@ from patchbay.client.connection.direct_http import MAX_KEPT_HEADS, DirectHttp, H
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.connection.requests import RequestRun
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
+from patchbay.client.http_messages import BadMessage, add_body, write_head
 from patchbay.events import Progress
 from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
@@ -308,19 +309,34 @@ def test_the_head_of_a_request_is_made_once_and_never_kept_with_arguments_of_a_c
 
     direct = DirectHttp(HttpTarget("127.0.0.1", 1, "127.0.0.1:1", b"/mcp"), {"authorization": "mine"}, stamp, None, 9)
     run = RequestRun(get_shared_loop(), "tools/call", 1.0)
-    first, same, other, secret, again = (
-        direct._build_request("id", run, "tools/call", params)[0]
-        for params in (
-            {"name": "a"},
-            {"name": "a"},
-            {"name": "b"},
-            {"name": "a", "headers": {"Mcp-Param-Key": "mine"}},
-            {"name": "a", "headers": {"Mcp-Param-Key": "mine"}},
-        )
+    first, same, other, secret = (
+        direct._build_request("id", run, "tools/call", params)
+        for params in ({"name": "a"}, {"name": "a"}, {"name": "b"}, {"name": "a", "headers": {"Mcp-Param-Key": "mine"}})
     )
-    assert first is same and dict(first.headers)[b"mcp-name"] == b"a"
-    assert dict(other.headers)[b"mcp-name"] == b"b"
-    assert secret is not again and dict(again.headers)[b"mcp-param-key"] == b"mine"
+    assert first == same and b"\r\nmcp-name: a\r\n" in first and b"\r\nmcp-name: b\r\n" in other
+    assert b"\r\nmcp-param-key: mine\r\n" in secret
+    assert list(direct._heads) == [(("Mcp-Name", "a"),), (("Mcp-Name", "b"),)]
+    assert direct._get_head((("Mcp-Name", "a"),)) is direct._get_head((("Mcp-Name", "a"),))
     for number in range(3 * MAX_KEPT_HEADS):
         direct._build_request("id", run, "tools/call", {"name": f"t{number}"})
     assert len(direct._heads) <= MAX_KEPT_HEADS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("x y", "a"), ("x\r\ny", "a"), ("", "a"), ("x:", "a"), ("größe", "a"), ("x", "a\r\nhost: b"), ("x", "a\nb")]
+    + [("x", value) for value in (" a", "a ", "a\0", "Köln", "\x7f")],
+)
+def test_a_header_that_would_change_the_request_is_not_sent(name: str, value: str) -> None:
+    """RFC 9110 section 5.5; RFC 9112 section 5."""
+    assert write_head("POST", b"/mcp", [("host", "a")]) == b"POST /mcp HTTP/1.1\r\nhost: a\r\n"
+    with pytest.raises(BadMessage):
+        write_head("POST", b"/mcp", [("host", "a"), (name, value)])
+    with pytest.raises(BadMessage):
+        write_head("POST", b"/mcp HTTP/1.1\r\nx: y\r\n", [])
+
+
+def test_only_the_client_says_where_the_body_of_a_request_ends() -> None:
+    """RFC 9112 section 6: a configured header cannot change it."""
+    head = write_head("POST", b"/", [("content-length", "9"), ("transfer-encoding", "chunked"), ("x", "y")])
+    assert add_body(head, b"{}") == b"POST / HTTP/1.1\r\nx: y\r\ncontent-length: 2\r\n\r\n{}"
