@@ -263,9 +263,9 @@ class Connection(ServerLists):
                 future = self._loop.start(core.perform(run, method, params))
             until: float | None = None
             while True:
-                if until is None:
+                if until is None and not run.is_settled:
                     until = _next_pause(pauses)
-                item = run.next_item(None if until == math.inf else max(0.0, until - time.monotonic()))
+                item = run.next_item(None if until in (None, math.inf) else max(0.0, until - time.monotonic()))
                 until = None
                 if isinstance(item, RequestEnd):
                     return get_result(item)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
+import orjson
 
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.errors import McpFailure
@@ -54,6 +55,7 @@ Item = Progress | Log | Question | Notification
 
 
 _tokens = itertools.count(1)
+_ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 class BegunExchange(Protocol):
@@ -241,7 +243,7 @@ class RequestRun:
     def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """Take the next item, or the end once all items are taken; None when nothing came for `seconds`."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._has_news, seconds):
+            if not self._has_news and not self._changed.wait_for(lambda: self._has_news, seconds):
                 return None
             if not self._items:
                 return self._end
@@ -319,6 +321,11 @@ def check_json(method: str, params: Mapping[str, Any]) -> None:
 
     Raises InvalidParams.
     """
+    try:
+        if b"null" not in orjson.dumps(params, option=_ONLY_JSON):  # orjson writes NaN and infinity as null
+            return
+    except TypeError:
+        pass  # orjson refuses more than that: integers beyond 64 bits, for example
     try:
         json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:

@@ -130,12 +130,12 @@ class CallConnections:
         `questions`, `client` and `roots` are used when it is opened.
         """
         with self._lock:
-            dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
-            self._forget(dead)
             found = self._find_usable(key)
             if found is not None:
                 found.running += 1
                 return found
+            dead = [one for one in self._known.get(key, ()) if one.is_gone and not one.running]
+            self._forget(dead)
             evicted = self._pop_longest_idle() if self._count >= self._limit + len(dead) else None
             if self._count >= self._limit + len(dead) and evicted is None:
                 raise ToolFailed(
@@ -205,7 +205,7 @@ class CallConnections:
 
     def _find_usable(self, key: Key) -> CallConnection | None:
         for one in self._known.get(key, ()):
-            if not (one.is_gone or one.is_ending or (key.is_exclusive and one.running)):
+            if not (one.is_ending or (one.running and key.is_exclusive) or one.is_gone):
                 return one
         return None
 
@@ -243,7 +243,7 @@ class CallConnections:
             reserved.idle_since = time.monotonic()
             if reserved.running or reserved not in self._known.get(reserved.key, ()):
                 return
-            if not (is_abandoned or reserved.is_ending or reserved.is_gone or self._is_closed):
+            if not (is_abandoned or reserved.is_ending or self._is_closed or reserved.is_gone):
                 return
             self._forget([reserved])
         self._end([reserved])

@@ -70,7 +70,7 @@ def upstream_handler(standing: StandingConnection) -> Handler:
             if method == SIGN_IN:
                 yield Text(f"You are signed in. The tools of {standing.mount.name} are listed now, or in a moment.")
                 return
-        elif not has_own_connection(standing, call):
+        elif standing.connection is None and not has_own_connection(standing, call):
             yield from _wait_for_connection(standing, call)
         try:
             result = yield from _run_request(standing, call, method, params, sign_in)
