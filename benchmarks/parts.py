@@ -25,7 +25,6 @@ PROGRAM_SECONDS = 3600.0
 """The longest time for a part that is a program of its own."""
 
 START_LINE = re.compile(r"(?P<label>\S.*?)\s+(?P<seconds>[\d.]+) s +(?P<processor>[\d.]+) s of processor time")
-CHANGE_LABEL = re.compile(r"one change, with (?P<requests>\d+) requests of (?P<each>[\d.]+) s")
 
 
 def measure_streams(parameters: Parameters, placement: Placement) -> Iterator[Row]:
@@ -61,14 +60,13 @@ def measure_start(parameters: Parameters, placement: Placement) -> Iterator[Row]
 
 
 def start_row(line: str, drop_ins: int) -> Row | None:
-    """Read one printed line; None when it holds no measurement. The cost of polling a change is subtracted."""
+    """Read one printed line; None when it holds no measurement."""
     found = START_LINE.fullmatch(line.strip())
     if found is None:
         return None
     label, seconds, processor = found["label"], float(found["seconds"]), float(found["processor"])
     condition = f"{drop_ins:,} drop-ins"
-    if change := CHANGE_LABEL.match(label):
-        processor = max(0.0, processor - int(change["requests"]) * float(change["each"]))
+    if label.startswith("one change"):
         return Row("start", "one changed file", condition, {"seconds": seconds, "processor_ms": processor * 1e3})
     if label.startswith("idle"):
         return Row("start", "idle", condition, {"core_share": processor / seconds})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from benchmarks.load import LoadResult
 from benchmarks.processes import find_descendants
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+_LIBRARY = ctypes.CDLL(None)
 
 IDLE_SECONDS, IDLE_TICKS = 0.2, 1
 """A server is idle when it takes at most so many ticks in so many seconds."""
@@ -30,7 +33,7 @@ class Cost:
 
 def processor_seconds(pid: int) -> float:
     """Return the processor time of a server since it began, in seconds. Ended children count once they are reaped."""
-    return sum(map(_ticks_of, {pid} | find_descendants(pid))) / TICKS_PER_SECOND
+    return sum(map(_seconds_of, {pid} | find_descendants(pid)))
 
 
 def cost_of(pid: int, load: Callable[[], LoadResult]) -> Cost:
@@ -52,10 +55,17 @@ def wait_until_idle(pid: int) -> None:
     raise RuntimeError(f"the server of process {pid} is still busy {MAX_WAIT_SECONDS:g} s after its last call")
 
 
-def _ticks_of(pid: int) -> int:
-    """Return user and system ticks of a process and of its reaped children (`man 5 proc_pid_stat`, fields 14-17)."""
+def _seconds_of(pid: int) -> float:
+    """Return the processor time of a process, to the nanosecond, and that of its reaped children, to the tick.
+
+    Sources: `man 3 clock_getcpuclockid`; `man 5 proc_pid_stat`, fields 16 and 17.
+    """
+    clock = ctypes.c_int()
+    if _LIBRARY.clock_getcpuclockid(pid, ctypes.byref(clock)):
+        return 0.0  # it has just ended
     try:
+        own = time.clock_gettime(clock.value)
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has just ended
-        return 0
-    return sum(map(int, fields[11:15]))
+        return 0.0
+    return own + sum(map(int, fields[13:15])) / TICKS_PER_SECOND

@@ -1,10 +1,11 @@
 """Time to start a hub, to load many drop-ins, and to load one changed file; processor time of an idle hub.
 
-    python -m benchmarks.starting [--drop-ins 1000] [--idle 20]
+    python -m benchmarks.starting [--drop-ins 1000] [--changes 20] [--idle 20]
 
 Each line shows seconds by the clock and seconds of processor time of the hub with all its processes. Processor time
 is the measure on a machine with other work. A start ends with the first answer to `server/discover` on an empty hub,
-and with the first answer of the last drop-in in the others.
+and with the first answer of the last drop-in in the others. The line of a change is the mean of many, without the
+processor time of the requests that ask whether it is live and of the idle hub.
 """
 
 from __future__ import annotations
@@ -18,18 +19,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import httpx2
 
-from benchmarks.processes import find_descendants
+from benchmarks.processor_time import processor_seconds
 from tests.interaction.programs import free_port
 
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 POLL_SECONDS = 0.01
 MAX_WAIT_SECONDS = 300.0
 SETTLE_SECONDS = 5.0
 """Seconds that a hub has between its first responses and the measurement of an idle hub."""
+
+CHANGE_SECONDS = 1.0
+"""Seconds from one change to the next, in which the hub also does what follows after the change is live."""
+
+POLLS = 100
+"""Number of requests that tell what one request costs."""
 
 DEFINITION = '''"""Drop-in {number}."""
 
@@ -75,18 +83,6 @@ class Hub:
             return ""
         return answer.text if answer.status_code == httpx2.codes.OK else ""
 
-    def cpu_seconds(self) -> float:
-        """Return the seconds of processor time of the hub and every process below it."""
-        return sum(map(_cpu_seconds_of, {self.pid} | find_descendants(self.pid)))
-
-
-def _cpu_seconds_of(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has just ended
-        return 0.0
-    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND
-
 
 @contextmanager
 def run_hub(folder: Path) -> Iterator[Hub]:
@@ -120,38 +116,54 @@ def measure_start(label: str, folder: Path, path: str, text: str) -> None:
     started_at = time.monotonic()
     with run_hub(folder) as hub:
         until(lambda: text in hub.request_text(path, "tools/list" if path != "/mcp" else "server/discover"))
-        print_line(label, time.monotonic() - started_at, hub.cpu_seconds())
+        print_line(label, time.monotonic() - started_at, processor_seconds(hub.pid))
 
 
-def measure_change_and_idle(folder: Path, last: int, idle: float) -> None:
-    """Change one file of a running hub, then send no requests for a while, and print both measurements."""
+def measure_changes_and_idle(folder: Path, last: int, changes: int, idle: float) -> None:
+    """Send a running hub no requests for a while, then change one file again and again; print both measurements."""
     with run_hub(folder) as hub:
         until(lambda: "greet" in hub.request_text(f"/mcp/drop{last}", "tools/list"))
         time.sleep(SETTLE_SECONDS)
-        file = folder / "servers" / "drop7.py"
-        for name in ("first_change", "second_change"):
-            polls = hub.cpu_seconds()
-            hub.request_text("/mcp/drop7", "tools/list")
-            cost = hub.cpu_seconds() - polls
-            before, count = hub.cpu_seconds(), [0]
-            file.write_text(DEFINITION.format(number=7).replace("def add", f"def {name}"))
-
-            def is_live(name: str = name, count: list[int] = count) -> bool:
-                count[0] += 1
-                return name in hub.request_text("/mcp/drop7", "tools/list")
-
-            seconds = until(is_live)
-            print_line(f"one change, with {count[0]} requests of {cost:.3f} s", seconds, hub.cpu_seconds() - before)
-        time.sleep(SETTLE_SECONDS)
-        before, started_at = hub.cpu_seconds(), time.monotonic()
+        before, started_at = processor_seconds(hub.pid), time.monotonic()
         time.sleep(idle)
-        seconds, cpu_seconds = time.monotonic() - started_at, hub.cpu_seconds() - before
+        seconds, cpu_seconds = time.monotonic() - started_at, processor_seconds(hub.pid) - before
         print_line(f"idle: {cpu_seconds / seconds:.2%} of a core", seconds, cpu_seconds)
+        change_one_file(folder, hub, 1, 0.0)  # what only the first change costs is left out
+        live, cost = change_one_file(folder, hub, changes, cpu_seconds / seconds)
+        print_line(f"one change, mean of {changes}", live, cost)
+
+
+def change_one_file(folder: Path, hub: Hub, changes: int, idle: float) -> tuple[float, float]:
+    """Change a file many times; return the seconds until a change is live, and its processor time.
+
+    `idle` is the share of a processor that the idle hub uses.
+    """
+    before = processor_seconds(hub.pid)
+    for _ in range(POLLS):
+        hub.request_text("/mcp/drop7", "tools/list")
+    poll = (processor_seconds(hub.pid) - before) / POLLS
+    before, started_at, count = processor_seconds(hub.pid), time.monotonic(), 0
+    waits = []
+
+    def is_live(name: str) -> bool:
+        nonlocal count
+        count += 1
+        return name in hub.request_text("/mcp/drop7", "tools/list")
+
+    for _ in range(changes):
+        name = f"change_{time.monotonic_ns()}"
+        begun = time.monotonic()
+        file = folder / "servers" / "drop7.py"
+        file.write_text(DEFINITION.format(number=7).replace("def add", f"def {name}"))
+        waits.append(until(partial(is_live, name)))
+        time.sleep(max(0.0, CHANGE_SECONDS - (time.monotonic() - begun)))
+    used = processor_seconds(hub.pid) - before - count * poll - idle * (time.monotonic() - started_at)
+    return fmean(waits), used / changes
 
 
 def print_line(label: str, seconds: float, cpu_seconds: float) -> None:
     """Print one measurement."""
-    sys.stdout.write(f"{label:<44} {seconds:8.2f} s {cpu_seconds:8.2f} s of processor time\n")
+    sys.stdout.write(f"{label:<44} {seconds:8.2f} s {cpu_seconds:8.4f} s of processor time\n")
     sys.stdout.flush()
 
 
@@ -159,6 +171,7 @@ def main() -> None:
     """Measure everything once, on folders that are deleted afterwards."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--drop-ins", type=int, default=1000)
+    parser.add_argument("--changes", type=int, default=20)
     parser.add_argument("--idle", type=float, default=20.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -171,7 +184,7 @@ def main() -> None:
         last = f"/mcp/drop{options.drop_ins - 1}"
         measure_start(f"{options.drop_ins} drop-ins, first start", folder, last, "greet")
         measure_start(f"{options.drop_ins} drop-ins, second start", folder, last, "greet")
-        measure_change_and_idle(folder, options.drop_ins - 1, options.idle)
+        measure_changes_and_idle(folder, options.drop_ins - 1, options.changes, options.idle)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from benchmarks.load import LoadResult
 from benchmarks.parameters import QUICK, Parameters
 from benchmarks.parts import PARTS, Part, start_row, stream_row
 from benchmarks.placement import Placement
-from benchmarks.processor_time import cost_of, processor_seconds, wait_until_idle
+from benchmarks.processor_time import TICKS_PER_SECOND, cost_of, processor_seconds, wait_until_idle
 from benchmarks.reporting.results import Row
 from benchmarks.reporting.tables import FIGURES, TITLES
 
@@ -50,7 +50,7 @@ def test_the_line_of_open_streams_becomes_a_row() -> None:
             Row("start", "second start", "1,000 drop-ins", {"seconds": 1.5, "processor_ms": 1200.0}),
         ),
         (
-            "one change, with 4 requests of 0.010 s 0.30 s 0.09 s",
+            "one change, mean of 20      0.30 s     0.0500 s",
             Row("start", "one changed file", "1,000 drop-ins", {"seconds": 0.3, "processor_ms": 50.0}),
         ),
         (
@@ -90,7 +90,7 @@ def test_processor_time_counts_processes_below_and_those_that_ended() -> None:
         process.stdin.flush()
     assert used >= 0.5
     assert running >= 0.4
-    assert ended >= running
+    assert ended >= running - 2 / TICKS_PER_SECOND
 
 
 def test_the_cost_of_a_call_is_processor_time_over_answers() -> None:
