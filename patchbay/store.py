@@ -87,6 +87,10 @@ class Blobs(Protocol):
         """Return the bytes of a CID (an identity CID carries its own). Raises BadCid, MissingBlob, CorruptBlob."""
         ...
 
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes that one read of canonical CIDs finds undamaged; the others are left out, for `get`."""
+        ...
+
     def missing(self, cids: Iterable[str]) -> list[str]:
         """Return the CIDs that the store lacks, in the given order, each once. Raises BadCid."""
         ...
@@ -125,12 +129,7 @@ class Names(Protocol):
         ...
 
     def past(
-        self,
-        name: str = "",
-        limit: int = 100,
-        before: int | None = None,
-        prefixes: Sequence[str] = (),
-        after: int = 0,
+        self, name: str = "", limit: int = 100, before: int | None = None, prefixes: Sequence[str] = (), after: int = 0
     ) -> list[NameChange]:
         """Return the changes of one name (or of all names) with a seq between `after` and `before`, newest first.
 

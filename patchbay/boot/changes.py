@@ -14,7 +14,7 @@ import orjson
 
 from patchbay.boot.documents import check_documents
 from patchbay.boot.healing import bytes_for_image
-from patchbay.boot.image import Image, canonical_json, is_name, parse_image
+from patchbay.boot.image import Image, canonical_json, is_name, parse_image, read_image
 from patchbay.boot.references import missing_cids
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
@@ -110,10 +110,10 @@ def change_names(
     if missing:
         raise MissingBlob(missing, why)
     check_documents(store, changes)
-    planned = _names_after(store.names.all(), changes)
-    served = _build_image(planned, store.blobs, _current(store))
+    planned = _names_after(_names_of_image(store), changes)
+    served = _build_image(planned, store.blobs, read_image(current_image(store)))
     store.names.move({**changes, ROOT: store.blobs.put(served.data)}, who, why, expected)
-    alone = store.names.all() == {**planned, ROOT: served.cid}
+    alone = _names_of_image(store) == {**planned, ROOT: served.cid}
     root = served.cid if alone else _agree_on_root(store, who, why)
     store.bus.publish(NAMES_CHANGED)
     _announce_variables(store, changes)
@@ -151,15 +151,20 @@ def _log_manual_changes(where: str, kept: set[str], replaced: set[str]) -> None:
         )
 
 
-def _current(store: Store) -> Image:
-    return parse_image(current_image(store), "the current image")
+def _names_of_image(store: Store) -> dict[str, str]:
+    """Return the root, and the names that its image holds."""
+    root = store.names.get(ROOT)
+    names = {} if root is None else {ROOT: root}
+    for part in PARTS:
+        names |= store.names.all(f"{part}/")
+    return names
 
 
 def _agree_on_root(store: Store, who: str, why: str) -> str:
     """Return the root CID, after the root agrees with names that other processes moved at the same moment."""
     while True:
-        now = store.names.all()
-        root = _build_image(now, store.blobs, parse_image(store.blobs.get(now[ROOT]), "the current image"))
+        now = _names_of_image(store)
+        root = _build_image(now, store.blobs, read_image(store.blobs.get(now[ROOT])))
         if root.cid == now[ROOT]:
             return root.cid
         store.names.move({ROOT: store.blobs.put(root.data)}, who, why)
@@ -170,29 +175,54 @@ def _names_after(now: Mapping[str, str], changes: Mapping[str, str | None]) -> d
 
 
 def _build_image(names: Mapping[str, str], blobs: Blobs, base: Image) -> Image:
-    """Build the image of these names. `base` supplies the disabled variables and the read-only flag."""
-    parts: dict[str, dict[str, str]] = {part: {} for part in PARTS}
-    for name, cid in names.items():
-        part, _, rest = name.partition("/")
-        if part in parts:
-            parts[part][rest] = cid
-    found = {
-        part: {name: bytes_for_image(f"{part}/{name}", cid, blobs, base) for name, cid in parts[part].items()}
-        for part in ("servers", "variables")
+    """Build the image of these names. `base` supplies the disabled variables, the read-only flag, and what is checked:
+    its own rows and texts.
+    """
+    wanted = {name: cid for name, cid in names.items() if name.startswith((SERVERS, VARIABLES))}
+    read = blobs.get_many(wanted.values())
+    contents = {
+        name: read[cid] if cid in read else bytes_for_image(name, cid, blobs, base) for name, cid in wanted.items()
     }
-    variables = {name: _decode_variable(name, data) for name, data in found["variables"].items()}
-    rows = [{"name": name, **_parse_row(name, data)} for name, data in found["servers"].items()]
+    templates = {
+        name.removeprefix(PAGE_TEMPLATES): cid for name, cid in names.items() if name.startswith(PAGE_TEMPLATES)
+    }
+    last = base.blobs()
+    changed = _check_changed(
+        {name: data for name, data in contents.items() if last.get(name) != data},
+        {name: cid for name, cid in templates.items() if base.templates.get(name) != cid},
+    )
+    servers, variables = {**base.servers, **changed.servers}, {**base.variables, **changed.variables}
+    enabled = {name: variables[name] for name in _below(VARIABLES, contents)}
+    return Image(
+        servers={name: servers[name] for name in _below(SERVERS, contents)},
+        variables=enabled,
+        disabled={name: text for name, text in base.disabled.items() if name not in enabled},
+        templates={**templates, **changed.templates},
+        readonly=base.readonly,
+    )
+
+
+def _below(prefix: str, names: Iterable[str]) -> list[str]:
+    """Return the names with a prefix, without it."""
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
+def _check_changed(contents: Mapping[str, bytes], templates: Mapping[str, str]) -> Image:
+    """Return the image of changed names alone. Raises ConfigError for what an image cannot hold."""
     document = {
         "version": 1,
-        "readonly": base.readonly,
-        "servers": rows,
-        "variables": [{"name": name, "definition": text, "enabled": True} for name, text in variables.items()]
-        + [
-            {"name": name, "definition": text, "enabled": False}
-            for name, text in base.disabled.items()
-            if name not in variables
+        "readonly": False,
+        "servers": [
+            {"name": name.removeprefix(SERVERS), **_parse_row(name, data)}
+            for name, data in contents.items()
+            if name.startswith(SERVERS)
         ],
-        "templates": [{"name": name, "cid": cid} for name, cid in parts["templates"].items()],
+        "variables": [
+            {"name": name.removeprefix(VARIABLES), "definition": _decode_variable(name, data), "enabled": True}
+            for name, data in contents.items()
+            if name.startswith(VARIABLES)
+        ],
+        "templates": [{"name": name, "cid": cid} for name, cid in templates.items()],
     }
     # Parse it like an image from outside, so that no change makes an image that cannot be imported.
     return parse_image(canonical_json(document), "the changed image")
@@ -202,9 +232,9 @@ def _parse_row(name: str, data: bytes) -> dict[str, Any]:
     try:
         row = parse(data)
     except ParseError as problem:
-        raise ConfigError(f"{SERVERS}{name}", "", f"expected a JSON object; {problem.message}") from problem
+        raise ConfigError(name, "", f"expected a JSON object; {problem.message}") from problem
     if not isinstance(row, dict) or "name" in row:
-        raise ConfigError(f"{SERVERS}{name}", "", "expected a JSON object with definition_cid, kind and enabled")
+        raise ConfigError(name, "", "expected a JSON object with definition_cid, kind and enabled")
     return row
 
 
@@ -213,5 +243,5 @@ def _decode_variable(name: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as problem:
         raise ConfigError(
-            f"{VARIABLES}{name}", "", "expected text in UTF-8; bytes go into a blob, the variable holds their CID"
+            name, "", "expected text in UTF-8; bytes go into a blob, the variable holds their CID"
         ) from problem

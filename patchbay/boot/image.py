@@ -101,6 +101,19 @@ def parse_image(data: bytes, where: str) -> Image:
     )
 
 
+def read_image(data: bytes) -> Image:
+    """Read an image that the hub wrote, as `Image.data`; it is not checked again."""
+    document = orjson.loads(data)
+    servers, rows = document["servers"], document["variables"]
+    return Image(
+        servers={row["name"]: {key: value for key, value in row.items() if key != "name"} for row in servers},
+        variables={row["name"]: row["definition"] for row in rows if row["enabled"]},
+        disabled={row["name"]: row["definition"] for row in rows if not row["enabled"]},
+        templates={row["name"]: row["cid"] for row in document["templates"]},
+        readonly=document["readonly"],
+    )
+
+
 def cid_in_definition(definition: str) -> str | None:
     """Return the CID that a variable's definition consists of, in canonical form; None when the definition is the
     value.

@@ -115,6 +115,9 @@ class _BlobsWithPreview:
     def get(self, cid: str) -> bytes:
         return self._data if cid == self._cid else self._blobs.get(cid)
 
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        return self._blobs.get_many(cids)
+
     def missing(self, cids: Iterable[str]) -> list[str]:
         return [cid for cid in self._blobs.missing(cids) if cid != self._cid]
 

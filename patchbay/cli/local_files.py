@@ -60,6 +60,10 @@ class ContractBlobs:
         """See `Blobs.get`."""
         return self._blobs().get(cid)
 
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        """See `Blobs.get_many`."""
+        return self._blobs().get_many(cids)
+
     def missing(self, cids: Iterable[str]) -> list[str]:
         """See `Blobs.missing`."""
         return self._blobs().missing(cids)

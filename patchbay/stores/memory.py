@@ -60,6 +60,9 @@ class MemoryBlobs:
             raise MissingBlob([name])
         return data
 
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        return {cid: data for cid in cids if (data := self.contents.get(cid)) is not None}
+
     def missing(self, cids: Iterable[str]) -> list[str]:
         names = dict.fromkeys(canonical(cid) for cid in cids)
         return [name for name in names if name not in self.contents and content_in(name) is None]

@@ -108,6 +108,25 @@ class BusyNames(MemoryNames):
         return super().move(changes, who, why, expected)
 
 
+def test_a_change_reads_the_rows_of_all_other_servers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled()
+    row = {"definition_cid": cid_of(CODE), "kind": "python", "enabled": True}
+    boot.import_image(store, encoded(servers=[{"name": f"s{n}", **row} for n in range(50)]), "a", "me", "y")
+    reads: list[str] = []
+    get = store.blobs.get
+
+    def read(cid: str) -> bytes:
+        reads.append(cid)
+        return get(cid)
+
+    monkeypatch.setattr(store.blobs, "get", read)
+    changed = store.blobs.put(boot.canonical_json(row | {"enabled": False}))
+    root = boot.change_names(store, {"servers/s7": changed}, "me", "y")
+    assert len(reads) <= 2
+    image = boot.parse_image(store.blobs.get(root), "a")
+    assert [name for name, found in image.servers.items() if not found["enabled"]] == ["s7"]
+
+
 def test_two_changes_at_the_same_moment_are_both_in_the_root() -> None:
     store = MemoryStore()
     mine, theirs = store.blobs.put(b"mine"), store.blobs.put(b"theirs")

@@ -43,6 +43,7 @@ def test_contents_above_one_mebibyte_are_in_the_bucket_and_smaller_ones_are_rows
     assert in_rows(database) == sorted([small, edge])
     assert store.blobs.put(LARGE) == store.blobs.put(LARGE, large) == large
     assert store.blobs.get(large) == LARGE and store.blobs.missing([large]) == []
+    assert store.blobs.get_many([small, large]) == {small: b"small"}
     store.names.move({"a": large}, "me", "test")
     assert store.collection.size([small, large]).size == len(LARGE) + 5
 

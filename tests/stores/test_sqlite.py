@@ -78,6 +78,8 @@ def test_a_flipped_byte_is_noticed_and_healed_by_the_right_bytes(store: SqliteSt
     change_row(tmp_path, "UPDATE blobs SET data = ? WHERE cid = ?", b"hellp", cid)
     with pytest.raises(CorruptBlob, match=cid):
         store.blobs.get(cid)
+    other = store.blobs.put(b"other")
+    assert store.blobs.get_many([cid, other]) == {other: b"other"}
     store.blobs.put(b"hello")
     assert store.blobs.get(cid) == b"hello"
 

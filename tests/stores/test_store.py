@@ -10,6 +10,7 @@ from patchbay.cid import cid_of
 from patchbay.errors import BadCid, ConfigError, CorruptBlob, MissingBlob, StaleUpdate
 from patchbay.store import Store
 from patchbay.stores import open_store
+from tests.stores.conftest import WITH_BUCKET
 
 HELLO = b"hello"
 HELLO_HEX = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -77,6 +78,14 @@ def test_a_string_that_is_not_a_cid_is_refused_everywhere(store: Store) -> None:
 def test_missing_answers_each_once_in_the_order_given(store: Store) -> None:
     there, other = store.blobs.put(HELLO), cid_of(b"another that was never put")
     assert store.blobs.missing([other, there, ABSENT, other]) == [other, ABSENT]
+
+
+def test_many_blobs_are_read_at_once_without_those_that_are_missing(store: Store, form: str) -> None:
+    cids = store.blobs.put_many([HELLO, b"other"])
+    stored = {cids[0]: HELLO, cids[1]: b"other"}
+    # Objects of the bucket are read one by one.
+    assert store.blobs.get_many([*cids, ABSENT, cids[0]]) == ({} if form == WITH_BUCKET else stored)
+    assert store.blobs.get_many([]) == {}
 
 
 def test_names_move_all_or_none_and_every_missing_cid_is_named(store: Store) -> None:

@@ -70,6 +70,11 @@ class PostgresqlBlobs:
             raise CorruptBlob(f"the stored bytes of {name} are damaged; store the content again to repair them")
         return data
 
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        query = "SELECT cid, data FROM blobs WHERE cid = ANY(%s) AND data IS NOT NULL"
+        rows = self._database.execute(query, (list(cids),))
+        return {cid: data for cid, stored in rows if is_content(cid, data := bytes(stored))}
+
     def missing(self, cids: Iterable[str]) -> list[str]:
         names = list(dict.fromkeys(canonical(cid) for cid in cids))
         rows = self._database.execute("SELECT cid FROM blobs WHERE cid = ANY(%s)", (names,)) if names else []

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+import orjson
+
 from patchbay.cid import canonical, cid_of, content_in, is_content, verify
 from patchbay.errors import CorruptBlob, MissingBlob
 from patchbay.sqlite import sqlite3
@@ -70,6 +72,12 @@ class SqliteBlobs:
         if row is not None and not is_content(name, data) and cid_of(data) != name:
             raise CorruptBlob(f"the stored bytes of {name} are damaged; store the content again to repair them")
         return data
+
+    def get_many(self, cids: Iterable[str]) -> dict[str, bytes]:
+        query = "SELECT cid, data FROM blobs WHERE cid IN (SELECT value FROM json_each(?))"
+        with self._database.read() as connection:
+            rows = connection.execute(query, (orjson.dumps(list(cids)).decode(),)).fetchall()
+        return {cid: bytes(data) for cid, data in rows if is_content(cid, data)}
 
     def missing(self, cids: Iterable[str]) -> list[str]:
         names = dict.fromkeys(canonical(cid) for cid in cids)
