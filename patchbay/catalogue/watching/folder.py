@@ -17,15 +17,15 @@ import os
 import stat
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from patchbay.boot import change_names
 from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
 from patchbay.catalogue.watching.client_files import ClientFile, name_part, read_client_file
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
+from patchbay.catalogue.watching.folder_changes import FolderChanges, WantedServer
 from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
 from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import (
@@ -41,7 +41,7 @@ from patchbay.errors import ConfigError, ContentError, ParseError
 from patchbay.jsonrpc import parse_file
 from patchbay.kind import code_endings, known_kinds
 from patchbay.store import Store
-from patchbay.topics import DROP_INS, SERVERS
+from patchbay.topics import SERVERS
 
 log = logging.getLogger(__name__)
 
@@ -51,42 +51,6 @@ MAX_FILE_BYTES = 1024 * 1024
 
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of files in memory from which on they are stored, in one transaction."""
-
-MAX_NAMED_FILES = 10
-"""Maximum number of files that one entry of the history names."""
-
-
-@dataclass(frozen=True, slots=True)
-class WantedServer:
-    """The server that a file describes."""
-
-    file: str
-    row: ServerRow
-
-
-@dataclass(slots=True)
-class FolderChanges:
-    """The result of one scan: names to move with their CIDs, and the files concerned."""
-
-    rows: dict[str, str | None] = field(default_factory=dict)
-    marks: dict[str, str | None] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
-    files: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-
-    def save(self, name: str, file: str, mark: str, row: str) -> None:
-        """Record that a file is a server from now on."""
-        self.rows[SERVERS + name], self.marks[DROP_INS + name] = row, mark
-        self.files["saved"].append(file)
-
-    def remove(self, name: str, file: str, rows: Mapping[str, str | None]) -> None:
-        """Record that a file was removed; `rows` are the rows to restore."""
-        self.rows |= rows
-        self.gone.append(DROP_INS + name)
-        self.files["removed"].append(file)
-
-    def why(self) -> str:
-        """Return the reason for the history: the files, or the first of them."""
-        return "; ".join(f"{verb} {_join_names(files)}" for verb, files in self.files.items())
 
 
 class WatchedFolder:
@@ -365,11 +329,6 @@ class WatchedFolder:
             return self._rows.read(name, cid) if cid else None
         except ContentError:
             return None
-
-
-def _join_names(files: list[str]) -> str:
-    more = len(files) - MAX_NAMED_FILES
-    return ", ".join(files[:MAX_NAMED_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
 def with_auto_discover(data: bytes) -> bytes:
