@@ -6,6 +6,7 @@ when the file is removed (null: no row), the definition of the file, the file's 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -37,10 +38,16 @@ class DropInReader:
 
     def all(self) -> dict[str, DropIn]:
         """Return every drop-in by the name of its server."""
-        names = self._store.names.all(DROP_INS)
+        return self.read(self._store.names.all(DROP_INS))
+
+    def read(self, names: Mapping[str, str]) -> dict[str, DropIn]:
+        """Return the drop-ins of these names, the CIDs of all names of drop-ins, by the name of the server."""
         blobs, known = self._store.blobs, self._known
-        self._known = {cid: known.get(cid) or DropIn(**orjson.loads(blobs.get(cid))) for cid in names.values()}
-        return {name.removeprefix(DROP_INS): self._known[cid] for name, cid in names.items()}
+        fresh = {cid for cid in names.values() if cid not in known}
+        read = blobs.get_many(fresh) if fresh else {}
+        known = known | {cid: DropIn(**orjson.loads(read.get(cid) or blobs.get(cid))) for cid in fresh}
+        self._known = {cid: known[cid] for cid in names.values()}
+        return {name.removeprefix(DROP_INS): known[cid] for name, cid in names.items()}
 
 
 def drop_ins(store: Store) -> dict[str, DropIn]:

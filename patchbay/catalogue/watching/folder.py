@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from patchbay.boot import change_names
 from patchbay.catalogue.rows import RowReader, ServerRow, name_problem
@@ -53,6 +54,26 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of files in memory from which on they are stored, in one transaction."""
 
 
+class FolderState(NamedTuple):
+    """What one scan found: files that do not wait and why others are refused, what waits, files that drop-ins name,
+    and the rows of the store.
+    """
+
+    files: Mapping[str, Signature]
+    refused: Mapping[str, str]
+    waiting: frozenset[str]
+    signatures: Mapping[str, object]
+    rows: Mapping[str, str]
+
+    def without(self, waiting: frozenset[str]) -> FolderState:
+        """Return what a scan finds if nothing has changed since this one except that these servers wait."""
+        if not self.waiting <= waiting or not waiting:
+            return self
+        files = {file: signature for file, signature in self.files.items() if server_of(file) not in waiting}
+        signatures = {file: found for file, found in self.signatures.items() if file in files}
+        return self._replace(files=files, signatures=signatures, waiting=waiting)
+
+
 class WatchedFolder:
     """Keeps the store in step with a folder. `refused` maps each file that is not a valid server to the reason."""
 
@@ -62,12 +83,14 @@ class WatchedFolder:
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
         self._path = path
-        self._seen: tuple[object, ...] = ()
+        self._seen: FolderState | None = None
         self._cids: dict[str, tuple[object, dict[str, str]]] = {}
         self._client_files: dict[str, ClientFile] = {}
         self._references = ReferencedFiles(path, store.blobs)
         self._rows = RowReader(store.blobs)
         self._drop_ins = DropInReader(store)
+        self._described: dict[str, tuple[object, WantedServer]] = {}
+        self._agreed: dict[str, tuple[object, ...]] = {}
         self._settling = ScanComparison(path)
         self._waiting: frozenset[str] = frozenset()
         self._unreadable = ""
@@ -116,20 +139,24 @@ class WatchedFolder:
             return self._log_unreadable(problem)
         self._unreadable = ""
         self._waiting = self._settling.compare(files)
-        for file in [file for file in files if server_of(file) in self._waiting]:
-            del files[file]
-        state = (files, dict(refused), self._waiting)
-        if (*state, self._signatures(files), self._store.names.all(SERVERS)) == self._seen:
+        if self._waiting:
+            files = {file: signature for file, signature in files.items() if server_of(file) not in self._waiting}
+        now = FolderState(files, dict(refused), self._waiting, self._references.all_signatures(files), self._rows_now())
+        if self._seen is not None and now == self._seen.without(self._waiting):
             return False
-        wanted = self._wanted_servers(files, refused)
-        changed = self._apply(self._find_changes(wanted), refused)
+        wanted = self._wanted_servers(now, refused)
+        has_moved = self._apply(self._find_changes(wanted, now.rows), refused)
         for file in refused.keys() - self.refused.keys():
             log.warning("%s%s is not served: %s", SERVERS, file, refused[file])
-        changed |= refused != self.refused
+        changed = has_moved or refused != self.refused
         self.refused = refused
         # The drop-ins that were just read determine the files to check.
-        self._seen = (*state, self._signatures(files), self._store.names.all(SERVERS))
+        signatures = self._references.all_signatures(files)
+        self._seen = now._replace(signatures=signatures, rows=self._rows_now() if has_moved else now.rows)
         return changed
+
+    def _rows_now(self) -> dict[str, str]:
+        return self._store.names.all(SERVERS)
 
     def _log_unreadable(self, problem: OSError) -> bool:
         """Keep the servers while the folder cannot be read, and log it once."""
@@ -163,17 +190,15 @@ class WatchedFolder:
             else:
                 yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
-    def _signatures(self, files: Mapping[str, Signature]) -> dict[str, object]:
-        """Return the state of the transforms and apps that drop-ins name by a path."""
-        return {file: found for file in files if (found := self._references.signatures(file))}
-
-    def _wanted_servers(self, files: Mapping[str, Signature], refused: dict[str, str]) -> dict[str, WantedServer]:
+    def _wanted_servers(self, now: FolderState, refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
         wanted: dict[str, WantedServer] = {}
-        self._store_files(files, refused)
+        files = now.files
+        self._store_files(now, refused)
         kinds = {ending: kind for kind in known_kinds() for ending in kind.endings}
-        endings = list(kinds)
-        for file in sorted(files, key=lambda file: endings.index(ending_of(file))):
+        ranks = {ending: rank for rank, ending in enumerate(kinds)}
+        described, self._described = self._described, {}
+        for file in sorted(files, key=lambda file: ranks[ending_of(file)]):
             if file.endswith(CONFIG_ENDING):
                 beside = [file.removesuffix(CONFIG_ENDING) + ending for ending in code_endings()]
                 if not any(each in files for each in beside):
@@ -195,8 +220,12 @@ class WatchedFolder:
                     # Without its configuration, more tools could be listed than its author wants.
                     problem = f"its configuration {config} cannot be used: {refused[config]}"
                 elif definition is not None:
-                    row = ServerRow(name, kind.name, definition, self._references.add_apps(file, own))
-                    wanted[name] = WantedServer(file, row)
+                    found = definition, self._references.add_apps(file, own)
+                    known = described.get(file)
+                    if known is None or known[0] != found:
+                        known = found, WantedServer(file, ServerRow(name, kind.name, *found))
+                    self._described[file] = known
+                    wanted[name] = known[1]
             if problem:
                 refused[file] = problem
         self._add_client_files(files, wanted, refused)
@@ -217,7 +246,7 @@ class WatchedFolder:
                 else:
                     wanted[name] = WantedServer(file, ServerRow(name, kind.name, cid))
 
-    def _store_files(self, files: Mapping[str, Signature], refused: dict[str, str]) -> None:
+    def _store_files(self, now: FolderState, refused: dict[str, str]) -> None:
         """Store the bytes of new and changed files, many in one transaction.
 
         A name moves only after the bytes it needs are stored. A hub that is killed in between leaves contents without a
@@ -225,15 +254,15 @@ class WatchedFolder:
         """
         batch: dict[tuple[str, str], bytes] = {}
         size = 0
-        for file, signature in files.items():
+        for file, signature in now.files.items():
             known = self._cids.get(file)
-            if known is not None and known[0] == (signature, self._references.signatures(file)):
+            if known is not None and known[0] == (signature, now.signatures.get(file)):
                 continue
             self._cids.pop(file, None)
             self._client_files.pop(file, None)
             data = self._read(file, refused)
             if data is not None:
-                self._cids[file] = ((signature, self._references.signatures(file)), {})
+                self._cids[file] = ((signature, self._references.signatures(file) or None), {})
                 found = self._client_files.get(file)
                 batch |= {(file, name): one for name, one in (found.definitions if found else {"": data}).items()}
                 size += len(data)
@@ -280,11 +309,12 @@ class WatchedFolder:
             self._client_files[file] = found
         return data
 
-    def _find_changes(self, wanted: Mapping[str, WantedServer]) -> FolderChanges:
-        """Return the moves that make the store agree with the folder."""
-        # Read rows before marks, the reverse of the order of writing: a reader that sees a row that another process
-        # made of a file then sees its mark too, and does not take the row for the one that the file replaced.
-        rows = self._store.names.all(SERVERS)
+    def _find_changes(self, wanted: Mapping[str, WantedServer], rows: Mapping[str, str]) -> FolderChanges:
+        """Return the moves that make the store agree with the folder. `rows` were read before this call.
+
+        Rows are read before marks, the reverse of the order of writing: a reader that sees a row that another process
+        made of a file then sees its mark too, and does not take the row for the one that the file replaced.
+        """
         known, moves = self._drop_ins.all(), FolderChanges()
         made: dict[str, tuple[DropIn, ServerRow]] = {}
         self._rows.forget_all_but(wanted.keys() | known.keys())
@@ -293,17 +323,20 @@ class WatchedFolder:
                 now = self._row(name, rows)
                 ours = now is not None and now.definition_cid == found.definition_cid
                 moves.remove(name, found.file, {SERVERS + name: found.base} if ours else {})
+        agreed, self._agreed = self._agreed, {}
         for name, want in wanted.items():
-            now, before = self._row(name, rows), known.get(name)
-            ours = before is not None and now is not None and now.definition_cid == before.definition_cid
-            row = replace(want.row, enabled=now.enabled) if ours and now else want.row
-            base = before.base if ours and before else rows.get(SERVERS + name)
-            mark = DropIn(want.file, row.definition_cid, base)
-            if now != row or before != mark:
-                made[name] = mark, row
-        marks = self._store.blobs.put_many(mark.to_json() for mark, _ in made.values())
-        stored = self._store.blobs.put_many(row.to_json() for _, row in made.values())
-        for name, mark_cid, row_cid in zip(made, marks, stored, strict=True):
+            state = want, rows.get(SERVERS + name), known.get(name)
+            if agreed.get(name) != state:
+                now, before = self._row(name, rows), known.get(name)
+                ours = before is not None and now is not None and now.definition_cid == before.definition_cid
+                row = replace(want.row, enabled=now.enabled) if ours and now else want.row
+                mark = DropIn(want.file, row.definition_cid, before.base if ours and before else state[1])
+                if now != row or before != mark:
+                    made[name] = mark, row
+                    continue
+            self._agreed[name] = state
+        stored = iter(self._store.blobs.put_many(each.to_json() for pair in made.values() for each in pair))
+        for name, mark_cid, row_cid in zip(made, stored, stored, strict=True):
             moves.save(name, wanted[name].file, mark_cid, row_cid)
         return moves
 
@@ -319,8 +352,8 @@ class WatchedFolder:
         except ContentError as problem:
             refused |= dict.fromkeys(moves.files["saved"], problem.message)
             return True
-        # Last, so that a hub that stops in between removes the servers after its restart.
-        names.move(dict.fromkeys(moves.gone), AUTHOR, why)
+        if moves.gone:  # last, so that a hub that stops in between removes the servers after its restart
+            names.move(dict.fromkeys(moves.gone), AUTHOR, why)
         return True
 
     def _row(self, name: str, rows: Mapping[str, str]) -> ServerRow | None:

@@ -6,7 +6,7 @@ that its own CID covers everything that is served. The watcher asks `signatures`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path, PurePath
 
 import orjson
@@ -45,6 +45,10 @@ class ReferencedFiles:
     def signatures(self, file: str) -> Mapping[str, Signature | None]:
         """Return the state of each file that a drop-in named at its last read; None for a missing file."""
         return {path: self._signature(path) for path in self._named.get(file, ())}
+
+    def all_signatures(self, files: Container[str]) -> dict[str, Mapping[str, Signature | None]]:
+        """Return the state of the files that these drop-ins name, by drop-in, for those that name any."""
+        return {file: self.signatures(file) for file, paths in self._named.items() if paths and file in files}
 
     def folders(self) -> list[Path]:
         """Return the folders of the named files."""

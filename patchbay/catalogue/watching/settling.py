@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -55,24 +54,23 @@ class ScanComparison:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._before: Mapping[str, Mapping[str, Signature]] | None = None
+        self._before: Mapping[str, Signature] | None = None
         self._pending: frozenset[str] = frozenset()
 
     def compare(self, files: Mapping[str, Signature]) -> frozenset[str]:
         """Return the names of the servers that wait for another scan; `files` are all present files."""
-        now: dict[str, dict[str, Signature]] = defaultdict(dict)
-        for file, signature in files.items():
-            now[server_of(file)][file] = signature
-        before, self._before = self._before, now
+        before, self._before = self._before, files
         unconfirmed = self._pending
         if before is None:
             # A program may have begun to write a file before this process started, and pause.
-            unconfirmed = frozenset(now)
+            unconfirmed = frozenset(map(server_of, files))
             since = time.time_ns() - int(SETTLED_SECONDS * 1e9)
-            changed = {name for name, own in now.items() if any(changed > since for _, changed, *_ in own.values())}
+            changed = {server_of(file) for file, (_, changed, *_) in files.items() if changed > since}
         else:
-            changed = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
-        written = {name for name in unconfirmed - changed if any(map(self._is_written, now.get(name, ())))}
+            changed = {server_of(file) for file, _ in files.items() ^ before.items()}
+        settled = unconfirmed - changed
+        open_files = (file for file in files if server_of(file) in settled and self._is_written(file))
+        written = set(map(server_of, open_files)) if settled else set()
         self._pending = frozenset(changed | written)
         return self._pending
 
