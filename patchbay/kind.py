@@ -289,7 +289,8 @@ def known_kinds() -> Sequence[Kind]:
 
 def find_kind(name: object) -> Kind | None:
     """Return the kind with this name, or None."""
-    return next((kind for kind in known_kinds() if kind.name == name), None)
+    known_kinds()
+    return _SHIPPED.get(name) or _KINDS.get(name) if isinstance(name, str) else None
 
 
 def kind_named(name: str) -> Kind:

@@ -98,7 +98,7 @@ class Catalogue(VisibleToAll):
         self._table = ServerTable({}, {})
         self._announced: Mapping[str, Server] = {}
         self._stamp: tuple[object, ...] = ()
-        self._moves = -1
+        self._moves, self._refused = -1, self.refused
         self._listing: tuple[Listing, str | None] = (Listing(), None)
         self._whole: tuple[Mapping[str, Server], object, Aggregate] = (self.served, self._listing, build_aggregate(()))
         self._keys: dict[str, Key] = {}
@@ -246,10 +246,9 @@ class Catalogue(VisibleToAll):
 
     def _refresh_once(self) -> bool:
         """Build what changed in the store, under the lock. Returns False when the store has changed again meanwhile."""
-        moves = newest_move(self.store)
-        plan = self._planner.plan(self.refused)
-        self._moves = moves
-        self._stamp = plan.stamp
+        moves, refused = newest_move(self.store), self.refused
+        plan = self._planner.plan(refused)
+        self._stamp, self._moves = (), -1  # until all of this is done, the next poll begins again
         self.mcps_problem = plan.mcps_problem
         self.readonly = plan.readonly
         self._listing = plan.listing if plan.listing != self._listing else self._listing
@@ -263,13 +262,14 @@ class Catalogue(VisibleToAll):
         try:
             built = self._build_all([row for name, row in sorted(plan.rows.items()) if name not in kept])
         except Exception:
-            self._keys, self._stamp, self._moves = before, (), -1  # the next round builds these servers again
+            self._keys = before  # the next round builds these servers again
             raise
         self._table = ServerTable.of({name: kept.get(name) or built[name] for name in sorted(plan.rows)})
         self._connect_mounts()
-        if self._planner.stamp() != plan.stamp:
+        if newest_move(self.store) != moves and self._planner.stamp() != plan.stamp:
             return False
         self._announce()
+        self._stamp, self._moves, self._refused = plan.stamp, moves, refused
         return True
 
     def _connect_mounts(self) -> None:
@@ -315,14 +315,15 @@ class Catalogue(VisibleToAll):
             self._poll_store()
 
     def _poll_store(self) -> None:
-        """Bring the servers up to date when the store has changed. Without a move of a name this is one short read."""
-        moves = newest_move(self.store)
-        if moves == self._moves:
-            return
-        if self._planner.stamp() != self._stamp:
-            self.refresh()
-        else:
-            self._moves = moves
+        """Bring the servers up to date if the store or the folder has changed; without a change, one short read."""
+        with self._lock:  # a refresh that another thread has begun may be the one that is due
+            moves, is_same_folder = newest_move(self.store), self._refused == self.refused
+            if moves == self._moves and is_same_folder:
+                return
+            if is_same_folder and self._planner.stamp() == self._stamp:
+                self._moves = moves
+            else:
+                self.refresh()
 
     def _collect_regularly(self) -> None:
         while not self._ending.wait(COLLECTION_SECONDS):
@@ -336,7 +337,7 @@ class Catalogue(VisibleToAll):
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
         if self.upkeep.may_watch(self.settings.servers) and scan():
             self.store.bus.publish(NAMES_CHANGED)
-            self.refresh()
+            self._poll_store()
 
     def _run_guarded(self, run: Callable[[], None]) -> None:
         """Run one round of a thread; log a failure, and continue."""

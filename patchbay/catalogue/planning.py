@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from patchbay.boot import (
     Document,
@@ -22,11 +23,11 @@ from patchbay.boot import (
 from patchbay.boot.grants import NOTHING, Grants, parse_grants
 from patchbay.catalogue.contents.revocations import Revocations
 from patchbay.catalogue.listing import Listing
-from patchbay.catalogue.rows import ROOM, RowReader, ServerRow, is_of_room, name_problem, parse_row
+from patchbay.catalogue.rows import ROOM, ServerRow, is_of_room, name_problem, parse_row
 from patchbay.catalogue.watching.client_files import server_of_part
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.settling import CONFIG_ENDING
-from patchbay.config import Configs, Mcps, parse_listing
+from patchbay.config import Config, Configs, Mcps, parse_listing
 from patchbay.errors import ConfigError, ContentError
 from patchbay.kind import CONFIGURATION_KIND, configured_kind
 from patchbay.kinds.mount import snapshots
@@ -37,6 +38,9 @@ from patchbay.topics import ACCESS, DROP_INS, LISTING, MCPS, ROOT, SERVERS
 
 MOVES_PER_READ = 500
 """Number of moves of a name that are read at once."""
+
+_RowSources = tuple[str, DropIn | None, Config | None, str | None]
+"""What a row depends on: its CID, its file, its entry of the `mcps` variable, and the error in that entry."""
 
 _LISTING = Document(
     LISTING,
@@ -59,6 +63,16 @@ class Refusal:
     sentence: str
 
 
+class Stamp(NamedTuple):
+    """A state of the store: names of servers and drop-ins, lists that servers reported, revocations, single names."""
+
+    servers: Mapping[str, str]
+    drop_ins: Mapping[str, str]
+    lists: Mapping[str, tuple[str, ...]]
+    revoked: object
+    single: tuple[str | None, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The planned servers; `stamp` identifies the state of the store.
@@ -70,7 +84,7 @@ class Plan:
     rows: Mapping[str, ServerRow | Refusal]
     readonly: bool
     mcps_problem: str | None
-    stamp: tuple[object, ...]
+    stamp: Stamp
     listing: tuple[Listing, str | None]
     access: tuple[Grants | None, str | None]
     lists: Mapping[str, tuple[str, ...]]
@@ -87,55 +101,70 @@ class Planner:
         self._configs = configs
         self._enable = frozenset(enable)
         self._revocations = Revocations(store)
-        self._reader = RowReader(store.blobs)
         self._drop_ins = DropInReader(store)
+        self._planned: dict[str, tuple[_RowSources, ServerRow]] = {}
         self._read: tuple[bytes | None, Mcps] = (None, Mcps())
         self._mcps = Document(MCPS, self._load_mcps, Mcps(), "it configures no server")
 
-    def stamp(self) -> tuple[object, ...]:
+    def stamp(self) -> Stamp:
         """Return what a plan depends on, as CIDs."""
-        names = self._store.names
+        names, lists = self._store.names, _reported_lists(self._store)
         single = (names.get(MCPS), names.get(LISTING), names.get(ACCESS), names.get(ROOT))
-        revoked = self._revocations.state()
-        return (names.all(SERVERS), names.all(DROP_INS), _reported_lists(self._store), revoked, *single)
+        return Stamp(names.all(SERVERS), names.all(DROP_INS), lists, self._revocations.state(), single)
 
     def plan(self, refused: Mapping[str, str]) -> Plan:
         """Return the plan for now; `refused` maps files of the watched folder that are not servers to the reason."""
         stamp, (mcps, problem) = self.stamp(), read_document(self._store, self._mcps)
-        rows = {**_mounted_rows(mcps), **dict(self._rows(mcps))}
+        rows = {**_mounted_rows(mcps), **self._rows(stamp.servers, self._drop_ins.read(stamp.drop_ins), mcps)}
         for file, sentence in refused.items():
             stem = file.removesuffix(CONFIG_ENDING) if file.endswith(CONFIG_ENDING) else PurePosixPath(file).stem
             stem = server_of_part(file) or stem
             if stem not in rows and name_problem(stem) is None:
                 rows[stem] = Refusal(ServerRow(stem, CONFIGURATION_KIND, "", origin=SERVERS + file), sentence)
-        checked, lists = self._refuse_revoked(self._refuse_bad_names(rows)), _reported_lists(self._store)
+        checked = self._refuse_revoked(self._refuse_bad_names(rows))
         listing, access = read_document(self._store, _LISTING), read_document(self._store, _ACCESS)
-        return Plan(checked, is_readonly(self._store), problem, stamp, listing, access, lists)
+        return Plan(checked, is_readonly(self._store), problem, stamp, listing, access, stamp.lists)
 
-    def _rows(self, mcps: Mcps) -> Iterator[tuple[str, ServerRow | Refusal]]:
-        files, names = self._drop_ins.all(), self._store.names.all(SERVERS)
-        rows = {full.removeprefix(SERVERS): cid for full, cid in names.items()}
-        self._reader.forget_all_but(rows)
-        for name, cid in rows.items():
+    def _rows(
+        self, names: Mapping[str, str], files: Mapping[str, DropIn], mcps: Mcps
+    ) -> dict[str, ServerRow | Refusal]:
+        """Return the rows that names in the store point to. A row is made again only after its sources have changed."""
+        sources, blobs = {}, self._store.blobs
+        for full, cid in names.items():
+            name = full.removeprefix(SERVERS)
+            sources[name] = cid, files.get(name), mcps.configs.get(name), mcps.broken.get(name)
+        rows: dict[str, ServerRow | Refusal] = {
+            name: known[1] for name, known in self._planned.items() if sources.get(name) == known[0]
+        }
+        fresh = {name: found for name, found in sources.items() if name not in rows}
+        contents = blobs.get_many(cid for cid, *_ in fresh.values()) if fresh else {}
+        for name, (cid, file, _, _) in fresh.items():
             try:
-                row = self._reader.read(name, cid)
+                row = parse_row(name, contents.get(cid) or blobs.get(cid))
             except ContentError as problem:
-                yield name, Refusal(ServerRow(name, CONFIGURATION_KIND, ""), problem.message)
-                continue
-            file = files.get(name)
-            own = file is not None and file.definition_cid == row.definition_cid
-            if name in self._enable:
-                row = replace(row, enabled=True)
-            if is_of_room(row):
-                yield name, replace(row, origin=ROOM)
-                continue
-            if file is None or not own:
-                yield name, _with_mcps_config(row, mcps)
-                continue
-            replaced = self._replaced(name, file)
-            row = replace(row, origin=SERVERS + file.file, replaces=replaced)
-            # The configuration of the replaced server does not apply to this definition.
-            yield name, row if replaced or row.config_cid else _with_mcps_config(row, mcps)
+                rows[name] = Refusal(ServerRow(name, CONFIGURATION_KIND, ""), problem.message)
+            else:
+                rows[name] = self._with_origin(row, file, mcps)
+        # What could not be read, or depends on other contents, is read again for the next plan.
+        self._planned = {
+            name: (found, made)
+            for name, found in sources.items()
+            if isinstance(made := rows[name], ServerRow) and not ((file := found[1]) and file.base)
+        }
+        return rows
+
+    def _with_origin(self, row: ServerRow, file: DropIn | None, mcps: Mcps) -> ServerRow | Refusal:
+        """Return a row of the store with its origin and its configuration."""
+        if row.name in self._enable:
+            row = replace(row, enabled=True)
+        if is_of_room(row):
+            return replace(row, origin=ROOM)
+        if file is None or file.definition_cid != row.definition_cid:
+            return _with_mcps_config(row, mcps)
+        replaced = self._replaced(row.name, file)
+        row = replace(row, origin=SERVERS + file.file, replaces=replaced)
+        # The configuration of the replaced server does not apply to this definition.
+        return row if replaced or row.config_cid else _with_mcps_config(row, mcps)
 
     def _replaced(self, name: str, file: DropIn) -> str | None:
         """Return the definition that a drop-in with another content replaces; None without one."""
@@ -147,18 +176,18 @@ class Planner:
 
     def _refuse_bad_names(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:
         """Refuse rows whose name is reserved or differs from an earlier one by case alone."""
+        found = dict(rows)
+        for name, row in rows.items():
+            if sentence := name_problem(name, _row_of(row).origin):
+                found[name] = Refusal(_row_of(row), sentence)
         alike: dict[str, list[str]] = defaultdict(list)
-        for name in sorted(rows):
+        for name in rows:
             alike[name.lower()].append(name)
-        found: dict[str, ServerRow | Refusal] = {}
-        for names in alike.values():
+        for names in alike.values() if len(alike) < len(rows) else ():
             # The earlier name stays: a file saved later cannot take down a running server.
-            first = names[0] if len(names) == 1 else min(names, key=self._created_at)
-            for name in names:
-                sentence = name_problem(name, _row_of(rows[name]).origin)
-                if name != first:
-                    sentence = f"its name differs from that of {first} by case alone: rename one of the two"
-                found[name] = Refusal(_row_of(rows[name]), sentence) if sentence else rows[name]
+            first = names[0] if len(names) == 1 else min(sorted(names), key=self._created_at)
+            sentence = f"its name differs from that of {first} by case alone: rename one of the two"
+            found |= {name: Refusal(_row_of(rows[name]), sentence) for name in names if name != first}
         return found
 
     def _refuse_revoked(self, rows: Mapping[str, ServerRow | Refusal]) -> dict[str, ServerRow | Refusal]:

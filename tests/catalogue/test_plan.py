@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from patchbay.catalogue.planning import Planner
+from patchbay.catalogue.watching.drop_ins import DropIn
+from patchbay.config import Configs
 from patchbay.errors import ConfigError, UnavailableServer
 
 HELLO = 'def hello(name: str = "you") -> str:\n    """Says hello."""\n    return "Hello, " + name\n'
@@ -84,3 +87,28 @@ def test_a_drop_in_that_replaces_nothing_is_configured_by_the_mcps_variable(benc
     catalogue = bench.open(watch=True)
     catalogue.start()
     assert catalogue.find("hello").title == "By the operator"
+
+
+def test_a_row_is_planned_again_only_after_something_that_it_depends_on_has_changed(bench: Any) -> None:
+    for name in ("hello", "wave"):
+        bench.plug(name, HELLO)
+    of_wave = DropIn("wave.py", bench.keep(HELLO))
+    bench.store.names.move({"dropins/wave": bench.keep(of_wave.to_json())}, "test", "test")
+    planner = Planner(bench.store, Configs(bench.store.blobs))
+
+    def rows() -> Any:
+        return planner.plan({}).rows
+
+    first = rows()
+    bench.configure("hello", {"title": "Greetings"})
+    second = rows()
+    assert second["hello"].config_cid and second["wave"] is first["wave"]
+    bench.configure("hello", {"titel": "A slip"})
+    assert "titel" in rows()["hello"].sentence
+    bench.configure("hello", {"title": "Greetings"})
+    assert rows()["hello"] == second["hello"]
+    of_hello = DropIn("hello.py", bench.keep(HELLO))
+    bench.store.names.move({"dropins/hello": bench.keep(of_hello.to_json())}, "test", "test")
+    assert rows()["hello"].origin == "servers/hello.py"
+    bench.change({"servers/hello": None})
+    assert set(rows()) == {"wave"}
