@@ -17,7 +17,7 @@ import orjson
 from patchbay.boot import canonical_json
 from patchbay.descriptors import NAME
 from patchbay.errors import ConfigError
-from patchbay.kind import definition_kinds, kind_named
+from patchbay.kind import definition_kinds, find_kind, kind_named
 from patchbay.kinds.room.offers import SERVER_PREFIX
 from patchbay.store import Blobs
 from patchbay.topics import SERVERS
@@ -86,9 +86,10 @@ def parse_row(name: str, data: bytes, origin: str = BOOT) -> ServerRow:
         raise ConfigError(where, "", f"expected JSON; {problem}") from problem
     if not isinstance(parts, dict) or not isinstance(parts.get("definition_cid"), str):
         raise ConfigError(where, "definition_cid", "expected an object with the CID of the server's definition")
-    kinds = [kind.name for kind in definition_kinds()]
-    if parts.get("kind") not in kinds:
-        raise ConfigError(where, "kind", f"expected one of {', '.join(kinds)}; this is {parts.get('kind')!r}")
+    kind = find_kind(parts.get("kind"))
+    if kind is None or not kind.endings:
+        names = ", ".join(kind.name for kind in definition_kinds())
+        raise ConfigError(where, "kind", f"expected one of {names}; this is {parts.get('kind')!r}")
     config = parts.get("config_cid")
     if config is not None and not isinstance(config, str):
         raise ConfigError(where, "config_cid", "expected the CID of a configuration")
