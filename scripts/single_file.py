@@ -300,10 +300,10 @@ def reached(pieces: dict[str, list[Piece]]) -> set[str]:
 
 def with_reaper(text: str) -> str:
     """The program that stands between the client and a server, which is a file of its own there, as text here."""
-    path = "REAPER = str(Path(__file__).resolve().parents[2] / 'processes' / 'process_trees.py')"
+    path = "REAPER = str(Path(__file__).resolve().parents[3] / 'processes' / 'process_trees.py')"
     call = "'-S', REAPER, "
     counts = (text.count(path), text.count(call))
-    assert counts == (1, 1), "expected patchbay/client/connection/stdio.py to start the reaper by its path, once"
+    assert counts == (1, 1), "expected programs/stdio.py to start the reaper by its path, once"
     program = (ROOT / REAPER).read_text("utf-8")
     return text.replace(path, f"REAPER = {program!r}").replace(call, "'-S', '-c', REAPER, ")
 

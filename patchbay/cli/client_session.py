@@ -29,8 +29,8 @@ from patchbay.client.addresses.targets import Era, Local, Stdio, Target
 from patchbay.client.auth.configured import choose_sign_in
 from patchbay.client.auth.methods import BrowserSignIn
 from patchbay.client.connection.connection import REQUEST_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, Connection
-from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.connection.pool import ConnectionPool
+from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.client.contracts.canonical_json import ContractError
 from patchbay.client.contracts.contract import ValidationResult, choose_verdict, format_warning
 from patchbay.client.profiles.layouts import Profile

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from patchbay import __version__
-from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.config import parse_config
 from patchbay.kinds.mount.configuration import START_SECONDS, mount_of
 from patchbay.kinds.mount.liveness import Patience

@@ -21,7 +21,7 @@ from patchbay.cli.running_hub import RunningHub
 from patchbay.cli.server_directory import list_servers, read_server
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
-from patchbay.client.connection.environment import make_launch_environment
+from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.errors import PatchbayError, StoreFailed
 from patchbay.settings import Settings
 from patchbay.store import store_exists

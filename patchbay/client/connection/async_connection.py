@@ -50,9 +50,9 @@ from patchbay.client.connection.message_streams import (
 )
 from patchbay.client.connection.negotiation import negotiate
 from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
+from patchbay.client.connection.programs.stdio import ChildProcess, run_program
+from patchbay.client.connection.programs.uv_cache import make_offline_target
 from patchbay.client.connection.requests import CURRENT_RUN, Answer, Json, RequestEnd, RequestRun
-from patchbay.client.connection.stdio import ChildProcess, run_program
-from patchbay.client.connection.uv_cache import make_offline_target
 from patchbay.client.errors import McpFailure, SessionLost, Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.errors import PatchbayError

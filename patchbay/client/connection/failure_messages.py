@@ -11,8 +11,8 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.exceptions import MCPError
 
 from patchbay.client.addresses.targets import Http, Target, mask_urls
+from patchbay.client.connection.programs.stdio import ChildProcess
 from patchbay.client.connection.requests import OPENING_METHOD, RequestRun
-from patchbay.client.connection.stdio import ChildProcess
 from patchbay.client.errors import (
     CredentialsRefused,
     HttpRefused,

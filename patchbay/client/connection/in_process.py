@@ -16,7 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
-from patchbay.client.connection.stdio import Received, Streams
+from patchbay.client.connection.programs.stdio import Received, Streams
 from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Exchange, encode, message
 

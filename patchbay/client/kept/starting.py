@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from patchbay.client.addresses.targets import Era, Stdio
-from patchbay.client.connection.environment import INHERITED_VARIABLES
+from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
 from patchbay.client.connection.requests import Asker
 from patchbay.client.kept.connection import KeptConnection
 from patchbay.client.kept.messages import decode_failure

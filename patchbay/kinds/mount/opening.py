@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from patchbay.client.addresses.targets import Era, Http, Stdio, Target
 from patchbay.client.auth.configured import make_machine_sign_in
 from patchbay.client.auth.methods import SignIn, SuppliedTokens
-from patchbay.client.connection.environment import make_launch_environment
 from patchbay.client.connection.list_pages import APPS, DECLARED_APPS
+from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.client.errors import McpFailure
 from patchbay.errors import MethodNotFound
 from patchbay.kinds.mount.call_connections import CallConnection

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from patchbay.client.addresses.address import Address, NamedServer, parse_address, parse_naked_mcp_uri
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio
-from patchbay.client.connection.uv_cache import make_offline_target
+from patchbay.client.connection.programs.uv_cache import make_offline_target
 
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
 

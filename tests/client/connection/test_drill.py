@@ -17,7 +17,7 @@ import pytest
 
 from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
-from patchbay.client.connection.stdio import REAPER
+from patchbay.client.connection.programs.stdio import REAPER
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
 from patchbay.messages.callers import TransportInfo
 from tests import hubs

@@ -30,7 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.addresses.targets import Stdio
-from patchbay.client.connection.environment import INHERITED_VARIABLES
+from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 
@@ -55,7 +55,7 @@ PYPI_PACKAGES = {
 Received = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
-REAPER = str(Path(__file__).resolve().parents[2] / "processes" / "process_trees.py")
+REAPER = str(Path(__file__).resolve().parents[3] / "processes" / "process_trees.py")
 """The program that runs between this process and a server that it starts."""
 
 

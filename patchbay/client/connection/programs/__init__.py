@@ -1,0 +1,1 @@
+"""Servers that are programs: start one with its environment, speak over its standard streams, end it."""
