@@ -265,7 +265,7 @@ class Connection(ServerLists):
             while True:
                 if until is None and not run.is_settled:
                     until = _next_pause(pauses)
-                item = run.next_item(None if until in (None, math.inf) else max(0.0, until - time.monotonic()))
+                item = run.next_item(None if until is None or until == math.inf else max(0.0, until - time.monotonic()))
                 until = None
                 if isinstance(item, RequestEnd):
                     return get_result(item)
