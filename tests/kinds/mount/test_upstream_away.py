@@ -194,6 +194,7 @@ def test_a_resource_is_subscribed_to_once(hub: Hub, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(StandingConnection, "_try_request", trying)
     mount(hub, "piped", PIPED)
+    until(lambda: "echo" in tools(hub, "piped"), "what it offers")
     session, uris = hub.open("piped"), [f"x://{number}" for number in range(4)]
     for uri in uris:
         assert hub.legacy("piped", "resources/subscribe", {"uri": uri}, session).result == {}
