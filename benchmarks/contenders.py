@@ -23,6 +23,9 @@ TYPESCRIPT_SERVER = Path(__file__).parent / "peers" / "typescript_server.mjs"
 THREADS = "256"
 """Threads of the web server that the bare view runs on: as many as the hub has."""
 
+HUB = "Patchbay"
+"""The name of this hub among gateways."""
+
 INLINE, ISOLATED, FASTMCP = "Patchbay inline", "Patchbay isolated", "FastMCP"
 SDK, TYPESCRIPT, BARE = "Python SDK", "TypeScript SDK", "bare Flask"
 

@@ -1,4 +1,4 @@
-"""Calls through gateways: this hub, FastMCP's proxy, ContextForge and programs that put a program on HTTP, in turn.
+"""Calls through gateways: this hub, FastMCP's proxy, ContextForge, mcp-hub and bridges from a program to HTTP, in turn.
 
 All of them pass the same call to the same upstream: the official TypeScript SDK's server at a URL, or a small program
 on standard input and output. The processor time is that of the gateway, with a program that it starts; the server at
@@ -26,33 +26,38 @@ from urllib.request import Request, urlopen
 
 from benchmarks import processes
 from benchmarks.calls import figures_of
-from benchmarks.contenders import ENDED_BY_SIGTERM, NODE, RunningServer, run_typescript_peer
-from benchmarks.load import EXPECTED, SESSION, STATELESS, RequestTemplate, prepare_request
+from benchmarks.contenders import ENDED_BY_SIGTERM, HUB, NODE, RunningServer, run_typescript_peer
+from benchmarks.load import CALL, COMMON, EXPECTED, SESSION, STATELESS, RequestTemplate, condition_of, prepare_request
 from benchmarks.mounts import INLINE_ISOLATION, STDIO_ECHO
 from benchmarks.parameters import Parameters
 from benchmarks.placement import Placement
 from benchmarks.reporting.results import Row
+from benchmarks.reporting.targets import OVER_HTTP, OVER_STDIO
 from tests.interaction.programs import free_port, running, running_hub
 
 CONTEXTFORGE = "mcp-contextforge-gateway==1.0.7"
 SUPERGATEWAY, NPM_PROXY, PYPI_PROXY = "supergateway@4.0.0", "mcp-proxy@6.7.19", "mcp-proxy==0.13.0"
+MCP_HUB = "mcp-hub@4.2.1"
 NPX = (str(NODE), str(NODE.parent.parent / "lib/node_modules/npm/bin/npx-cli.js"), "--yes")
 UVX = Path(sys.executable).with_name("uvx")
 CONNECTIONS = 16
 START_SECONDS = 120.0
 """Seconds in which a gateway has to answer its first call; its package may have to be fetched."""
 
-OVER_HTTP, OVER_STDIO = "a server at a URL", "a program on stdio"
 ECHO_COMMAND = (sys.executable, str(STDIO_ECHO))
 ADMINISTRATOR = "bench@example.com"
 
 
 @dataclass(frozen=True)
 class RunningGateway:
-    """A started gateway: its server, and the headers that its calls need."""
+    """A started gateway: its server, and the headers that its calls need.
+
+    `body` is that of a call where it is not one of MCP, before and after its number.
+    """
 
     server: RunningServer
     headers: Mapping[str, str] = field(default_factory=dict)
+    body: tuple[str, str] | None = None
 
 
 Start = Callable[[str, Path, Sequence[str]], AbstractContextManager[RunningGateway]]
@@ -89,7 +94,7 @@ def _measure(gateway: Gateway, upstream: str, url: str, parameters: Parameters, 
     except (OSError, RuntimeError, ValueError, AssertionError) as problem:
         sys.stderr.write(f"{gateway.name} before {upstream} failed: {type(problem).__name__}: {problem}\n")
         return
-    yield Row("gateways", gateway.name, f"{upstream}, {CONNECTIONS} connections", figures)
+    yield Row("gateways", gateway.name, condition_of(upstream, CONNECTIONS), figures)
 
 
 def _wait_for_request(gateway: RunningGateway, conversation: str) -> RequestTemplate:
@@ -97,8 +102,11 @@ def _wait_for_request(gateway: RunningGateway, conversation: str) -> RequestTemp
     end = time.monotonic() + START_SECONDS
     while True:
         try:
-            request = prepare_request(gateway.server.url, conversation)
-            request = replace(request, headers={**request.headers, **gateway.headers})
+            if gateway.body is not None:
+                request = RequestTemplate(gateway.server.url, gateway.body, {**COMMON, **gateway.headers})
+            else:
+                request = prepare_request(gateway.server.url, conversation)
+                request = replace(request, headers={**request.headers, **gateway.headers})
             answer = str(_send(request.url, f"{request.body[0]}1{request.body[1]}".encode(), request.headers))
             if EXPECTED in answer:
                 return request
@@ -189,6 +197,19 @@ def _run_contextforge(url: str, folder: Path, prefix: Sequence[str]) -> Iterator
         yield RunningGateway(RunningServer(f"{base}/servers/{id}/mcp", found.server.pid), dict(headers))
 
 
+@contextmanager
+def _run_mcp_hub(url: str, folder: Path, prefix: Sequence[str]) -> Iterator[RunningGateway]:
+    """Run mcp-hub. Its calls go to its own HTTP API, because its MCP endpoint has only the transport of 2024-11-05."""
+    port, file = free_port(), folder / "servers.json"
+    target = {"url": url} if url else {"command": ECHO_COMMAND[0], "args": [*ECHO_COMMAND[1:]]}
+    file.write_text(json.dumps({"mcpServers": {"bench": target}}), "utf-8")
+    with _run_program((*NPX, MCP_HUB, "--port", str(port), "--config", str(file)), folder, prefix, port) as found:
+        call = json.dumps({"server_name": "bench", "tool": CALL["name"], "arguments": CALL["arguments"]})
+        body = (f'{call[:-1]}, "number": ', "}")
+        server = RunningServer(f"http://127.0.0.1:{port}/api/servers/tools", found.server.pid)
+        yield RunningGateway(server, body=body)
+
+
 def _run_bridge(
     words: Callable[[str, str], Sequence[str]], url: str, folder: Path, prefix: Sequence[str]
 ) -> AbstractContextManager[RunningGateway]:
@@ -216,16 +237,17 @@ def _pypi_proxy(port: str, command: str) -> Sequence[str]:
     return (str(UVX), "--from", PYPI_PROXY, "mcp-proxy", "--port", port, "--", *shlex.split(command))
 
 
-HUB = "Patchbay"
 HTTP_GATEWAYS = (
     Gateway(HUB, _run_hub),
     Gateway("FastMCP's proxy", _run_fastmcp),
     Gateway("FastMCP's proxy, one connection", partial(_run_fastmcp, options=["shared"])),
     Gateway("ContextForge", _run_contextforge, STATELESS),
+    Gateway("mcp-hub", _run_mcp_hub),
 )
 STDIO_GATEWAYS = (
     Gateway(HUB, _run_hub),
     Gateway("ContextForge translate", partial(_run_bridge, _translate)),
+    Gateway("mcp-hub", _run_mcp_hub),
     Gateway("supergateway", partial(_run_bridge, _supergateway)),
     Gateway("mcp-proxy (npm)", partial(_run_bridge, _npm_proxy)),
     Gateway("mcp-proxy (PyPI)", partial(_run_bridge, _pypi_proxy)),

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 INFO = {"name": "echo", "version": "1"}
 TOOL = {
     "name": "echo",
@@ -15,9 +16,11 @@ TOOL = {
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of one request in revision 2025-11-25."""
+    """Return the result of one request in the revision of the client, or in the newest of REVISIONS."""
     if method == "initialize":
-        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
+        asked = params.get("protocolVersion")
+        agreed = asked if asked in REVISIONS else REVISIONS[-1]
+        return {"protocolVersion": agreed, "capabilities": {"tools": {}}, "serverInfo": INFO}
     if method == "tools/list":
         return {"tools": [TOOL]}
     if method == "tools/call":

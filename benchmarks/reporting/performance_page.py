@@ -12,16 +12,23 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.contenders import BARE, FASTMCP, INLINE, ISOLATED, SDK, TYPESCRIPT
+from benchmarks.contenders import BARE, FASTMCP, HUB, INLINE, ISOLATED, SDK, TYPESCRIPT
 from benchmarks.load import MODERN, PLAIN, SESSION, STATELESS, condition_of
 from benchmarks.reporting.pictures import Bar, draw_bars
 from benchmarks.reporting.results import ResultsError, Run
 from benchmarks.reporting.soak_report import SoakReport, soak_table
 from benchmarks.reporting.tables import Table, part_tables, quantity, target_table, verdict_of
-from benchmarks.reporting.targets import CONNECTIONS, LIST_CONDITION, MANY_CONNECTIONS, judge
+from benchmarks.reporting.targets import (
+    CONNECTIONS,
+    LIST_CONDITION,
+    MANY_CONNECTIONS,
+    OVER_HTTP,
+    OVER_STDIO,
+    judge,
+)
 
 MAX_RUNS = 3
-OWN = (INLINE, ISOLATED)
+OWN = (HUB, INLINE, ISOLATED)
 SUBJECTS = (BARE, INLINE, ISOLATED, FASTMCP, SDK, TYPESCRIPT)
 PICTURES_FOLDER = "images"
 NOTE = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -34,7 +41,7 @@ Written by `scripts/bench --page`; do not edit. [How it is measured](../benchmar
 Processor time is user and system time of all processes of a server, for each answered call. Its ratios hold on a
 machine with other work too; rates and times by the clock depend on the machine. A target is met when every run meets
 it. `beside` a peer is the peer's processor time divided by this hub's, in the worst kind of conversation.
-Figures beside other gateways are on [their own page](comparison.md#as-a-gateway).
+What else gateways do is compared on [its own page](comparison.md#as-a-gateway).
 """
 
 SOAK = """\
@@ -122,6 +129,14 @@ def _pictures(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
     title = "Processor time of a list of 1,000 tools (less is better)"
     bars = [_bar(runs, "lists", subject, LIST_CONDITION) for subject in SUBJECTS]
     yield from _picture("performance-lists.svg", title, bars)
+    for name, upstream in (("url", OVER_HTTP), ("program", OVER_STDIO)):
+        condition = condition_of(upstream, CONNECTIONS)
+        gateways = dict.fromkeys(
+            row.subject for run in runs for row in run.rows if (row.part, row.condition) == ("gateways", condition)
+        )
+        bars = [_bar(runs, "gateways", gateway, condition) for gateway in gateways]
+        title = f"Processor time of a call through a gateway to {upstream} (less is better)"
+        yield from _picture(f"performance-gateways-{name}.svg", title, bars)
 
 
 def _call_bar(runs: Sequence[Run], subject: str, conversation: str, connections: int) -> Bar | None:

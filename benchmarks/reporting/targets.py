@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.contenders import BARE, FASTMCP, INLINE, ISOLATED
+from benchmarks.contenders import BARE, FASTMCP, HUB, INLINE, ISOLATED, TYPESCRIPT
 from benchmarks.load import MODERN, PLAIN, SESSION, STATELESS, condition_of
 from benchmarks.reporting.figures import Figure, choose, choose_among, quotient, read
 from benchmarks.reporting.results import Run
@@ -15,6 +15,7 @@ CONVERSATIONS = (SESSION, STATELESS, MODERN)
 LIST_CONDITION = f"1,000 tools, {condition_of(MODERN, CONNECTIONS)}"
 STREAMS, DROP_INS, EMPTY, DOCUMENTS = "10,000 streams", "1,000 drop-ins", "empty hub", "10,000 documents"
 PAGES, LANGUAGES = "300 servers, 5,000 calls", "documents in 5 languages"
+OVER_HTTP, OVER_STDIO = "a server at a URL", "a program on stdio"
 HTTP_MOUNT, PROGRAM_MOUNT = "mount over HTTP", "mount of a program"
 
 
@@ -121,6 +122,23 @@ def _mount_cost() -> Figure:
     )
 
 
+def _gateways(upstream: str) -> Figure:
+    """Return how many times a call through this hub one through the cheapest other gateway costs."""
+    condition = condition_of(upstream, CONNECTIONS)
+    own = read("gateways", HUB, condition, "processor_us")
+
+    def ratio(run: Run) -> float | None:
+        others = [
+            row.figures["processor_us"]
+            for row in run.rows
+            if (row.part, row.condition) == ("gateways", condition) and row.subject != HUB
+        ]
+        cost = own(run)
+        return min(others) / cost if others and cost else None
+
+    return ratio
+
+
 def _streams(name: str) -> Figure:
     return read("streams", INLINE, STREAMS, name)
 
@@ -131,7 +149,15 @@ def _start(subject: str, name: str, condition: str = DROP_INS) -> Figure:
 
 CALL_TARGETS = (
     Target("inline-fastmcp", "An inline call beside one of FastMCP", 12, "times", *_beside(FASTMCP, INLINE), True),
-    Target("inline-flask", "An inline call beside a bare Flask view", 0.85, "", *_beside(BARE, INLINE), True),
+    Target("inline-flask", "An inline call beside a bare Flask view", 1, "", *_beside(BARE, INLINE), True),
+    Target(
+        "inline-typescript",
+        "An inline call beside one of the TypeScript SDK",
+        1,
+        "times",
+        *_beside(TYPESCRIPT, INLINE),
+        True,
+    ),
     Target("isolated-fastmcp", "An isolated call beside one of FastMCP", 6, "times", *_beside(FASTMCP, ISOLATED), True),
     Target("isolated-many", "An isolated call on 128 connections to one on 16", 1.5, "times", *_many_connections()),
     Target("lists", "`tools/list` of 1,000 tools beside FastMCP", 100, "times", *_lists(), True),
@@ -149,13 +175,34 @@ MOUNT_TARGETS = (
     Target(
         "mount-added", "A mount over HTTP adds, p50", 1, "ms", choose_among(max, "mount", "added_ms", (HTTP_MOUNT,))
     ),
-    Target("mount-cost", "A mounted call to an inline call", 1.5, "times", _mount_cost()),
+    Target("mount-cost", "A mounted call to an inline call", 2, "times", _mount_cost()),
     Target(
         "mount-program",
         "A mounted program adds, p50",
         1,
         "ms",
         choose_among(max, "mount", "added_ms", (PROGRAM_MOUNT,)),
+    ),
+)
+
+GATEWAY_TARGETS = (
+    Target(
+        "gateway-url",
+        "The cheapest other gateway to a URL beside this hub",
+        1,
+        "times",
+        _gateways(OVER_HTTP),
+        None,
+        True,
+    ),
+    Target(
+        "gateway-program",
+        "The cheapest other gateway to a program beside this hub",
+        1,
+        "times",
+        _gateways(OVER_STDIO),
+        None,
+        True,
     ),
 )
 
@@ -209,4 +256,4 @@ OTHER_TARGETS = (
     ),
 )
 
-TARGETS = (*CALL_TARGETS, *MOUNT_TARGETS, *STREAM_TARGETS, *START_TARGETS, *OTHER_TARGETS)
+TARGETS = (*CALL_TARGETS, *MOUNT_TARGETS, *GATEWAY_TARGETS, *STREAM_TARGETS, *START_TARGETS, *OTHER_TARGETS)

@@ -49,7 +49,7 @@ def test_the_worst_conversation_decides() -> None:
 
 
 def test_a_target_is_met_when_every_run_meets_it() -> None:
-    good, bad = run_of_calls(bare=180.0), run_of_calls(bare=160.0)
+    good, bad = run_of_calls(bare=210.0), run_of_calls(bare=160.0)
     assert verdict("inline-flask", good, good).is_met is True
     mixed = verdict("inline-flask", good, bad, good)
     assert mixed.is_met is False
@@ -81,6 +81,16 @@ def test_a_mount_is_held_against_the_worse_era() -> None:
     assert verdict("mount-added", run).figures == [1.1]
     assert verdict("mount-cost", run).figures == [1.6]
     assert verdict("mount-program", run).is_met is None
+
+
+def test_the_hub_is_held_against_the_cheapest_other_gateway() -> None:
+    def row(name: str, cost: float) -> Row:
+        return Row("gateways", name, "a program on stdio, 16 connections", {"processor_us": cost})
+
+    run = run_with(row("Patchbay", 200.0), row("one", 300.0), row("another", 150.0))
+    assert verdict("gateway-program", run).figures == [0.75]
+    assert verdict("gateway-program", run_with(row("Patchbay", 200.0))).is_met is None
+    assert verdict("gateway-url", run).is_met is None
 
 
 def test_streams_starts_pages_and_search_are_read_from_their_parts() -> None:
