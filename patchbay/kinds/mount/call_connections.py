@@ -19,7 +19,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchbay.client.errors import describe_briefly
 from patchbay.errors import PatchbayError, ToolFailed
@@ -36,8 +36,7 @@ MAX_REMEMBERED_ENDS = 1024
 """Ended sessions of the server that are remembered, to tell their clients."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """Who uses a connection. Calls of equal keys share one, unless a call needs one for itself (`is_exclusive`).
 
     `session` is the session of the hub, or the connection of its client, empty without one. `sign_in` is the id of the
@@ -205,7 +204,7 @@ class CallConnections:
 
     def _find_usable(self, key: Key) -> CallConnection | None:
         for one in self._known.get(key, ()):
-            if not (one.is_ending or (one.running and key.is_exclusive) or one.is_gone):
+            if not (one.is_gone or one.is_ending or (key.is_exclusive and one.running)):
                 return one
         return None
 
@@ -241,9 +240,9 @@ class CallConnections:
         with self._lock:
             reserved.running -= 1
             reserved.idle_since = time.monotonic()
-            if reserved.running or reserved not in self._known.get(reserved.key, ()):
+            if not (is_abandoned or reserved.is_ending or reserved.is_gone or self._is_closed):
                 return
-            if not (is_abandoned or reserved.is_ending or self._is_closed or reserved.is_gone):
+            if reserved.running or reserved not in self._known.get(reserved.key, ()):
                 return
             self._forget([reserved])
         self._end([reserved])

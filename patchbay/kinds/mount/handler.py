@@ -291,10 +291,12 @@ def _error(failure: McpFailure, method: str, params: Mapping[str, Any]) -> Patch
 
 def _result_events(method: str, result: Json, name: str) -> Events:
     """Yield the events of a result, and the result itself."""
-    meta = result.get("_meta")
-    if isinstance(meta, Mapping):
-        meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}
-    shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
+    shown = result
+    if "_meta" in result:
+        meta = result["_meta"]
+        if isinstance(meta, Mapping):
+            meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}
+        shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
     if method == "tools/call" and result.get("resultType", "complete") == "complete":
         yield from _tool_result_events(shown, name)
         return
@@ -307,12 +309,14 @@ def _result_events(method: str, result: Json, name: str) -> Events:
 
 def _tool_result_events(result: Json, name: str) -> Events:
     blocks = _objects(result.get("content", []), name)
-    if not all(isinstance(block.get("type"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave a content block without a type")
-    if any(block["type"] == "text" and not isinstance(block.get("text"), str) for block in blocks):
-        raise ToolFailed(f"the server behind {name} gave a text block without a text")
+    for block in blocks:
+        if not isinstance(block.get("type"), str):
+            raise ToolFailed(f"the server behind {name} gave a content block without a type")
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            raise ToolFailed(f"the server behind {name} gave a text block without a text")
     result = {**result, "content": blocks}
-    yield from (Content(block) for block in blocks)
+    for block in blocks:
+        yield Content(block)
     if "structuredContent" in result:
         yield Data(result["structuredContent"], text="")
     if result.get("isError"):

@@ -33,6 +33,8 @@ HUB_PRINCIPAL = "local"
 QUESTIONS_OF_CAPABILITY = {"elicitation": "elicitation", "sampling": "sampling", "roots": "list_roots"}
 """Client capabilities, with the client's names of the questions that they allow."""
 
+NO_QUESTIONS = frozenset[str]()
+
 TASK_QUESTIONS = frozenset({"elicitation", "sampling"})
 """The questions that a server before 2026-07-28 may ask as tasks."""
 
@@ -60,6 +62,8 @@ class Place:
 def find_questions(call: Call) -> frozenset[str]:
     """Return the questions that the caller can answer, by the names of the client."""
     capabilities = call.capabilities
+    if not capabilities:
+        return NO_QUESTIONS
     questions = frozenset(
         QUESTIONS_OF_CAPABILITY[name] for name in QUESTIONS_OF_CAPABILITY if isinstance(capabilities.get(name), Mapping)
     )

@@ -1,15 +1,18 @@
-"""The connections of one mount: how many places they take. Issue 32, item 6; issue 38, item 3."""
+"""The connections of a mount for its calls are counted until they are closed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from patchbay.client.errors import Unreachable
-from patchbay.kinds.mount.call_connections import CallConnections, Key
+from patchbay.kinds.mount.call_connections import CallConnection, CallConnections, Key
+from tests.waiting import until
+
+QUESTIONS = frozenset({"elicitation"})
 
 
-class Ended:
-    """A connection that can end."""
+class Opened:
+    """A connection of which only the end matters."""
 
     closed = False
     end_reason = Unreachable("it ended")
@@ -18,23 +21,23 @@ class Ended:
         self.closed = True
 
 
-def test_a_connection_that_has_ended_keeps_no_place() -> None:
-    """Two callers who can be asked have a connection each; one of these ends while the other is free."""
-    opened: list[Any] = []
+def open_connection(_: CallConnection) -> Any:
+    return Opened()
 
-    def open_one(_: object) -> Any:
-        opened.append(Ended())
-        return opened[-1]
 
-    connections = CallConnections(open_one, limit=2, idle_seconds=600.0)
-    key, questions = Key("ada", questions=frozenset({"elicitation"})), frozenset({"elicitation"})
-    first, second = (connections.acquire(key, questions) for _ in range(2))
-    for reserved in (first, second):
-        reserved.opening.result(10)
-        connections.give_back(reserved, True)
-    first.opening.result(10).close()
-    assert connections.acquire(key, questions) is second
-    third = connections.acquire(key, questions)
-    assert third is not first
-    assert third.opening.result(10) is opened[-1]
-    assert not opened[-1].closed
+def test_an_ended_connection_beside_a_usable_one_is_not_counted_for_ever() -> None:
+    """The limit of a mount would be used up by connections that have ended."""
+    connections = CallConnections(open_connection, limit=2, idle_seconds=600)
+    key = Key("one", questions=QUESTIONS)
+    reserved = [connections.acquire(key, QUESTIONS) for _ in range(2)]
+    for one in reserved:
+        one.opening.result()
+        until(lambda one=one: one.connection is not None, "it is open")  # type: ignore[misc]
+        connections.give_back(one, clean=True)
+    ended: Any = reserved[0].connection
+    ended.closed = True
+    usable = connections.acquire(key, QUESTIONS)
+    assert usable is reserved[1]
+    connections.give_back(usable, clean=True)
+    connections.reap(0)
+    until(lambda: connections.count == 0, "no connection is counted")
