@@ -11,6 +11,7 @@ Source: MCP specification 2025-11-25, basic/utilities/cancellation, client/elici
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,12 +48,15 @@ class Candidates:
 
 
 class RequestOwners:
-    """Finds the request of a message among the open ones, `runs` by id. Used on the event loop, except `has_others`."""
+    """Finds the request of a message among the open ones, `runs` by id. Used on the event loop, except `has_others` and
+    `note_end`.
+    """
 
     def __init__(self, runs: Mapping[str | int, RequestRun]) -> None:
         self._runs = runs
         self._abandoned: dict[str | int, _Abandoned] = {}
         self._change: anyio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def note_left(self, run: RequestRun) -> None:
         """Record that the caller of a request has left before its answer."""
@@ -61,9 +65,10 @@ class RequestOwners:
             self._abandoned[run.id] = _Abandoned(run.caller, time.monotonic())
 
     def note_end(self) -> None:
-        """Record that a request is no longer open."""
-        if self._change is not None:
-            self._change.set()
+        """Record that a request is no longer open; from any thread."""
+        change, loop = self._change, self._loop
+        if change is not None and loop is not None:
+            loop.call_soon_threadsafe(change.set)
 
     def note_answer(self, id: str | int | None) -> None:
         """Record that the server has answered a request."""
@@ -103,6 +108,7 @@ class RequestOwners:
                 callers = [*(run.caller for run in runs), *(one.caller for one in left)]
                 if all(caller == callers[0] for caller in callers):
                     return runs[-1] if runs else None
+                self._loop = asyncio.get_running_loop()
                 self._change = self._change if self._change and not self._change.is_set() else anyio.Event()
                 await self._change.wait()
         raise McpFailure(

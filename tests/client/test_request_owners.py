@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -66,6 +68,13 @@ async def test_a_question_waits_until_only_one_caller_has_requests() -> None:
     requests = Open(mine="one", other="another")
     assert requests.owners.find_now() is None
     assert await requests.find(meanwhile=lambda: requests.end("other")) == "mine"
+
+
+async def test_a_request_may_end_on_any_thread() -> None:
+    requests = Open(mine="one", other="another")
+    asyncio.get_running_loop().set_debug(True)  # it then refuses calls of other threads that would not wake it
+    with ThreadPoolExecutor(1) as threads:
+        assert await requests.find(meanwhile=lambda: threads.submit(requests.end, "other").result()) == "mine"
 
 
 async def test_a_request_that_began_after_the_question_is_never_asked() -> None:

@@ -20,8 +20,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-import anyio.abc
-import anyio.to_thread
 import mcp_types as types
 from mcp import ClientSession
 from mcp.shared.exceptions import MCPError
@@ -43,13 +41,14 @@ from patchbay.client.connection.message_streams import (
     AnyRequest,
     AnyResult,
     MessageRouter,
-    SessionDispatcher,
     SessionReadStream,
     SessionWriteStream,
     TaskRequest,
+    make_session,
 )
 from patchbay.client.connection.negotiation import negotiate
 from patchbay.client.connection.plan import MAX_LIST_PAGES, ConnectionPlan
+from patchbay.client.connection.programs.direct_calls import DirectCalls
 from patchbay.client.connection.programs.stdio import ChildProcess, run_program
 from patchbay.client.connection.programs.uv_cache import make_offline_target
 from patchbay.client.connection.requests import CURRENT_RUN, Answer, Json, RequestEnd, RequestRun
@@ -93,7 +92,9 @@ class AsyncConnection:
     child: ChildProcess | None = None
     http: HttpConnection | None = None
     direct: DirectHttp | None = None
+    direct_calls: DirectCalls | None = None
     failure: BaseException | None = None
+    has_ended: bool = False
     is_retired: bool = False
     closing: anyio.Event = field(default_factory=anyio.Event)
     failure_known: anyio.Event = field(default_factory=anyio.Event)
@@ -110,6 +111,7 @@ class AsyncConnection:
             if isinstance(problem, asyncio.CancelledError):
                 raise
         finally:
+            self.has_ended = True
             self.failure_known.set()
             self.closed.set()
             opening.finish(RequestEnd(problem=Unreachable(f"{self.plan.target.label}: the connection was closed")))
@@ -169,19 +171,24 @@ class AsyncConnection:
             tasks.start_soon(self._enforce_deadline, opening, deadline, tasks.cancel_scope)
             async with streams as (reading, writing):
                 outlet = SessionWriteStream(writing, self.router)
-                async with self._make_session(SessionReadStream(reading, outlet, self.router), outlet) as self.session:
+                inlet = SessionReadStream(reading, outlet, self.router)
+                async with make_session(self.plan, inlet, outlet) as self.session:
                     self.router.modern = await negotiate(self.session, era, self.router.ended, self.plan.agreed)
                     await self._set_log_level()
                     self.router.unregister(opening)
                     deadline.cancel()
                     if self.http is not None:
                         self.direct = self.http.make_direct(self.session, self.router.modern)
+                    if self.child is not None:
+                        self.direct_calls = DirectCalls(self.child, self.session, self.router)
                     opening.finish(RequestEnd({}))
                     try:
                         await self._wait_until_closed()
                     finally:
                         if self.direct is not None:
                             self.direct.close()
+                        if self.direct_calls is not None:
+                            self.direct_calls.close(self._make_closed_error)
             tasks.cancel_scope.cancel()
         if self.failure is not None:
             raise self.failure
@@ -199,18 +206,8 @@ class AsyncConnection:
 
     def _set_failure(self, problem: BaseException) -> None:
         self.failure = self.failure or problem
+        self.has_ended = True
         self.failure_known.set()
-
-    def _make_session(self, inlet: SessionReadStream, outlet: SessionWriteStream) -> ClientSession:
-        declared = {f"{name}_callback": _refuse_callback for name in self.plan.capabilities - {QUESTION_TASKS}}
-        level: Any = self.plan.log_level
-        return ClientSession(
-            dispatcher=SessionDispatcher(inlet, outlet),
-            client_info=types.Implementation(name=self.plan.name, version=self.plan.version),
-            extensions=dict(self.plan.extensions) if self.plan.extensions else None,
-            log_level=level,
-            **declared,  # type: ignore[arg-type]
-        )
 
     async def _wait_until_closed(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -233,7 +230,9 @@ class AsyncConnection:
 
     def try_direct(self, run: RequestRun, method: str, params: Json) -> bool:
         """Send a plain request from the caller's thread. Return False when it has to be sent with `perform`."""
-        if self.direct is None or method not in PLAIN_METHODS:
+        if method in PLAIN_METHODS and self.direct_calls is not None:
+            return self.direct_calls.send(run, method, params)
+        if method not in PLAIN_METHODS or self.direct is None:
             return False
         result = self.direct.send(run, method, params, self.router)
         if result is not None:
@@ -254,7 +253,7 @@ class AsyncConnection:
         """Cancel a request whose caller has left.
 
         The session cancels only requests that it has sent itself; a request that the caller began is cancelled here: by
-        closing the exchange in 2026-07-28, by a notification before.
+        closing the exchange in 2026-07-28, by a notification before and to a program.
         """
         run.abandon()
         self.router.owners.note_left(run)
@@ -263,13 +262,15 @@ class AsyncConnection:
         run.exchange.close()
         self.router.unregister(run)
         self._close_when_unused()
-        if not self.router.modern and not self.closed.is_set():
+        if (self.child is not None or not self.router.modern) and not self.closed.is_set():
             self.router.spawn(self._send_cancelled, run.exchange.id)
 
-    async def _send_cancelled(self, id: str) -> None:
+    async def _send_cancelled(self, id: str | int) -> None:
         params = types.CancelledNotificationParams(request_id=id, reason="caller left")
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError):  # the connection ends
             await self.session.send_notification(types.CancelledNotification(params=params))
+        if self.direct_calls is not None:
+            self.direct_calls.unsent.discard(id)
 
     async def perform(self, run: RequestRun, method: str, params: Json) -> None:
         """Send one request with all its rounds, and finish its run with the result or the error."""
@@ -388,12 +389,11 @@ class AsyncConnection:
         status = self.http.status if self.http is not None else None
         return FailureContext(self.plan.target, run, self.child, status, self.plan.auth is not None, self.failure)
 
+    def _make_closed_error(self, run: RequestRun) -> PatchbayError:
+        return make_connection_lost_error(self._make_context(run), "Connection closed")
+
     async def _make_lost_error(self, why: str, run: RequestRun) -> Unreachable:
         if self.router.ended.is_set():
             with anyio.move_on_after(LOSS_GRACE_SECONDS):  # the cause becomes known a moment later
                 await self.failure_known.wait()
         return make_connection_lost_error(self._make_context(run), why)
-
-
-async def _refuse_callback(*_: object) -> Any:
-    raise AssertionError("the message router answers questions before the session sees them")

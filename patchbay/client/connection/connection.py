@@ -174,7 +174,11 @@ class Connection(ServerLists):
 
     def announce_changed_roots(self) -> None:
         """Tell the server that the roots of its client have changed."""
-        self._loop.start(self._async_connection.session.send_roots_list_changed())
+        core = self._async_connection
+        sending = self._loop.start(core.session.send_roots_list_changed())
+        if core.direct_calls is not None:
+            core.direct_calls.unsent.add(sending)
+            sending.add_done_callback(core.direct_calls.unsent.discard)
 
     @property
     def end_reason(self) -> Unreachable:
@@ -283,6 +287,9 @@ class Connection(ServerLists):
                 self._abandoned_at = time.monotonic()
             if future is not None:
                 future.cancel()
+            if future is not None or not run.is_settled:
+                if run.reader is not None:
+                    run.reader.leave()
                 self._loop.call_soon(core.abandon, run)
 
     def get_result(

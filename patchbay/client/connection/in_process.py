@@ -16,9 +16,11 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
-from patchbay.client.connection.programs.stdio import Received, Streams
 from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Exchange, encode, message
+
+Received = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
 MAX_CONCURRENT_MESSAGES = 64
 """Messages that one connection carries at the same time."""

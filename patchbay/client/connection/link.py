@@ -75,6 +75,8 @@ class SessionLink:
         self._lock = threading.RLock()
         self._plain: PlainSession | None = None
         self._async_connection: AsyncConnection | None = None
+        self._usable: AsyncConnection | None = None
+        """The official client once it is open; read without the lock."""
         self._opening: RequestRun | None = None
         self._opened: Future[None] | None = None
         self._finished: Future[None] = Future()
@@ -106,6 +108,9 @@ class SessionLink:
 
     def get_async_connection(self) -> AsyncConnection:
         """Get the official client; load and open it the first time. Raises the errors of `open`."""
+        usable = self._usable
+        if usable is not None:
+            return usable
         with self._lock:
             if self._async_connection is None:
                 if self._closed:
@@ -132,6 +137,7 @@ class SessionLink:
         except BaseException:
             self.close()
             raise
+        self._usable = core
 
     def _note_end(self, core: AsyncConnection) -> None:
         if core is self._async_connection and not self._finished.done():
@@ -149,6 +155,7 @@ class SessionLink:
                 raise Unreachable(f"{self.plan.target.label}: the connection was closed")
             log.info("%s has ended the session; a new one begins", self.plan.target.label)
             plain, self._plain = self._plain, None
+            self._usable = None
             self._start_timeout = min(self._start_timeout, RENEW_SECONDS)
             self._retired = [*(one for one in self._retired if not one.closed.is_set()), lost]
             try:
@@ -206,9 +213,8 @@ class SessionLink:
     @property
     def closed(self) -> bool:
         """Whether either side has ended the connection."""
-        if self._async_connection is None:
-            return self._closed
-        return self._async_connection.failure_known.is_set() or self._async_connection.closed.is_set()
+        core = self._async_connection
+        return self._closed if core is None else core.has_ended
 
     @property
     def end_reason(self) -> Unreachable:

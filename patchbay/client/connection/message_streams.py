@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Protocol
 
 import anyio
 import mcp_types as types
-from mcp.shared.dispatcher import CallOptions
+from mcp import ClientSession
+from mcp.shared.dispatcher import CallOptions, coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
@@ -35,18 +36,19 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from patchbay.client.connection.plan import complete_handshake
+from patchbay.client.connection.plan import ConnectionPlan, complete_handshake
 from patchbay.client.connection.requests import (
     CURRENT_RUN,
     LISTEN_METHOD,
     OPENING_METHOD,
     Answer,
     Json,
+    RequestEnd,
     RequestRun,
     make_notification_item,
 )
 from patchbay.client.errors import McpFailure
-from patchbay.client.question_tasks import TASKS_CAPABILITY, QuestionTasks
+from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY, QuestionTasks
 from patchbay.client.rate_limit import make_message_limiter
 from patchbay.client.request_owners import Candidates, RequestOwners
 from patchbay.events import Progress, Question
@@ -120,7 +122,8 @@ class MessageRouter:
         self.spawn = spawn
         self._question_tasks = QuestionTasks(spawn) if declares_tasks else None
         self._question_scopes: dict[str | int, anyio.CancelScope] = {}
-        self._open_requests = 0
+        self.open_requests = 0
+        """Requests of the server without an answer."""
 
     def register_sent(self, message: SessionMessage) -> None:
         """Register a request that is being sent."""
@@ -139,7 +142,7 @@ class MessageRouter:
         if run.capabilities is not None and isinstance(meta, dict) and CLIENT_CAPABILITIES_META_KEY in meta:
             meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
 
-    def register(self, run: RequestRun, id: str) -> None:
+    def register(self, run: RequestRun, id: str | int) -> None:
         """Register a request that its caller sends under this id, on another thread."""
         run.id = id
         self.runs[id] = run
@@ -167,14 +170,18 @@ class MessageRouter:
         if isinstance(body, JSONRPCRequest):
             await self._accept_request(body, run, out)
             return False
-        self.owners.note_answer(body.id)
-        asked = self.runs.get(body.id) if body.id is not None else None
+        id = coerce_request_id(body.id) if body.id is not None else None
+        self.owners.note_answer(id)
+        asked = self.runs.get(id) if id is not None else None
         if asked is not None and isinstance(body, JSONRPCResponse):
             if asked.method == OPENING_METHOD:
                 body.result = complete_handshake(body.result)
             asked.raw_result = body.result
         elif asked is not None and isinstance(body, JSONRPCError):
             asked.is_refused = not body.error.message.startswith(CUT_STREAM)
+        if asked is not None and asked.reader is not None:
+            self.unregister(asked)
+            asked.finish(_make_end(body))
         return True
 
     async def _route_notification(self, method: str, params: Json, run: RequestRun | None) -> None:
@@ -212,10 +219,10 @@ class MessageRouter:
     async def _accept_request(self, body: JSONRPCRequest, run: RequestRun | None, out: TransportWriteStream) -> None:
         if self.modern and body.method != "ping":
             log.debug("dropped the request %s: this revision has no requests from servers", body.method)
-        elif self._open_requests >= MAX_OPEN_SERVER_REQUESTS:
-            log.debug("dropped the request %s: %d requests of the server are open", body.method, self._open_requests)
+        elif self.open_requests >= MAX_OPEN_SERVER_REQUESTS:
+            log.debug("dropped the request %s: %d requests of the server are open", body.method, self.open_requests)
         else:
-            self._open_requests += 1
+            self.open_requests += 1
             self.spawn(self._handle_request, body, run or self.owners.list_candidates(), out)
 
     async def _handle_request(
@@ -227,7 +234,7 @@ class MessageRouter:
             else:
                 await self._answer_question(body, run, out)
         finally:
-            self._open_requests -= 1
+            self.open_requests -= 1
 
     async def _answer_question(
         self, body: JSONRPCRequest, run: RequestRun | Candidates, out: TransportWriteStream
@@ -264,6 +271,13 @@ def _make_reply(id: str | int, answer: Answer) -> JSONRPCResponse | JSONRPCError
     if isinstance(answer, McpFailure):
         return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=answer.code, message=answer.message))
     return JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(answer))
+
+
+def _make_end(answer: JSONRPCResponse | JSONRPCError) -> RequestEnd:
+    if isinstance(answer, JSONRPCResponse):
+        return RequestEnd(answer.result)
+    error = answer.error
+    return RequestEnd(problem=McpFailure(error.code, error.message, error.data))
 
 
 async def _write_reply(out: TransportWriteStream, message: JSONRPCResponse | JSONRPCError) -> None:
@@ -354,3 +368,20 @@ class SessionDispatcher(JSONRPCDispatcher[Any]):
         if run is not None and run.exchange is not None:
             opts = {**(opts or {}), "request_id": run.exchange.id}
         return await super().send_raw_request(method, params, opts, **more)
+
+
+def make_session(plan: ConnectionPlan, inlet: SessionReadStream, outlet: SessionWriteStream) -> ClientSession:
+    """Make the official session, which declares what the plan allows."""
+    declared = {f"{name}_callback": _refuse_callback for name in plan.capabilities - {QUESTION_TASKS}}
+    level: Any = plan.log_level
+    return ClientSession(
+        dispatcher=SessionDispatcher(inlet, outlet),
+        client_info=types.Implementation(name=plan.name, version=plan.version),
+        extensions=dict(plan.extensions) if plan.extensions else None,
+        log_level=level,
+        **declared,  # type: ignore[arg-type]
+    )
+
+
+async def _refuse_callback(*_: object) -> Any:
+    raise AssertionError("the message router answers questions before the session sees them")

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +30,8 @@ from patchbay.client.errors import McpFailure
 from patchbay.errors import InvalidParams
 from patchbay.events import LOG_LEVELS, Log, Progress, Question
 from patchbay.jsonrpc import Notification
+
+log = logging.getLogger(__name__)
 
 MAX_QUEUED_ITEMS = 256
 """Items that wait for the caller of one request."""
@@ -55,15 +59,23 @@ Item = Progress | Log | Question | Notification
 
 
 _tokens = itertools.count(1)
-_ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 class BegunExchange(Protocol):
-    """The HTTP exchange that a caller has begun and that the event loop may continue (see `direct_http.py`)."""
+    """What a caller has sent by itself: an HTTP exchange that the event loop may continue (see `direct_http.py`), or a
+    line to a program.
+    """
 
-    id: str
-
+    @property
+    def id(self) -> str | int: ...
     def close(self) -> None: ...
+
+
+class AnswerReader(Protocol):
+    """Reads the answer on the caller's thread (see `programs/direct_calls.py`)."""
+
+    def wait(self, seconds: float | None) -> None: ...
+    def leave(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +157,8 @@ class RequestRun:
         self.caller: object = None
         """Who is behind it: questions of the server that name no request go to equal callers only. None: unknown."""
         self.exchange: BegunExchange | None = None
+        self.reader: AnswerReader | None = None
+        """Who waits for the server's messages, in place of the event loop; None when the event loop delivers them."""
         self._loop = loop
         self._items: deque[Item | PendingQuestion] = deque()
         self._open_questions: set[PendingQuestion] = set()
@@ -152,7 +166,10 @@ class RequestRun:
         self._end: RequestEnd | None = None
         self._dropped = 0
         self._stalled = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._asleep = threading.Lock()
+        """Taken by the caller's thread to sleep, and released to wake it: cheaper than a condition."""
+        self._asleep.acquire()
         self._call_back: Callable[[], None] | None = None
         self._room = asyncio.Event()
 
@@ -165,6 +182,11 @@ class RequestRun:
     def is_settled(self) -> bool:
         """Whether the request has ended."""
         return self._end is not None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an item waits for the caller, or the request has ended."""
+        return bool(self._items) or self._end is not None
 
     # the loop's side
 
@@ -193,9 +215,9 @@ class RequestRun:
         self._open_questions.add(pending)
         try:
             with self.clock.paused():
-                with self._changed:
+                with self._lock:
                     self._items.append(pending)
-                    self._notify()
+                    self._wake_caller()
                 return await pending.answer
         finally:
             self._open_questions.discard(pending)
@@ -208,19 +230,20 @@ class RequestRun:
 
     def finish(self, end: RequestEnd) -> None:
         """Set the end of the request; the first call counts."""
-        with self._changed:
+        with self._lock:
             self._end = self._end or end
-            self._notify()
+            self._wake_caller()
 
-    def _notify(self) -> None:
-        """Wake the caller, which waits with a thread or without; the lock is held."""
-        self._changed.notify_all()
+    def _wake_caller(self) -> None:
+        """Wake the caller's thread, or let its next wait return at once; call back. The lock is held."""
+        if self._asleep.locked():
+            self._asleep.release()
         call_back, self._call_back = self._call_back, None
         if call_back is not None:
             call_back()
 
     def _append(self, item: Item | PendingQuestion) -> bool:
-        with self._changed:
+        with self._lock:
             if len(self._items) >= MAX_QUEUED_ITEMS:
                 return False
             if self._dropped:
@@ -228,11 +251,11 @@ class RequestRun:
                 self._items.append(Log("warning", message, "patchbay.client"))
                 self._dropped, self._stalled = 0, False
             self._items.append(item)
-            self._notify()
+            self._wake_caller()
             return True
 
     def _replace_last_progress(self, progress: Progress) -> bool:
-        with self._changed:
+        with self._lock:
             if not self._items or not isinstance(self._items[-1], Progress):
                 return False
             self._items[-1] = progress
@@ -242,9 +265,13 @@ class RequestRun:
 
     def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """Take the next item, or the end once all items are taken; None when nothing came for `seconds`."""
-        with self._changed:
-            if not self._has_news and not self._changed.wait_for(lambda: self._has_news, seconds):
-                return None
+        if self.reader is not None:
+            self.reader.wait(seconds)
+        else:
+            end = None if seconds is None else time.monotonic() + seconds
+            while not self.has_news and self.sleep(None if end is None else end - time.monotonic()):
+                pass
+        with self._lock:
             if not self._items:
                 return self._end
             full = len(self._items) >= MAX_QUEUED_ITEMS
@@ -253,31 +280,32 @@ class RequestRun:
             self._loop.call_soon(self._room.set)
         return item
 
+    def sleep(self, seconds: float | None) -> bool:
+        """Wait up to `seconds` for news; False when the time is over. It may return early."""
+        return self._asleep.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+
     def wait(self, timeout: float) -> None:
         """Wait for an item or the end, no longer than `timeout` seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_news, timeout)
+        end = time.monotonic() + timeout
+        while not self.has_news and self.sleep(end - time.monotonic()):
+            pass
 
     def call_when_ready(self, callback: Callable[[], None]) -> bool:
         """Call back once, from any thread, when there is an item or the end; False when that is so now.
 
         The callback returns at once and takes no item.
         """
-        with self._changed:
-            if self._has_news:
+        with self._lock:
+            if self.has_news:
                 return False
             self._call_back = callback
             return True
 
     def cancel_call(self) -> bool:
         """Forget the callback; False when it was called."""
-        with self._changed:
+        with self._lock:
             call_back, self._call_back = self._call_back, None
         return call_back is not None
-
-    @property
-    def _has_news(self) -> bool:
-        return bool(self._items) or self._end is not None
 
     def reply(self, pending: PendingQuestion, answer: Answer) -> None:
         """Answer a question; an answer that comes too late is dropped."""
@@ -316,20 +344,32 @@ def make_notification_item(method: str, params: Json) -> Item:
     return Notification(method, params)
 
 
+_ONLY_JSON_TYPES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
 def check_json(method: str, params: Mapping[str, Any]) -> None:
     """Refuse params that would end the connection: values that JSON does not have, half a surrogate pair.
 
     Raises InvalidParams.
     """
     try:
-        if b"null" not in orjson.dumps(params, option=_ONLY_JSON):  # orjson writes NaN and infinity as null
+        if b"null" not in orjson.dumps(params, option=_ONLY_JSON_TYPES):
             return
     except TypeError:
-        pass  # orjson refuses more than that: integers beyond 64 bits, for example
+        log.debug("the slower check decides about the parameters of %s", method)
     try:
+        # The faster encoder writes numbers that JSON does not have as null.
         json.dumps(params, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:
         raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
+
+
+def encode_message(message: Json) -> bytes:
+    """Encode a message as JSON in one line."""
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # JSON that orjson cannot write: integers beyond 64 bits, keys that are numbers
+        return json.dumps(message, ensure_ascii=False).encode()
 
 
 def add_progress_token(run: RequestRun, params: Mapping[str, Any]) -> Json:

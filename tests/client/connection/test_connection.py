@@ -353,7 +353,7 @@ def test_a_question_whose_caller_has_left_is_refused() -> None:
         running = connection.request("tools/call", {"name": "ask", "arguments": {}})
         assert isinstance(next(running), Question)
         running.close()
-        until(lambda: not connection._async_connection.router._open_requests, "the question to be refused")
+        until(lambda: not connection._async_connection.router.open_requests, "the question to be refused")
 
 
 @pytest.mark.parametrize("method", ["ping", "elicitation/create"])

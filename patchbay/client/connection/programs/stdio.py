@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import shutil
 import signal
@@ -20,17 +21,18 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
+from patchbay.client.connection.programs.input_pipe import InputPipe
+from patchbay.client.connection.programs.output_pipe import READ_BYTES, OutputPipe
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 
@@ -41,7 +43,6 @@ END_GRACE_SECONDS = 2.0
 
 MAX_STDERR_LINES = 20
 MAX_LINE_CHARACTERS = 500
-READ_BYTES = 65536
 
 PYPI_PACKAGES = {
     "uv": "uv",
@@ -52,27 +53,34 @@ PYPI_PACKAGES = {
 }
 """Programs that addresses start, and the PyPI packages that contain them."""
 
-Received = SessionMessage | Exception
-Streams = tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]
 
 REAPER = str(Path(__file__).resolve().parents[3] / "processes" / "process_trees.py")
 """The program that runs between this process and a server that it starts."""
 
 
 class ChildProcess:
-    """One program below its reaper, and its output beside MCP."""
+    """One program below its reaper: the stream of its messages, and its output beside MCP."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, limit: int) -> None:
-        assert process.stdin and process.stdout and process.stderr
-        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        inlet: InputPipe,
+        output: OutputPipe,
+        control: socket.socket,
+        limit: int,
+    ) -> None:
+        assert process.stderr
+        self.inlet, self.output, self.stderr = inlet, output, process.stderr
         self.exit_code: int | None = None
         self.stderr_lines: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self.invalid_lines: list[str] = []
-        self.has_oversized_line = False
+        self.take_answer: Callable[[bytes], bool] = lambda _: False
+        """Takes a line that the session does not have to see, and returns whether it did."""
         self._process = process
         self._control = control
         self._limit = limit
         self._exited = anyio.Event()
+        self._lines: deque[bytes] = deque()
         self._noise_limiter, self._stderr_limiter = make_text_limiter(), make_text_limiter()
 
     async def wait_for_exit(self, seconds: float) -> None:
@@ -84,7 +92,7 @@ class ChildProcess:
     def report(self) -> str:
         """A report for errors: how the program ended, and its output."""
         parts = [describe_exit(self.exit_code)] if self.exit_code is not None else []
-        if self.has_oversized_line:
+        if self.output.has_oversized_line:
             parts.append(f"it wrote a line of more than {self._limit} bytes, which is the limit of one message")
         if self.invalid_lines:
             parts.append(
@@ -119,56 +127,46 @@ class ChildProcess:
         shown = (line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace").rstrip() for line in lines)
         self.stderr_lines += (line for line in shown if line)
 
-    async def read_messages(self, to: MemoryObjectSendStream[Received]) -> None:
-        """Pass on each message of standard output until the output or the reader ends; then discard the rest."""
-        try:
-            async with to:
-                await self._read_lines(to)
-        except anyio.BrokenResourceError:
-            log.debug("the session does not read messages of %s any more", self._process.pid)
-        while piece := await self.stdout.read(READ_BYTES):  # a child whose output is not read may block and not end
-            await self._noise_limiter.acquire(count_text_units(piece))
+    async def receive(self) -> SessionMessage:
+        """Read the next message of standard output. Raises anyio.EndOfStream at the end, or after too long a line.
 
-    async def _read_lines(self, to: MemoryObjectSendStream[Received]) -> None:
-        rest = b""
-        while piece := await self.stdout.read(READ_BYTES):
-            if b"\n" not in piece:
-                rest += piece
-            else:
-                first, *lines = piece.split(b"\n")
-                for line in (rest + first, *lines[:-1]):
-                    await self._read_message(line, to)
-                rest = lines[-1]
-            if len(rest) > self._limit:
-                self.has_oversized_line = True
-                return
+        The event loop keeps the turn until the next call, so that no answer overtakes a message that is being routed.
+        """
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                if not self.take_answer(line) and (message := await self._parse(line)) is not None:
+                    return message
+            self.output.give_back_from_loop()
+            found = await self.output.next_lines()
+            if found is None:
+                raise anyio.EndOfStream
+            self._lines.extend(found)
 
-    async def _read_message(self, line: bytes, to: MemoryObjectSendStream[Received]) -> None:
+    async def aclose(self) -> None:
+        """Do nothing: the output is read until the program has ended."""
+
+    async def _parse(self, line: bytes) -> SessionMessage | None:
+        """Parse a line; None for one that is not a message."""
         if not line.strip():
             await self._noise_limiter.acquire(len(line) + BLANK_LINE_UNITS)
-            return
+            return None
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             if len(self.invalid_lines) < 3:
                 self.invalid_lines.append(line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace"))
             await self._noise_limiter.acquire(len(line) + LINE_UNITS)
-            return
-        await to.send(SessionMessage(message))
+            return None
 
-    async def write_messages(self, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write each message as a line, until there are no more or the child stops reading."""
-        async with source:
-            async for item in source:
-                self.stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-                try:
-                    await self.stdin.drain()
-                except ConnectionError:
-                    return
+    async def discard_output(self) -> None:
+        """Read the rest of standard output: a program whose output is not read may block and not end."""
+        while piece := await self.output.discard_rest():
+            await self._noise_limiter.acquire(count_text_units(piece))
 
     async def stop(self) -> None:
         """End the program and its descendants, by the steps in this module's docstring."""
-        self.stdin.close()
+        self.inlet.close()
         for order in (b"T", b"K"):
             with anyio.move_on_after(END_GRACE_SECONDS):
                 await self._process.wait()
@@ -193,7 +191,7 @@ def describe_exit(code: int) -> str:
 @asynccontextmanager
 async def run_program(
     target: Stdio, environ: Mapping[str, str], limit: int
-) -> AsyncIterator[tuple[ChildProcess, Streams]]:
+) -> AsyncIterator[tuple[ChildProcess, tuple[ChildProcess, InputPipe]]]:
     """Start a program and give the streams to it; end it with its descendants when the block is left.
 
     `environ` is our environment, `limit` the longest line in bytes. Raises Unreachable when it cannot be started.
@@ -206,46 +204,51 @@ async def run_program(
     with ours, theirs:
         ours.setblocking(False)
         try:
-            process = await _start_process(words, target, environment, theirs)
+            process, inlet, output = await _start_process(words, target, environment, theirs, limit)
         finally:
             theirs.close()
-        child = ChildProcess(process, ours, limit)
-        inward, received = anyio.create_memory_object_stream[Received](0)
-        sent, outward = anyio.create_memory_object_stream[SessionMessage](0)
-        async with anyio.create_task_group() as tasks, inward, received, sent, outward:
-            for work, *given in (
-                (child.watch_exit,),
-                (child.read_stderr,),
-                (child.read_messages, inward),
-                (child.write_messages, outward),
-            ):
-                tasks.start_soon(work, *given)
-            try:
-                yield child, (received, sent)
-            finally:
-                received.close()
-                with anyio.CancelScope(shield=True):
-                    await child.stop()
+        child = ChildProcess(process, inlet, output, ours, limit)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(child.watch_exit)
+                tasks.start_soon(child.read_stderr)
+                try:
+                    yield child, (child, inlet)
+                finally:
+                    tasks.start_soon(child.discard_output)
+                    with anyio.CancelScope(shield=True):
+                        await child.stop()
+        finally:
+            output.close()
 
 
 async def _start_process(
-    words: list[str], target: Stdio, environment: Mapping[str, str], control: socket.socket
-) -> asyncio.subprocess.Process:
+    words: list[str], target: Stdio, environment: Mapping[str, str], control: socket.socket, limit: int
+) -> tuple[asyncio.subprocess.Process, InputPipe, OutputPipe]:
     reaper = [sys.executable, "-I", "-S", REAPER, str(control.fileno())]
+    (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
     try:
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *reaper,
             target.cwd or "",
             *words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=their_input,
+            stdout=their_output,
             stderr=subprocess.PIPE,
             env=environment,
             pass_fds=(control.fileno(),),
             start_new_session=True,
         )
-    except (OSError, ValueError) as problem:
-        raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
+    except BaseException as problem:
+        os.close(our_input)
+        os.close(our_output)
+        if isinstance(problem, (OSError, ValueError)):
+            raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
+        raise
+    finally:
+        os.close(their_input)
+        os.close(their_output)
+    return process, InputPipe(our_input), OutputPipe(our_output, limit)
 
 
 def _find_executable(target: Stdio, environment: Mapping[str, str]) -> str:
