@@ -53,7 +53,7 @@ def measure_mounts(parameters: Parameters, placement: Placement) -> Iterator[Row
                     )
                     figures |= _measure_costs(upstream, mounting, era, conversation, parameters, placement)
                     yield Row("mount", "mount over HTTP", conversation, figures)
-                yield _stdio_row(mounting, parameters.calls)
+                yield _stdio_row(mounting, parameters, placement)
 
 
 def _write_mount(folder: Path, name: str, fields: dict[str, str]) -> Path:
@@ -66,16 +66,17 @@ def _echo_command() -> str:
     return shlex.join([sys.executable, str(STDIO_ECHO)])
 
 
-def _stdio_row(mounting: Hub, calls: int) -> Row:
-    """Compare a mounted program with the program itself."""
+def _stdio_row(mounting: Hub, parameters: Parameters, placement: Placement) -> Row:
+    """Compare a mounted program with the program itself. The processor time is that of the hub with the program."""
     request = prepare_request(mounting.endpoint("echo"), STATELESS)
     _wait_until_answered(request)
     with subprocess.Popen(
         [sys.executable, str(STDIO_ECHO)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as program:
-        figures = _measure_times(_time_pipe_calls(program), _time_http_calls(request), calls)
+        figures = _measure_times(_time_pipe_calls(program), _time_http_calls(request), parameters.calls)
         assert program.stdin is not None
         program.stdin.close()
+    figures["processor_us"] = _measure_cost(mounting, request, parameters, placement)
     return Row("mount", "mount of a program", STDIO, figures)
 
 
@@ -88,13 +89,15 @@ def _measure_costs(
         ("direct_processor_us", upstream, upstream.endpoint("bench")),
         ("processor_us", mounting, mounting.endpoint(era)),
     ):
-        request = prepare_request(url, conversation)
-        running = RunningServer(url, hub.pid)
-        placement.warm_up(running, request, parameters.connections[0])
-        found[name] = placement.measure_cost(
-            running, request, parameters.seconds, parameters.connections[0]
-        ).processor_us
+        found[name] = _measure_cost(hub, prepare_request(url, conversation), parameters, placement)
     return found
+
+
+def _measure_cost(hub: Hub, request: RequestTemplate, parameters: Parameters, placement: Placement) -> float:
+    """Measure the processor time of a hub for a call, in microseconds."""
+    running, connections = RunningServer(request.url, hub.pid), parameters.connections[0]
+    placement.warm_up(running, request, connections)
+    return placement.measure_cost(running, request, parameters.seconds, connections).processor_us
 
 
 def _measure_times(direct: Iterator[float], mounted: Iterator[float], calls: int) -> dict[str, float]:
