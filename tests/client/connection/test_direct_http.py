@@ -24,7 +24,7 @@ from patchbay.client.connection.direct_http import MAX_KEPT_HEADS, DirectHttp, H
 from patchbay.client.connection.event_loop import get_shared_loop
 from patchbay.client.connection.requests import RequestRun
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
-from patchbay.client.http_messages import BadMessage, add_body, write_head
+from patchbay.client.http_messages import Answer, BadMessage, add_body, write_head
 from patchbay.events import Progress
 from tests.checkout import ROOT
 from tests.client.bad import Bad, Handler, Json, echo, never
@@ -340,3 +340,11 @@ def test_only_the_client_says_where_the_body_of_a_request_ends() -> None:
     """RFC 9112 section 6: a configured header cannot change it."""
     head = write_head("POST", b"/", [("content-length", "9"), ("transfer-encoding", "chunked"), ("x", "y")])
     assert add_body(head, b"{}") == b"POST / HTTP/1.1\r\nx: y\r\ncontent-length: 2\r\n\r\n{}"
+
+
+def test_the_spaces_around_a_header_are_not_part_of_its_value() -> None:
+    """RFC 9110 section 5.5."""
+    answer = Answer()
+    answer.receive(b"HTTP/1.1 202 Accepted\r\nMcp-Session-Id: \t a b \t \r\nContent-Length: 0\r\n\r\n")
+    assert answer.head is not None and answer.head.headers[b"mcp-session-id"] == b"a b"
+    assert answer.head.raw == [(b"Mcp-Session-Id", b"a b"), (b"Content-Length", b"0")]

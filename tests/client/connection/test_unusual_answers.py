@@ -100,8 +100,8 @@ CASES: dict[str, Case] = {
         RIGHT,
         is_kept=True,
     ),
-    "chunked, named in capitals": Case(
-        OK + JSON + b"Transfer-Encoding: Chunked\r\n\r\n" + CHUNKS + b"\r\n", RIGHT, is_kept=True
+    "chunked, with a capital and spaces around it": Case(
+        OK + JSON + b"Transfer-Encoding: \tChunked  \r\n\r\n" + CHUNKS + b"\r\n", RIGHT, is_kept=True
     ),
     "chunk extension": Case(chunked(SIZE + b";name=value\r\n" + BODY + b"\r\n0;last\r\n\r\n"), RIGHT),
     "chunk extension with a quoted value": Case(
@@ -221,6 +221,7 @@ CASES: dict[str, Case] = {
     "chunked, identity": Case(
         OK + JSON + b"Transfer-Encoding: chunked, identity\r\n\r\n" + CHUNKS + b"\r\n", REFUSED, ends=True
     ),
+    "chunked and a tab": Case(OK + JSON + b"Transfer-Encoding: chunked\t\r\n\r\n" + CHUNKS + b"\r\n", REFUSED),
     "chunked twice": Case(OK + JSON + CHUNKED + CHUNKED + b"\r\n" + CHUNKS + b"\r\n", REFUSED),
     "an unknown coding and a length": Case(OK + JSON + LENGTH + b"Transfer-Encoding: x\r\n\r\n" + BODY, REFUSED),
     "an empty coding and a length": Case(OK + JSON + LENGTH + b"Transfer-Encoding:\r\n\r\n" + BODY, REFUSED),
@@ -283,6 +284,7 @@ CASES: dict[str, Case] = {
     # Bytes after the end.
     "a second answer": Case(PLAIN + SMUGGLED, RIGHT),
     "a second answer after chunks": Case(chunked(CHUNKS + b"\r\n") + SMUGGLED, RIGHT),
+    "a chunked second answer": Case(2 * chunked(CHUNKS + b"\r\n"), RIGHT),
     "a second answer after Connection: close": Case(
         OK + JSON + LENGTH + b"Connection: close\r\n\r\n" + BODY + SMUGGLED, RIGHT
     ),
