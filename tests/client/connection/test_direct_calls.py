@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from patchbay.activation import PAUSE
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.connection import Connection
 from patchbay.client.connection.programs.direct_calls import FIRST_ID
 from patchbay.client.errors import McpFailure, ServerTimeout, Unreachable
-from patchbay.events import Log, Progress, Question
+from patchbay.events import Log, Pause, Progress, Question
 from tests.client.reaching import ENVIRON, held
 from tests.waiting import BOUND, until
 
@@ -248,8 +247,8 @@ def test_a_program_hears_that_a_caller_has_left_before_any_later_request(make: M
 def test_a_silent_program_gives_pauses(make: Make) -> None:
     puppet = make()
     running = puppet.connection.request("tools/call", {"name": "echo"}, timeout=math.inf, pauses=repeat(0.01))
-    assert next(running) is PAUSE
-    assert next(running) is PAUSE
+    assert isinstance(next(running), Pause)
+    assert isinstance(next(running), Pause)
     puppet.write(answer(puppet.read()))
     assert drain(running)[1] == {"content": []}
 
@@ -337,7 +336,7 @@ def test_direct_calls_leave_nothing_behind(tmp_path: Path, way: str) -> None:
     for _ in range(3):
         puppet = Puppet(tmp_path)
         running = puppet.connection.request("tools/call", {"name": "echo"}, timeout=math.inf, pauses=repeat(0.01))
-        assert next(running) is PAUSE
+        assert isinstance(next(running), Pause)
         if way == "answered":
             puppet.write(answer(puppet.read()))
             drain(running)
