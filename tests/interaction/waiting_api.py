@@ -6,49 +6,53 @@ Run as a program: `python waiting_api.py PORT`; its description is at `/openapi.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.routing import Route
 
 ending = asyncio.Event()
 waiting = 0
 
 
-async def wait(request: Request) -> PlainTextResponse:
+async def wait() -> str:
     global waiting
     waiting += 1
     await ending.wait()
     waiting -= 1
-    return PlainTextResponse("ended")
+    return "ended"
 
 
-async def count(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(str(waiting))
+async def count() -> str:
+    return str(waiting)
 
 
-async def end(request: Request) -> PlainTextResponse:
+async def end() -> str:
     ending.set()
-    return PlainTextResponse("all")
+    return "all"
 
 
-OPERATIONS = (wait, count, end)
+OPERATIONS = {operation.__name__: operation for operation in (wait, count, end)}
 
 
-async def describe(request: Request) -> JSONResponse:
+def describe() -> str:
+    """Return the OpenAPI document."""
     text = {"description": "a text", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    paths = {
-        f"/{operation.__name__}": {"get": {"operationId": operation.__name__, "responses": {"200": text}}}
-        for operation in OPERATIONS
-    }
-    return JSONResponse({"openapi": "3.1.0", "info": {"title": "Waiting", "version": "1"}, "paths": paths})
+    paths = {f"/{name}": {"get": {"operationId": name, "responses": {"200": text}}} for name in OPERATIONS}
+    return json.dumps({"openapi": "3.1.0", "info": {"title": "Waiting", "version": "1"}, "paths": paths})
 
 
-routes = [Route(f"/{operation.__name__}", operation) for operation in OPERATIONS]
-app = Starlette(routes=[*routes, Route("/openapi.json", describe)])
+async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Answer a request (ASGI)."""
+    if scope["type"] != "http":
+        return
+    operation = OPERATIONS.get(scope["path"].removeprefix("/"))
+    body, kind = (describe(), "application/json") if operation is None else (await operation(), "text/plain")
+    head = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body.encode()})
+
 
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", lifespan="off")
