@@ -40,7 +40,7 @@ class OutputPipe:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
         self._passed: Sequence[bytes] = ()
-        self._is_closed = False
+        self._is_closed = self._loop_waits = False
         self._loop_has_turn = asyncio.Event()
         self.is_shared = hasattr(select, "epoll")
         """Whether threads may take the turn."""
@@ -48,7 +48,7 @@ class OutputPipe:
         if self.is_shared:
             self._epoll = select.epoll()
             self._epoll.register(descriptor, select.EPOLLIN)
-            self._loop.add_reader(self._epoll, self._take_for_loop)
+            self._watch()
         else:
             self._turn.acquire()
             self._loop_has_turn.set()
@@ -70,6 +70,9 @@ class OutputPipe:
             self._is_watched = True
             self._epoll.modify(self._descriptor, select.EPOLLIN)
         self._turn.release()
+        if self._loop_waits:
+            self._loop_waits = False
+            self._loop.call_soon_threadsafe(self._watch)
         if self._is_closed and self._turn.acquire(blocking=False):
             self._close_descriptors()
 
@@ -119,7 +122,7 @@ class OutputPipe:
         """Give back the turn, if the event loop took it with `next_lines` and may read more."""
         if self.is_shared and self._loop_has_turn.is_set() and not self.has_ended:
             self._loop_has_turn.clear()
-            self._loop.add_reader(self._epoll, self._take_for_loop)
+            self._watch()
             self.give_back()
 
     async def discard_rest(self) -> bytes:
@@ -136,9 +139,20 @@ class OutputPipe:
         finally:
             self._loop.remove_reader(self._descriptor)
 
+    def _watch(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._epoll, self._take_for_loop)
+
     def _take_for_loop(self) -> None:
-        if self.try_take():
-            self._accept_turn()
+        """Take the turn, or leave it to the thread that gives it back or has just taken it."""
+        if not self.try_take():
+            # The thread waits for the interpreter, which a loop that is called again and again would keep.
+            self._loop.remove_reader(self._epoll)
+            self._loop_waits = True
+            if not self.try_take():
+                return
+            self._loop_waits = False
+        self._accept_turn()
 
     def _accept_turn(self) -> None:
         if self._is_closed:
