@@ -132,6 +132,8 @@ class CallBody:
     """
 
     place: WorkPlace | None = None
+    rest: Callable[[Wait, Callable[[], None]], None] | None = None
+    """Calls back after a Wait, from any thread; set by the front, for a body that goes on without its reader."""
 
     @abstractmethod
     def next_step(self) -> bytes | Wait | None:

@@ -95,13 +95,18 @@ class Body(CallBody):
     def _go_on(self) -> None:
         """Run the rest of the call without a reader."""
         self._finished = self._handed_on = True
-        threading.Thread(target=_finish, args=(self._frames,), daemon=True).start()
+        self._start_thread()
 
+    def _start_thread(self) -> None:
+        # A thread of its own: those for requests are counted, and this call is no longer the answer to one.
+        threading.Thread(target=self._finish, daemon=True).start()
 
-def _finish(frames: Iterator[bytes | Wait]) -> None:
-    """Run a legacy call without a reader to its end, at most until its deadline."""
-    for _ in frames:
-        pass
+    def _finish(self) -> None:
+        """Run a legacy call without a reader to its next Wait, or to its end, at most until its deadline."""
+        for step in self._frames:
+            if isinstance(step, Wait) and self.rest is not None:
+                self.rest(step, self._start_thread)
+                return
 
 
 def _framed(frames: Iterator[bytes | Wait], recorder: Recorder | None) -> Iterator[bytes | Wait]:

@@ -47,6 +47,7 @@ class CallStreams:
         except BaseException:
             at_end()
             raise
+        body.rest = self.rest
         stream = CallStream(self, body, sent, client, at_end)
         # The answer ends with the last reference to it: no local variable.
         del sent

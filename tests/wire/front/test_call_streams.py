@@ -12,7 +12,7 @@ import pytest
 
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Result
-from patchbay.stores.bus import LocalBus
+from patchbay.stores.bus import LocalBus, LocalSubscription
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
@@ -20,6 +20,7 @@ from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.responses import CallBody, Reply, json_reply
+from patchbay.wire.sse import Body
 from tests.wire.front.test_waiting_streams import Connection
 
 BOUND = 60.0
@@ -103,6 +104,40 @@ def test_a_stream_whose_reader_is_gone_ends_after_its_wait(streams: CallStreams)
         bus.publish("topic")
         assert ended.wait(BOUND)
     assert connection.sent == [b"one"] and body.next_step() == b"three"
+
+
+class NotedSubscription(LocalSubscription):
+    """Notes that a reader rests."""
+
+    def __init__(self) -> None:
+        super().__init__(("topic",), 1, lambda _: None)
+        self.has_reader = threading.Event()
+
+    def call_when_ready(self, callback: Callable[[], None]) -> bool:
+        is_waiting = super().call_when_ready(callback)
+        self.has_reader.set()
+        return is_waiting
+
+
+def test_a_call_that_goes_on_without_its_reader_holds_no_thread_while_it_waits(streams: CallStreams) -> None:
+    """Otherwise each client that leaves takes a thread, and a place among the running calls, from the others."""
+    first, second, noted, ended = NotedSubscription(), NotedSubscription(), list[str](), threading.Event()
+
+    def steps() -> Generator[bytes | Wait, None, None]:
+        yield Wait(first, 3600.0)
+        yield b"to the reader"
+        yield Wait(second, 3600.0)
+        noted.append("went on")
+        ended.set()
+
+    body = Body(steps(), iter(()), goes_on=True)
+    connection = send(streams, body, body.close)
+    connection.gone = True
+    assert first.has_reader.wait(BOUND)
+    first.offer("topic", b"")
+    assert second.has_reader.wait(BOUND) and not noted
+    second.offer("topic", b"")
+    assert ended.wait(BOUND)
 
 
 def test_a_wsgi_server_gets_the_frames_alone() -> None:
