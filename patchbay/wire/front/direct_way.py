@@ -1,9 +1,9 @@
 """The direct way: takes plain MCP requests from the front to the dispatcher, without a WSGI environ.
 
 A request is plain if it is a POST to `/mcp` or `/mcp/<server>`, has a short JSON body that arrived as a whole, and only
-headers that most MCP clients send (`PLAIN` and `Mcp-*`), each of them once. The direct way refuses nothing itself: each
+headers that most MCP clients send (`PLAIN` and `Mcp-*`), each of them once. The direct way checks nothing itself: each
 request that a check would refuse, or that needs a check with a WSGI environ, takes the WSGI application, so there is
-one place for each error. From the JSON of the body on, both ways share the code.
+one place for each error. The wait for a thread, and all from the JSON of the body on, is code that both ways share.
 Source: MCP specification, basic/transports (Streamable HTTP).
 """
 
@@ -62,15 +62,20 @@ class DirectWay:
         self._at_work = at_work
 
     def reply(self, scope: Scope, headers: Headers, body: bytes) -> Reply | None:
-        """Return the answer to a request with this body; None if the WSGI application has to answer it."""
+        """Return the answer to a request with this body; None if the WSGI application has to answer it.
+
+        Waits a short time for a thread, as all requests do.
+        """
         endpoint = _plain_endpoint(scope.path) if scope.method == "POST" and scope.authority is None else None
         if endpoint is None:
             return None
         sender_address = address(scope.client)[0]
         wire = self._read_head(endpoint, scope, sender_address, headers, len(body))
-        place = self._limits.enter_at_once(sender_address) if wire is not None else None
-        if wire is None or place is None:
+        if wire is None:
             return None
+        place = self._limits.enter(sender_address)
+        if isinstance(place, Reply):
+            return place
         reply = None
         begun = self._at_work.begin()
         try:

@@ -17,7 +17,7 @@ from typing import Any
 from patchbay.errors import PatchbayError
 from patchbay.jsonrpc import failure
 from patchbay.wire.front.requests import WAITING
-from patchbay.wire.responses import ClosingBody, call_part, json_reply, listening_part
+from patchbay.wire.responses import ClosingBody, Reply, call_part, json_reply, listening_part
 
 EXTRA_THREADS = 32
 """Threads of each worker in addition to the setting `threads`."""
@@ -92,13 +92,9 @@ class WorkLimits:
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ["PATH_INFO"] in HEALTH:
             return self._app(environ, start_response)
-        if self._is_short():
-            return json_reply(failure(None, NoDescriptors()), NoDescriptors.status).send(start_response)
-        address = environ.get("REMOTE_ADDR", "")
-        if len(self._working) >= self._crowded and not self._wait_for_place(address):
-            problem = TooManyRequests()
-            return json_reply(failure(None, problem), problem.status).send(start_response)
-        place = self._enter(address)
+        place = self.enter(environ.get("REMOTE_ADDR", ""))
+        if isinstance(place, Reply):
+            return place.send(start_response)
         try:
             body = self._app(environ, start_response)
         except BaseException:
@@ -112,11 +108,15 @@ class WorkLimits:
             streamed.place = place
         return ClosingBody(body, lambda: self.leave(place))
 
-    def enter_at_once(self, address: str) -> WorkPlace | None:
-        """Return the place of a request of this address; None if it would have to wait or be refused."""
-        if len(self._working) >= self._crowded or self._is_short():
-            return None
-        return self._enter(address)
+    def enter(self, address: str) -> WorkPlace | Reply:
+        """Return the place of a request of this address, after a short wait if needed, or its refusal."""
+        if self._is_short():
+            return json_reply(failure(None, NoDescriptors()), NoDescriptors.status)
+        if len(self._working) >= self._crowded and not self._wait_for_place(address):
+            return json_reply(failure(None, TooManyRequests()), TooManyRequests.status)
+        place = WorkPlace(self, address)
+        self._working[place] = address
+        return place
 
     def leave(self, place: WorkPlace) -> None:
         """Give back the place of a request; a second time does nothing."""
@@ -130,11 +130,6 @@ class WorkLimits:
     def take(self, place: WorkPlace, address: str) -> None:
         """Count a place of an address."""
         self._working[place] = address
-
-    def _enter(self, address: str) -> WorkPlace:
-        place = WorkPlace(self, address)
-        self._working[place] = address
-        return place
 
     def _wait_for_place(self, address: str) -> bool:
         """Whether a request of this address gets a thread, after a short wait if needed."""

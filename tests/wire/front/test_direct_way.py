@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.direct_way import PLAIN, DirectWay
 from patchbay.wire.front.requests import Headers, environ_of, variable
 from patchbay.wire.front.slow_clients import AtWork
-from patchbay.wire.front.work_limits import WorkLimits
+from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.responses import ListeningBody, Reply, json_reply
 from tests.hubs import BOTH, Hub, modern_request
+from tests.waiting import BOUND, until
 
 ECHO = '"""Gives back what it gets."""\n\n\ndef echo(message: str = "") -> str:\n    """Give the message."""\n'
 ECHO += '    return message\n\n\ndef fail() -> str:\n    """Fail."""\n    raise SystemExit\n'
@@ -280,16 +282,33 @@ def test_a_shared_hub_takes_valid_tokens_directly_and_leaves_refusals_to_the_mid
     hub.close()
 
 
-def test_a_request_that_would_wait_for_a_thread_is_left_to_the_wsgi_application(tmp_path: Path) -> None:
+def test_a_request_waits_for_a_thread_and_keeps_to_the_direct_way(tmp_path: Path) -> None:
+    """The WSGI application would hold the thread of a call with a JSON answer that waits for a mounted server."""
     hub = Hub(tmp_path, {"echo.py": ECHO})
     ways = Ways(hub, threads=1)
-    place = ways.limits.enter_at_once("192.0.2.1")
-    assert place is not None
-    assert ways.directly(SentScope(SENT, "/mcp/echo"), CALL) is None
-    ways.limits.leave(place)
-    for _ in range(2):  # the first one gives its place back
-        assert ways.directly(SentScope(SENT, "/mcp/echo"), CALL) is not None
+    place = ways.limits.enter("192.0.2.1")
+    assert isinstance(place, WorkPlace)
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(ways.directly, SentScope(SENT, "/mcp/echo"), CALL)
+        until(lambda: ways.limits._waiting == 1, "the request waits")
+        ways.limits.leave(place)
+        reply = running.result(BOUND)
+    assert reply is not None and reply.status == 200
+    assert ways.directly(SentScope(SENT, "/mcp/echo"), CALL) is not None, "the first one gave its place back"
     assert ways.at_work.oldest() == 0
+    hub.close()
+
+
+def test_a_request_for_which_no_thread_is_free_is_refused_in_both_ways_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchbay.wire.front.work_limits.PATIENCE_SECONDS", 0.0)
+    hub = Hub(tmp_path, {"echo.py": ECHO})
+    ways = Ways(hub, threads=1)
+    assert isinstance(ways.limits.enter("192.0.2.1"), WorkPlace)
+    reply = ways.directly(SentScope(SENT, "/mcp/echo"), CALL)
+    assert reply is not None and reply.status == 503
+    assert (reply.status, reply.head, reply.body) == ways.by_wsgi(SentScope(SENT, "/mcp/echo"), CALL)
     hub.close()
 
 
@@ -299,11 +318,11 @@ def test_a_streamed_answer_keeps_its_place_until_its_end(tmp_path: Path) -> None
     body = request_of("tools/call", {"name": "count", "_meta": {"progressToken": "t"}})
     reply = ways.directly(SentScope(head(body), "/mcp/count"), body)
     assert reply is not None and reply.holds_thread
-    assert ways.limits.enter_at_once("192.0.2.1") is None
+    assert ways.limits._working
     sent = reply.send(StartedAnswer())
     assert b"notifications/progress" in b"".join(sent)
     sent.close()  # type: ignore[attr-defined]
-    assert ways.limits.enter_at_once("192.0.2.1") is not None
+    assert not ways.limits._working
     hub.close()
 
 
