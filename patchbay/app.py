@@ -29,6 +29,7 @@ from patchbay.web.late_pages import LatePages
 from patchbay.web.operator.exposure import check_exposure
 from patchbay.web.operator.operators import Operators
 from patchbay.wire.authentication import Authentication
+from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.websocket_routes import WebSocketRoutes, WebSocketUpgrades
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import McpOverHttp
@@ -106,7 +107,6 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     keys: PersonalKeys = app.extensions["keys"]
     access.checks.append(keys.is_current)
     refusals = HeldRefusals(with_mcp)
-    app.extensions |= {"mcp": with_mcp, "refusals": refusals}
     authentication = Authentication(
         refusals,
         settings,
@@ -119,6 +119,7 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     authentication.open_prefixes += OPEN_PREFIXES
     authentication.open_paths |= list_open_paths(settings)
     app.extensions["authentication"] = authentication
+    app.extensions["make_direct_way"] = partial(DirectWay, with_mcp, authentication, refusals)
     return authentication
 
 

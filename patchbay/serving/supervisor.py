@@ -42,7 +42,6 @@ from patchbay.serving.respawning import Supervisor
 from patchbay.settings import OPEN, SHARED, Settings, forget_request_variables
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.stores.reserve import FULL_DISK, keep_reserve, release_reserve
-from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import AtWork, SlowClientWatch
@@ -176,8 +175,7 @@ def application(
     return_large_blocks()
     SlowClientWatch(settings, at_work).watch()
     drain = app.extensions["drain"]
-    parts = app.extensions
-    direct = DirectWay(parts["mcp"], parts["authentication"], parts["refusals"], limits, at_work)
+    direct = app.extensions["make_direct_way"](limits, at_work)
     front = Front(app, settings, request_threads(settings), direct)
     front.connections = overflow.most
     overflow.watch()

@@ -13,13 +13,12 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchbay.events import Wait
 from patchbay.settings import SHARED, Settings
 from patchbay.wire.front.answers import StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams
-from patchbay.wire.front.direct_way import DirectWay
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
 from patchbay.wire.front.request_threads import RequestThreads, Work
@@ -40,6 +39,9 @@ from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
 from patchbay.wire.responses import Reply, call_part, listening_part
+
+if TYPE_CHECKING:
+    from patchbay.wire.front.direct_way import DirectWay
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from patchbay.wire.front.direct_way import PLAIN, DirectWay
 from patchbay.wire.front.requests import Headers, environ_of, variable
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
+from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.responses import ListeningBody, Reply, json_reply
 from tests.hubs import BOTH, Hub, modern_request
 from tests.waiting import BOUND, until
@@ -88,8 +89,7 @@ class Ways:
         self.hub = hub
         self.at_work = AtWork(hub.app.wsgi_app, 60.0)
         self.limits = WorkLimits(self.at_work, threads)
-        parts = hub.app.extensions
-        self.direct = DirectWay(parts["mcp"], parts["authentication"], parts["refusals"], self.limits, self.at_work)
+        self.direct: DirectWay = hub.app.extensions["make_direct_way"](self.limits, self.at_work)
 
     def directly(self, scope: SentScope, body: bytes) -> Reply | None:
         return self.direct.reply(scope, scope.headers, body)
@@ -326,8 +326,8 @@ def test_a_streamed_answer_keeps_its_place_until_its_end(tmp_path: Path) -> None
     hub.close()
 
 
-def test_a_refusal_for_a_quota_waits_and_says_its_length(ways: Ways) -> None:
-    refusals = ways.hub.app.extensions["refusals"]
+def test_a_refusal_for_a_quota_waits_and_says_its_length() -> None:
+    refusals = HeldRefusals(lambda *_: ())
     refused = json_reply(Result(1, {"content": []}, retry_after=7))
     assert isinstance(refused.body, bytes)
     held = refusals.held(refused, "ann")
