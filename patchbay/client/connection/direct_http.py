@@ -19,7 +19,6 @@ Sources: MCP specification, basic/transports; RFC 9112 section 9.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import select
 import socket
@@ -28,10 +27,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-import orjson
-
 from patchbay.client.connection.event_bodies import EventBody, decode_json
-from patchbay.client.connection.requests import Item, Json, RequestRun
+from patchbay.client.connection.requests import AddSessionFields, Item, Json, RequestRun, encode_request
 from patchbay.client.http_messages import Answer, BadMessage, Head, add_body, write_head
 
 PLAIN_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
@@ -51,11 +48,6 @@ ARGUMENT_HEADER_PREFIX = "mcp-param-"
 
 READ_BYTES = 64 * 1024
 """Bytes of the largest reading."""
-
-CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
-
-AddSessionFields = Callable[[Json, Any], None]
-"""Adds the fields of every request of a session: `_meta` to the message, `headers` to the options."""
 
 _numbers = itertools.count(1)
 
@@ -278,18 +270,7 @@ class DirectHttp:
 
     def _build_request(self, id: str, run: RequestRun, method: str, params: Json) -> bytes:
         """Build the request that the official session would send: its stamp adds the headers and `_meta`."""
-        data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
-        options: Any = {}
-        self._add_session_fields(data, options)
-        meta = data["params"]["_meta"]
-        if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
-            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
-        if not meta:
-            del data["params"]["_meta"]
-        if not data["params"]:
-            del data["params"]
-        body = _encode({"jsonrpc": "2.0", "id": id, **data})
-        stamped: Mapping[str, str] = options.get("headers") or {}
+        body, stamped = encode_request(id, run, method, params, self._add_session_fields)
         return add_body(self._get_head(tuple(stamped.items())), body)
 
     def _get_head(self, stamped: tuple[tuple[str, str], ...]) -> bytes:
@@ -337,13 +318,6 @@ class DirectHttp:
             idle, self._idle = self._idle, []
         for line in idle:
             line.socket.close()
-
-
-def _encode(message: Json) -> bytes:
-    try:
-        return orjson.dumps(message)
-    except TypeError:  # JSON that orjson cannot write: integers beyond 64 bits, keys that are numbers
-        return json.dumps(message, ensure_ascii=False).encode()
 
 
 def get_plain_result(message: Any, id: str) -> Json | None:

@@ -20,9 +20,7 @@ import orjson
 
 from patchbay.client.addresses.targets import Http, check_headers
 from patchbay.client.connection.direct_http import (
-    CLIENT_CAPABILITIES_META_KEY,
     PLAIN_METHODS,
-    AddSessionFields,
     DirectHttp,
     HttpExchange,
     HttpLine,
@@ -30,7 +28,7 @@ from patchbay.client.connection.direct_http import (
     make_request_id,
 )
 from patchbay.client.connection.plan import AgreedSession, ConnectionPlan
-from patchbay.client.connection.requests import Item, Json, RequestRun
+from patchbay.client.connection.requests import CLIENT_CAPABILITIES_META_KEY, AddSessionFields, Item, Json, RequestRun
 from patchbay.client.errors import ServerTimeout
 from patchbay.client.http_messages import Head, add_body, write_head
 from patchbay.client.question_tasks import QUESTION_TASKS, TASKS_CAPABILITY

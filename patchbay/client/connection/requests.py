@@ -54,6 +54,11 @@ Answer = Mapping[str, Any] | McpFailure
 Asker = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Answers a question, given its method and params, with the result of that method. Raises McpFailure to refuse."""
 
+AddSessionFields = Callable[[Json, Any], None]
+"""Adds the fields of every request of a session: `_meta` to the message, `headers` to the options."""
+
+CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
+
 Item = Progress | Log | Question | Notification
 """Messages of a server before its answer. A Question needs an Answer."""
 
@@ -364,8 +369,24 @@ def check_json(method: str, params: Mapping[str, Any]) -> None:
         raise InvalidParams(f"the parameters of {method} cannot be sent as JSON: {problem}") from problem
 
 
-def encode_message(message: Json) -> bytes:
-    """Encode a message as JSON in one line."""
+def encode_request(
+    id: str | int, run: RequestRun, method: str, params: Json, add_session_fields: AddSessionFields
+) -> tuple[bytes, Mapping[str, str]]:
+    """Encode a request as the official session would send it, in one line; return it with the headers for it."""
+    data: Json = {"method": method, "params": {**params, "_meta": dict(params.get("_meta") or {})}}
+    options: Json = {}
+    add_session_fields(data, options)
+    meta = data["params"]["_meta"]
+    if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
+        meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
+    if not meta:
+        del data["params"]["_meta"]
+    if not data["params"]:
+        del data["params"]
+    return _encode({"jsonrpc": "2.0", "id": id, **data}), options.get("headers") or {}
+
+
+def _encode(message: Json) -> bytes:
     try:
         return orjson.dumps(message)
     except TypeError:  # JSON that orjson cannot write: integers beyond 64 bits, keys that are numbers

@@ -1,9 +1,9 @@
 """The direct way: takes plain MCP requests from the front to the dispatcher, without a WSGI environ.
 
 A request is plain if it is a POST to `/mcp` or `/mcp/<server>`, has a short JSON body that arrived as a whole, and only
-headers that most MCP clients send (`PLAIN` and `Mcp-*`), each of them once. The direct way checks nothing itself: each
-request that a check would refuse, or that needs a check with a WSGI environ, takes the WSGI application, so there is
-one place for each error. The wait for a thread, and all from the JSON of the body on, is code that both ways share.
+headers that most MCP clients send (`PLAIN` and `Mcp-*`), each of them once. A request that a check of the head or of
+the sender would refuse, or that needs a check with a WSGI environ, takes the WSGI application, so there is one place
+for each error. Both ways share the code of the wait for a thread, and all code from the JSON of the body on.
 Source: MCP specification, basic/transports (Streamable HTTP).
 """
 

@@ -15,15 +15,13 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 from mcp import ClientSession
-from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from patchbay.client.connection.event_bodies import decode_json
 from patchbay.client.connection.message_streams import MessageRouter
 from patchbay.client.connection.programs.stdio import ChildProcess
-from patchbay.client.connection.requests import Json, RequestEnd, RequestRun, encode_message
+from patchbay.client.connection.requests import Json, RequestEnd, RequestRun, encode_request
 from patchbay.errors import PatchbayError
 
 FIRST_ID = 2**30
@@ -107,15 +105,7 @@ class DirectCalls:
 
     def _build_line(self, id: int, run: RequestRun, method: str, params: Json) -> bytes:
         """Build the request that the official session would send: its stamp adds the fields of its revision."""
-        meta = dict(params.get("_meta") or {})
-        data: Json = {"method": method, "params": {**params, "_meta": meta}}
-        options: Any = {}
-        self._session._stamp(data, options)
-        if run.capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
-            meta[CLIENT_CAPABILITIES_META_KEY] = dict(run.capabilities)
-        if not meta:
-            del data["params"]["_meta"]
-        return encode_message({"jsonrpc": "2.0", "id": id, **data}) + b"\n"
+        return encode_request(id, run, method, params, self._session._stamp)[0] + b"\n"
 
     def read(self, seconds: float | None) -> bool:
         """Read once, and end the requests that are answered; return whether this thread still has the turn."""
