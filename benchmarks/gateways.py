@@ -12,11 +12,12 @@ import json
 import os
 import secrets
 import shlex
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -144,8 +145,18 @@ def _run_program(
     url = f"http://127.0.0.1:{port}/mcp"
     # The caches of uv and npm are those of the user.
     own = {**os.environ, "PATH": f"{NODE.parent}:{os.environ['PATH']}", **(environment or {})}
-    with running([*prefix, *words], url, folder, range(200, 501), ENDED_BY_SIGTERM, own) as process:
-        yield RunningGateway(RunningServer(url, process.pid))
+    started: set[int] = set()
+    try:
+        with running([*prefix, *words], url, folder, range(200, 501), ENDED_BY_SIGTERM, own) as process:
+            try:
+                yield RunningGateway(RunningServer(url, process.pid))
+            finally:
+                started = processes.find_descendants(process.pid)
+    finally:
+        # uv and npx end without the program that they started, which would disturb the next measurement.
+        for pid in started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _run_fastmcp(url: str, folder: Path, prefix: Sequence[str], *, options: Sequence[str] = ()) -> Any:
