@@ -133,10 +133,15 @@ class SharedPlace:
 
 
 class RestingPlace(Protocol):
-    """A place that is given up while its call waits without a thread."""
+    """A place among those that hold a thread. It is given up while its call, or its request, waits without one."""
 
-    def rest(self) -> None: ...
-    def go_on(self) -> None: ...
+    def rest(self) -> None:
+        """Leave the place."""
+        ...
+
+    def go_on(self) -> None:
+        """Take the place again."""
+        ...
 
 
 class RestingMailbox:

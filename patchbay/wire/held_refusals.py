@@ -81,7 +81,7 @@ class HeldRefusals:
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             nonlocal refused
-            refused = not status.startswith("503") and "Retry-After" in dict(headers)
+            refused = _is_refusal(int(status[:3]), headers)
             return start_response(status, headers, *rest)
 
         body = self._app(environ, start)
@@ -97,9 +97,9 @@ class HeldRefusals:
 
     def held(self, reply: Reply, sender: str) -> Reply:
         """Return a reply to this principal as it is, or one that waits first if it refuses a call for a quota."""
-        if reply.status == 503 or not reply.headers or not isinstance(reply.body, bytes):
+        if not isinstance(reply.body, bytes) or not _is_refusal(reply.status, reply.headers):
             return reply
-        if "Retry-After" not in dict(reply.headers) or self._held.total() >= MAX_HELD:
+        if self._held.total() >= MAX_HELD:
             return reply
         headers = [*reply.headers, ("Content-Length", str(len(reply.body)))]
         return replace(reply, body=ListeningBody(self._later(reply.body, sender)), headers=headers)
@@ -122,3 +122,8 @@ class HeldRefusals:
         """Return the seconds that a refusal of a principal waits."""
         seconds = random.uniform(*HOLD_SECONDS) * max(1.0, self._held[id] / REFUSALS_PER_SECOND)
         return min(seconds, MAX_HOLD_SECONDS)
+
+
+def _is_refusal(status: int, headers: list[tuple[str, str]]) -> bool:
+    """Whether an answer refuses a call for a quota."""
+    return status != 503 and "Retry-After" in dict(headers)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidRequest, PatchbayError
 from patchbay.events import Wait, wait_blocking
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, encode, failure
+from patchbay.protocol.server_shares import RestingPlace
 from patchbay.wire.accept import JSON, STREAM
 
 StartResponse = Callable[..., Any]
@@ -112,18 +113,6 @@ class ListeningBody:
             closing()
 
 
-class WorkPlace(Protocol):
-    """The place of a request among those that hold a thread."""
-
-    def rest(self) -> None:
-        """Leave the place, because the answer waits without a thread."""
-        ...
-
-    def go_on(self) -> None:
-        """Take the place again."""
-        ...
-
-
 class CallBody:
     """The body of the stream of a call: frames, and a Wait where the call may leave its thread.
 
@@ -131,7 +120,7 @@ class CallBody:
     after the other, and gives up the `place` while it waits.
     """
 
-    place: WorkPlace | None = None
+    place: RestingPlace | None = None
     rest: Callable[[Wait, Callable[[], None]], None] | None = None
     """Calls back after a Wait, from any thread; set by the front, for a body that goes on without its reader."""
 

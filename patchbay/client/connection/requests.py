@@ -270,12 +270,7 @@ class RequestRun:
 
     def next_item(self, seconds: float | None = None) -> Item | PendingQuestion | RequestEnd | None:
         """Take the next item, or the end once all items are taken; None when nothing came for `seconds`."""
-        if self.reader is not None:
-            self.reader.wait(seconds)
-        else:
-            end = None if seconds is None else time.monotonic() + seconds
-            while not self.has_news and self.sleep(None if end is None else end - time.monotonic()):
-                pass
+        (self.reader or self).wait(seconds)
         with self._lock:
             if not self._items:
                 return self._end
@@ -289,10 +284,10 @@ class RequestRun:
         """Wait up to `seconds` for news; False when the time is over. It may return early."""
         return self._asleep.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
 
-    def wait(self, timeout: float) -> None:
-        """Wait for an item or the end, no longer than `timeout` seconds."""
-        end = time.monotonic() + timeout
-        while not self.has_news and self.sleep(end - time.monotonic()):
+    def wait(self, timeout: float | None) -> None:
+        """Wait for an item or the end, no longer than `timeout` seconds; None for no limit."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.has_news and self.sleep(None if end is None else end - time.monotonic()):
             pass
 
     def call_when_ready(self, callback: Callable[[], None]) -> bool:

@@ -2,8 +2,8 @@
 
 A thread that waits for an answer reads by itself, so that no answer passes between threads. It has the turn meanwhile:
 
-    nobody has the turn     the event loop watches the output, and takes the turn when there is something to read
-    a thread begins to wait it takes the turn if nobody has it, and gives it back when it has its answer
+    the turn is free        the event loop watches the output, and takes the turn when there is something to read
+    a thread begins to wait it takes the turn if that is free, and gives it back when it has its answer
     a line is no answer     its thread passes the line, those after it and the turn to the event loop
 
 The event loop watches an epoll descriptor around the pipe, which any thread switches on and off without waking the
@@ -126,7 +126,7 @@ class OutputPipe:
             self.give_back()
 
     async def discard_rest(self) -> bytes:
-        """Read some output that nobody reads any more; empty at the end."""
+        """Read and return some output that no request needs; empty at the end."""
         await self._loop_has_turn.wait()
         await self._wait_until_readable()
         return os.read(self._descriptor, READ_BYTES)
