@@ -7,6 +7,7 @@ from collections.abc import Iterable, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 import orjson
 
@@ -123,12 +124,22 @@ def check_audit(figures: Figures, log: Log, store: Store, gone: Set[int]) -> Non
     verdict = verify_audit(texts_of(lines), is_running=True)
     if not verdict.ok:
         figures.add("wrong", f"the audit chain: {verdict.sentence()}")
-    rows = [row for row in map(orjson.loads, lines) if row.get("name") == "say"]
+    rows = rows_of_calls(lines)
     wanted = [arguments_cid(text) for node, text in log.audited if node not in gone]
     count_each(figures, "the audit row of a call", wanted, [row["arguments"] for row in rows])
     for row in map(orjson.loads, lines):
         if row["kind"] == "dropped":
             figures.add("lost", f"{row['count']} audit rows: {row['reason']}")
+
+
+def rows_of_calls(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return the audit rows of the calls of a load, from the lines of the chain."""
+    return [row for row in map(orjson.loads, lines) if row.get("name") == "say"]
+
+
+def count_audited(store: Store) -> int:
+    """Return how many calls of a load have an audit row in the store."""
+    return len(rows_of_calls(read_lines(store.journal)))
 
 
 def check_subscribers(figures: Figures, log: Log, gone: Set[int]) -> None:

@@ -7,17 +7,19 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.faults.checking import Figures, check
+from benchmarks.faults.checking import Figures, check, count_audited
 from benchmarks.faults.cluster import Cluster, Parts, running_cluster
 from benchmarks.faults.log import Log
 from benchmarks.faults.racing import race
 from benchmarks.faults.running import running_load
 from benchmarks.processes import find_descendants
+from patchbay.stores.postgresql import PostgresqlStore
 from tests.serving.running import Hub
+from tests.waiting import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,6 @@ HIT = 0
 """The number of the node that a fault of one node hits."""
 
 AUDIT_WRITES = rb"append_entries.*\baudit\b"
-
-RECORDS_SECONDS = 3.0
-"""Seconds in which a hub has written the records of its calls."""
 
 CLOCKS = ("", "+3600s", "-3600s")
 
@@ -211,13 +210,13 @@ def run(name: str, timing: Timing = FULL) -> Figures:
     with tempfile.TemporaryDirectory() as directory, running_cluster(Path(directory), fault.parts) as cluster:
         if fault.cause is None:
             return race(cluster)
-        with running_load(cluster.hubs, log):
+        with running_load(cluster.hubs, log, fault.kills):
             time.sleep(timing.before)
             fault.cause(cluster, timing.fault)
             over = time.monotonic()
             time.sleep(timing.after)
         if fault.parts.wrong_clocks:
-            kill_hubs(cluster)
+            kill_hubs(cluster, log)
         else:
             end_hubs([hub for number, hub in enumerate(cluster.hubs) if number not in fault.kills])
         return check(log, cluster, over, fault.kills, lasts=fault.parts.bucket == "small")
@@ -231,8 +230,12 @@ def end_hubs(hubs: list[Hub]) -> None:
         hub.finished()
 
 
-def kill_hubs(cluster: Cluster) -> None:
-    """Kill hubs whose records are written: libfaketime 0.9.10 fails a sleep at their end (`EINVAL`), now and then."""
-    time.sleep(RECORDS_SECONDS)
+def kill_hubs(cluster: Cluster, log: Log) -> None:
+    """Kill hubs whose audit rows are written.
+
+    They are not ended as usual, because libfaketime 0.9.10 now and then fails a sleep at their end (`EINVAL`).
+    """
+    with closing(PostgresqlStore(cluster.store)) as store, suppress(AssertionError):  # the comparison names lost rows
+        until(lambda: count_audited(store) >= len(log.audited), "the audit row of each answered call")
     for number in range(len(cluster.hubs)):
         cluster.send_signal(number, signal.SIGKILL)

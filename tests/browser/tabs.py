@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Playwright, expect
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Locator, Page, Playwright, expect
 
 from tests.serving.running import Hub
 
@@ -40,7 +41,11 @@ def launched(playwright: Playwright, *arguments: str) -> Browser:
 
 
 class Tab:
-    """One tab. `faults` are errors on its console, errors of its scripts, violations of its policy, and dialogs."""
+    """One tab. `faults` are errors on its console, errors of its scripts, violations of its policy, and dialogs.
+
+    They are those of the hub's pages: what the page of another program says, such as the address to which an OAuth
+    client has the browser sent back, is not the hub's.
+    """
 
     def __init__(self, browser: Browser, base: str, **options: Any) -> None:
         self.base = base
@@ -50,12 +55,21 @@ class Tab:
         self.context.add_init_script(REPORT)
         self.page: Page = self.context.new_page()
         self.page.on("console", self._record_console)
-        self.page.on("pageerror", lambda problem: self.faults.append(f"error: {problem}"))
+        self.page.on("pageerror", self._record_error)
         self.page.on("dialog", self._dismiss)
 
     def _record_console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and self._shows_hub():
             self.faults.append(f"console: {message.text} at {message.location.get('url')}")
+
+    def _record_error(self, problem: Error) -> None:
+        if self._shows_hub():
+            self.faults.append(f"error: {problem}")
+
+    def _shows_hub(self) -> bool:
+        """Return False while the tab shows a page of another program, that is, of another port."""
+        shown = urlsplit(self.page.url)
+        return shown.scheme not in ("http", "https") or shown.port == urlsplit(self.base).port
 
     def _dismiss(self, dialog: Dialog) -> None:
         self.faults.append(f"dialog: {dialog.message}")

@@ -172,7 +172,6 @@ def test_mcp_remote_opens_a_page_and_works_after_it(tab: Tab, shared: Hub, tmp_p
             assert answers[1]["result"]["content"][0]["text"] == "hi"
         finally:
             remote.kill()
-    tab.faults = [fault for fault in tab.faults if "/oauth/callback" not in fault]  # it tries to close the tab
 
 
 @contextmanager
