@@ -20,8 +20,8 @@ from patchbay.access.hub_key import has_key, load_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import check_has_data, errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
-from patchbay.cli.ndjson import escape_control
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.records.ndjson import escape_control
 from patchbay.errors import PatchbayError
 from patchbay.rooms.record.canonical import Signer
 from patchbay.store import Store

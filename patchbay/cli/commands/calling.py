@@ -14,7 +14,7 @@ from patchbay.cli.completion import complete_address
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.files.arguments import split_files
 from patchbay.cli.files.results import save_contents
-from patchbay.cli.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
+from patchbay.cli.records.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
 from patchbay.cli.typed_addresses import (
     API_SCHEME,
     add_operation,

@@ -8,7 +8,7 @@ import jq
 from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import write_note
-from patchbay.cli.ndjson import FailureCounter, emit, emit_text, read_standard_input
+from patchbay.cli.records.ndjson import FailureCounter, emit, emit_text, read_standard_input
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 

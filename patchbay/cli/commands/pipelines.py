@@ -15,7 +15,7 @@ import click
 
 from patchbay.cli.client_session import ClientSession, with_session
 from patchbay.cli.completion import complete_address
-from patchbay.cli.ndjson import (
+from patchbay.cli.records.ndjson import (
     STDIO,
     TABLE_ENDING,
     FailureCounter,

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from patchbay.cli.json_values import MAX_VALUE_BYTES
-from patchbay.cli.ndjson import STDIO, open_standard_input
+from patchbay.cli.records.json_values import MAX_VALUE_BYTES
+from patchbay.cli.records.ndjson import STDIO, open_standard_input
 from patchbay.client.contracts.file_arguments import FileArgument
 
 MARK = "@"

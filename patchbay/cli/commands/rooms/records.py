@@ -15,7 +15,7 @@ from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
 from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, read_headers, request
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail
-from patchbay.cli.ndjson import parse_object
+from patchbay.cli.records.ndjson import parse_object
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.rooms.record.forks import verify_with_past

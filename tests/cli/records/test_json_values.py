@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.cli import json_values
-from patchbay.cli.json_values import read_values
+from patchbay.cli.records import json_values
+from patchbay.cli.records.json_values import read_values
 
 DEEP = {"a": [{"b": 'x{["\\'}, [], {}], "c": None}
 

@@ -19,8 +19,8 @@ from typing import IO, Any
 import click
 
 from patchbay import exit_codes
-from patchbay.cli.json_values import MAX_VALUE_BYTES, read_values
 from patchbay.cli.messages import make_printable, write_note
+from patchbay.cli.records.json_values import MAX_VALUE_BYTES, read_values
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse, parse_file
 from patchbay.views.terminal import is_terminal
