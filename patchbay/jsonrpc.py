@@ -138,9 +138,38 @@ def parse(data: bytes) -> Any:
 def parse_file(data: bytes) -> Any:
     """Return the JSON value of a file as `parse` does, also of one that begins with a byte order mark.
 
-    Editors of Windows write the mark; RFC 8259 section 8.1 allows to ignore it. Raises ParseError.
+    Raises ParseError.
     """
-    return parse(data.removeprefix(codecs.BOM_UTF8))
+    return parse(without_mark(data))
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Byte order marks and their encodings. UTF-32 is first, because one of its marks begins as one of UTF-16 does."""
+
+
+def without_mark(data: bytes) -> bytes:
+    """Return the bytes of a text file in UTF-8 without a byte order mark. Bytes without a mark stay as they are.
+
+    Editors of Windows write the mark of UTF-8, and PowerShell 5 writes UTF-16 with a mark; RFC 8259 section 8.1 allows
+    to ignore a mark. Raises ParseError for bytes that are not in the encoding of their mark.
+    """
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            rest = data[len(mark) :]
+            try:
+                return rest if encoding == "utf-8" else rest.decode(encoding).encode("utf-8")
+            except UnicodeError as problem:
+                raise ParseError(
+                    f"the file begins with the byte order mark of {encoding.upper()} and is not {encoding.upper()}: "
+                    "save it as UTF-8"
+                ) from problem
+    return data
 
 
 def _parse_plain(data: bytes) -> dict[str, Any] | None:

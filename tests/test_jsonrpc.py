@@ -23,6 +23,7 @@ from patchbay.jsonrpc import (
     message,
     parse,
     parse_file,
+    without_mark,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -171,3 +172,20 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_a_message_may_not() -> None
     assert parse_file(data) == {"kind": "static"}
     with pytest.raises(ParseError):
         parse(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_file_is_read_in_the_encoding_of_its_byte_order_mark(encoding: str) -> None:
+    """50.9: PowerShell 5 writes UTF-16 with a mark."""
+    data = '\ufeff{"title": "Grüße 🌍"}'.encode(encoding)
+    assert parse_file(data) == {"title": "Grüße 🌍"}
+    assert without_mark(data) == '{"title": "Grüße 🌍"}'.encode()
+
+
+@pytest.mark.parametrize(
+    "data", [codecs.BOM_UTF16_LE + b"{", codecs.BOM_UTF32_BE + b"\x00\x11\x00\x00", codecs.BOM_UTF16_BE + b"\xd8\x00"]
+)
+def test_a_file_that_is_not_in_the_encoding_of_its_mark_is_refused(data: bytes) -> None:
+    """50.9"""
+    with pytest.raises(ParseError, match="begins with the byte order mark of UTF"):
+        without_mark(data)

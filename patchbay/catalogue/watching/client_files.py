@@ -16,7 +16,7 @@ import orjson
 from patchbay.catalogue.rows import name_problem
 from patchbay.client.applications.json_text import JsonText
 from patchbay.errors import ConfigError, ParseError
-from patchbay.jsonrpc import parse_file
+from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kinds.mount.client_entries import LiteralSecret, is_client_entry, read_section, translate
 
 _SEPARATOR = ": "
@@ -68,8 +68,8 @@ def read_client_file(data: bytes, file: str) -> ClientFile | None:
 
 def _read_with_comments(data: bytes) -> Any:
     try:
-        return JsonText().parse(data.decode("utf-8-sig"))
-    except ValueError:
+        return JsonText().parse(without_mark(data).decode())
+    except (ParseError, ValueError):
         return None
 
 

@@ -6,7 +6,8 @@
 
 The folder is scanned after each change that the kernel reports (`following.py`). A file is imported when two scans
 agree and no program is writing it (`settling.py`), and is read only after its size, time or inode changed. The file
-decides the definition, the store decides whether the server is enabled. Only regular files inside the folder are read.
+decides the definition, the store decides whether the server is enabled. Only regular files inside the folder are read;
+links are followed to those (`links.py`).
 Importing the same state twice changes nothing, so several processes may watch one folder.
 """
 
@@ -14,10 +15,9 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,18 +28,19 @@ from patchbay.catalogue.watching.client_files import ClientFile, name_part, read
 from patchbay.catalogue.watching.drop_ins import DropIn, DropInReader
 from patchbay.catalogue.watching.folder_changes import FolderChanges, WantedServer
 from patchbay.catalogue.watching.following import POLL_SECONDS, SECOND_SCAN_SECONDS
+from patchbay.catalogue.watching.links import open_inside
+from patchbay.catalogue.watching.listing import MAX_FILE_BYTES, list_files
 from patchbay.catalogue.watching.references import ReferencedFiles
 from patchbay.catalogue.watching.settling import (
     CONFIG_ENDING,
     ScanComparison,
     Signature,
     ending_of,
-    is_temporary,
     server_of,
 )
 from patchbay.config import lists_tools
 from patchbay.errors import ConfigError, ContentError, ParseError
-from patchbay.jsonrpc import parse_file
+from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kind import code_endings, known_kinds
 from patchbay.store import Store
 from patchbay.topics import SERVERS
@@ -47,9 +48,6 @@ from patchbay.topics import SERVERS
 log = logging.getLogger(__name__)
 
 AUTHOR = "servers/"
-MAX_FILE_BYTES = 1024 * 1024
-"""Maximum bytes of a file that is read."""
-
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of files in memory from which on they are stored, in one transaction."""
 
@@ -84,6 +82,7 @@ class WatchedFolder:
         self._store = store
         self._path = path
         self._seen: FolderState | None = None
+        self._links: dict[str, Path] = {}
         self._cids: dict[str, tuple[object, dict[str, str]]] = {}
         self._client_files: dict[str, ClientFile] = {}
         self._references = ReferencedFiles(path, store.blobs)
@@ -115,8 +114,9 @@ class WatchedFolder:
         return changed
 
     def folders(self) -> list[Path]:
-        """Return the folders to watch: this one, and those of the transforms and apps that drop-ins name by a path."""
-        return [self._path, *self._references.folders()]
+        """Return the folders to watch: this one, and those of linked files, transforms and apps."""
+        linked = {target.parent for target in self._links.values()} - {self._path.resolve()}
+        return [self._path, *sorted({*self._references.folders(), *linked})]
 
     def is_unsettled(self) -> bool:
         """Whether the last scan found files that the next one has to confirm."""
@@ -134,7 +134,7 @@ class WatchedFolder:
     def _scan_once(self) -> bool:
         refused: dict[str, str] = {}
         try:
-            files = dict(self._files(refused))
+            files, self._links = list_files(self._path, refused)
         except OSError as problem:
             return self._log_unreadable(problem)
         self._unreadable = ""
@@ -164,31 +164,6 @@ class WatchedFolder:
             self._unreadable = str(problem)
             log.warning("the folder %s cannot be read: %s", self._path, problem.strerror)
         return False
-
-    def _files(self, refused: dict[str, str]) -> Iterator[tuple[str, Signature]]:
-        """Yield regular files that may be servers, with a signature that shows a change."""
-        try:
-            with os.scandir(self._path) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return
-        endings = {ending for kind in known_kinds() for ending in kind.endings}
-        for entry in listed:
-            if ending_of(entry.name) not in endings or is_temporary(entry.name):
-                continue
-            try:
-                found = entry.stat()
-                # Only a link can lead out of the folder.
-                inside = not entry.is_symlink() or Path(entry.path).resolve().parent == self._path.resolve()
-            except OSError as problem:
-                refused[entry.name] = f"it cannot be read: {problem.strerror}"
-                continue
-            if not stat.S_ISREG(found.st_mode) or not inside:
-                refused[entry.name] = "expected a regular file in this folder"
-            elif found.st_size > MAX_FILE_BYTES:
-                refused[entry.name] = f"expected at most {MAX_FILE_BYTES} bytes; it has {found.st_size}"
-            else:
-                yield entry.name, (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
     def _wanted_servers(self, now: FolderState, refused: dict[str, str]) -> dict[str, WantedServer]:
         """Return the servers that the files describe, by name."""
@@ -289,7 +264,7 @@ class WatchedFolder:
     def _read(self, file: str, refused: dict[str, str]) -> bytes | None:
         """Return a file's bytes in their stored form; None when it cannot be read."""
         try:
-            with os.fdopen(os.open(self._path / file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+            with os.fdopen(open_inside(self._path, file, self._links.get(file)), "rb") as opened:
                 data = opened.read(MAX_FILE_BYTES + 1)
         except OSError as problem:
             refused[file] = f"it cannot be read: {problem.strerror}"
@@ -298,12 +273,17 @@ class WatchedFolder:
             refused[file] = f"expected at most {MAX_FILE_BYTES} bytes"
             return None
         try:
+            if ending_of(file) == ".json":
+                data = without_mark(data)
             if file.endswith(CONFIG_ENDING):
                 return self._references.resolve(file, with_auto_discover(data))
             self._references.note_apps(file, data)
             found = read_client_file(data, file) if file.endswith(".json") else None
         except ConfigError as problem:
             refused[file] = f"{problem.path}: {problem.expected}"
+            return None
+        except ParseError as problem:
+            refused[file] = problem.message
             return None
         if found is not None:
             self._client_files[file] = found

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from patchbay.catalogue.rows import name_problem
 from patchbay.client.applications.json_text import JsonText
 from patchbay.config import parse_config
-from patchbay.errors import ConfigError
+from patchbay.errors import ConfigError, ParseError
+from patchbay.jsonrpc import parse_file, without_mark
 from patchbay.kind import code_endings, configured_kind
 from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, read_section, translate
 from patchbay.kinds.mount.configuration import mount_of
@@ -58,8 +57,8 @@ def check_mount(name: str, fields: Mapping[str, Any], where: str) -> bytes:
 def is_mount(file: Path) -> bool:
     """Whether a file of the folder describes a mount."""
     try:
-        found = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        found = parse_file(file.read_bytes())
+    except (OSError, ParseError):
         return False
     kind = configured_kind(found)
     return kind is not None and kind[0] in (UPSTREAM, OPENAPI)
@@ -71,8 +70,8 @@ def read_client_entry(file: Path, name: str) -> tuple[dict[str, Any], dict[str, 
     A file with one server describes NAME whatever its key is. Raises ConfigError.
     """
     try:
-        value = JsonText().parse(file.read_text("utf-8-sig"))
-    except (OSError, ValueError) as problem:
+        value = JsonText().parse(without_mark(file.read_bytes()).decode())
+    except (OSError, ParseError, ValueError) as problem:
         raise ConfigError(str(file), "", f"expected a JSON file of an MCP client, but {problem}") from problem
     if not is_client_entry(value):
         expected = 'expected a server with "command" or "url", or servers in "mcpServers" or "servers"'

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.watching.drop_ins import drop_ins
-from patchbay.catalogue.watching.folder import MAX_FILE_BYTES, WatchedFolder
+from patchbay.catalogue.watching.folder import WatchedFolder
+from patchbay.catalogue.watching.listing import MAX_FILE_BYTES
 from patchbay.catalogue.watching.settling import SETTLED_SECONDS
 from patchbay.errors import ConfigError, UnknownServer
 
@@ -86,6 +87,23 @@ def test_a_configuration_that_lists_no_tools_leaves_those_of_the_code(bench: Any
     assert list(server.tools) == ["hello"]
     assert {**json.loads(config), "auto_discover": True} == server.config
     assert list(catalogue.pinned("hello", server.version).tools) == ["hello"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_a_configuration_with_a_byte_order_mark_is_used(bench: Any, encoding: str) -> None:
+    """50.9: beside code, and of a server of its own."""
+    bench.drop("hello.py", HELLO)
+    (bench.settings.servers / "hello.mcp.json").write_bytes('\ufeff{"title": "Grüße"}'.encode(encoding))
+    (bench.settings.servers / "fixed.json").write_bytes('\ufeff{"kind": "static", "title": "Ö"}'.encode(encoding))
+    catalogue = live(bench)
+    assert (catalogue.find("hello").title, list(catalogue.find("hello").tools)) == ("Grüße", ["hello"])
+    assert catalogue.find("fixed").title == "Ö"
+
+
+def test_a_configuration_that_is_not_in_the_encoding_of_its_mark_is_refused(bench: Any) -> None:
+    """50.9"""
+    (bench.settings.servers / "fixed.json").write_bytes(b"\xff\xfe{")
+    assert live(bench).refused["fixed.json"].startswith("the file begins with the byte order mark of UTF-16-LE and is")
 
 
 @pytest.mark.parametrize("config", [{"auto_discover": False}, {"tools": {"hi": {"function": "hello"}}}])
