@@ -6,16 +6,15 @@ command line wins. Only this file reads the environment.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from patchbay.assets import HOME
-from patchbay.errors import ConfigError
 from patchbay.hosts.names import is_loopback, is_loopback_name
+from patchbay.setting_values.rows import converted, setting
 
 PREFIX = "PATCHBAY_"
 GIVEN_KEY = "PATCHBAY_KEY"
@@ -24,242 +23,229 @@ PERSONAL, SHARED, OPEN = "personal", "shared", "open"
 """The modes of access: callers on this machine, callers that sign in, everybody who can reach the hub."""
 
 
-def _setting(
-    default: Any,
-    help: str,
-    unit: str = "",
-    least: float = 0,
-    most: float = math.inf,
-    choices: tuple[str, ...] = (),
-    alias: str = "",
-) -> Any:
-    limits = {"least": least, "most": most, "choices": choices, "alias": alias}
-    return field(default=default, metadata={"help": help, "unit": unit, **limits})
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The hub's settings. `Settings.load` reads them; tests pass values directly."""
 
-    host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(8000, "Port to listen on.", most=65535)
-    data: Path = _setting(HOME / "data", "Folder of the database and the hub's own key.")
-    jane_dir: str = _setting(
+    host: str = setting("127.0.0.1", "Address to listen on.")
+    port: int = setting(8000, "Port to listen on.", most=65535)
+    data: Path = setting(HOME / "data", "Folder of the database and the hub's own key.")
+    jane_dir: str = setting(
         "",
         "Folder of the documents of the server jane; empty means the `folder` of its configuration, else `jane` in the"
         " data folder. `JANE_DIR` is the same.",
         alias="JANE_DIR",
     )
-    servers: Path = _setting(HOME / "servers", "Folder that is watched for drop-in servers.")
-    boot: str = _setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
-    enable: tuple[str, ...] = _setting(
+    servers: Path = setting(HOME / "servers", "Folder that is watched for drop-in servers.")
+    boot: str = setting("default", "Boot image: a name in reference_templates/, a path, or a CID in the store.")
+    enable: tuple[str, ...] = setting(
         (), "Shipped servers to switch on; off by default are everything, bash and claudecode; comma-separated."
     )
-    workers: int = _setting(1, "Number of worker processes.", least=1, most=1024)
-    threads: int = _setting(
+    workers: int = setting(1, "Number of worker processes.", least=1, most=1024)
+    threads: int = setting(
         256, "Threads in each worker; a call uses one until its end, a listening stream none.", least=1, most=65536
     )
-    store: str = _setting(
+    store: str = setting(
         "sqlite",
         "Where the hub stores its data: in the data folder, in memory only, or in a PostgreSQL that any number of hubs"
         " share. The password comes from PGPASSWORD or PGPASSFILE.",
         choices=("sqlite", "memory", "postgresql://USER@HOST/DB"),
     )
-    bus_address: str = _setting(
+    bus_address: str = setting(
         "",
         "Address of a Redis or Valkey for messages between hubs, such as redis://HOST:6379/0, whose password comes from"
         " REDISCLI_AUTH; or of PostgreSQL itself, where that of the store leads through a pooler such as PgBouncer.",
     )
-    blobs: str = _setting(
+    blobs: str = setting(
         "",
         "Bucket for contents above 1 MiB of a store in PostgreSQL, such as s3://BUCKET/PREFIX, with a prefix that no"
         " other hub uses. The endpoint and the credentials come from AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID"
         " and AWS_SECRET_ACCESS_KEY.",
     )
-    key_file: str = _setting(
+    key_file: str = setting(
         "",
         "File with the key of all hubs on one store, as 64 hexadecimal digits. The variable PATCHBAY_KEY holds the key"
         " itself.",
     )
-    allowed_hosts: tuple[str, ...] = _setting(
+    allowed_hosts: tuple[str, ...] = setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
-    allowed_origins: tuple[str, ...] = _setting(
+    allowed_origins: tuple[str, ...] = setting(
         (), "Origins of other sites whose pages may call the hub, such as https://app.example, comma-separated."
     )
-    access: str = _setting(
+    access: str = setting(
         "auto",
         "Who may see servers and call tools: everyone on this machine (personal), callers that sign in (shared), or"
         " everyone who can reach the hub (open). Auto means personal if host and allowed_hosts name only this machine"
         " and no issuer is set, else shared.",
         choices=("auto", "personal", "shared", "open"),
     )
-    token_minutes: float = _setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
-    client_hosts: tuple[str, ...] = _setting(
+    token_minutes: float = setting(15.0, "How long an access token of this hub is valid.", "minutes", least=0.01)
+    client_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses that may serve metadata documents of clients, comma-separated."
     )
-    registry: str = _setting(
+    registry: str = setting(
         "https://registry.modelcontextprotocol.io", "URL of the registry of MCP servers for patchbay add and search."
     )
-    pypi: str = _setting("https://pypi.org", "URL of the package index that patchbay add and outdated ask.")
-    npm: str = _setting("https://registry.npmjs.org", "URL of the Node registry that patchbay add and outdated ask.")
-    webhook_hosts: tuple[str, ...] = _setting(
+    pypi: str = setting("https://pypi.org", "URL of the package index that patchbay add and outdated ask.")
+    npm: str = setting("https://registry.npmjs.org", "URL of the Node registry that patchbay add and outdated ask.")
+    webhook_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses that webhooks of events may be sent to, comma-separated."
     )
-    log_level: str = _setting("info", "Minimum level of log lines.", choices=("debug", "info", "warning", "error"))
-    log_format: str = _setting(
+    log_level: str = setting("info", "Minimum level of log lines.", choices=("debug", "info", "warning", "error"))
+    log_format: str = setting(
         "auto", "Format of the log; auto means console on a terminal, else json.", choices=("auto", "console", "json")
     )
-    timeout: float = _setting(30.0, "Time limit of a call, unless its server sets one.", "seconds")
-    isolation: str = _setting(
+    timeout: float = setting(30.0, "Time limit of a call, unless its server sets one.", "seconds")
+    isolation: str = setting(
         "process",
         "Where Python definitions run, unless their server sets it: in separate processes, or inside the hub.",
         choices=("process", "inline"),
     )
-    protections: tuple[str, ...] = _setting(
+    protections: tuple[str, ...] = setting(
         ("landlock", "namespaces", "privacy"),
         "Protections of the hub from the code of tools, where the machine supports them; comma-separated,"
         " empty for none.",
         choices=("landlock", "namespaces", "privacy"),
     )
-    writes: tuple[str, ...] = _setting(
+    writes: tuple[str, ...] = setting(
         (), "Folders that the code of every server may write to, such as ~/notes, comma-separated."
     )
-    packages: str = _setting(
+    packages: str = setting(
         "wheels",
         "Packages that definitions may require: off for none, wheels, or any. A package that is not a wheel runs its"
         " own code when it is built.",
         choices=("off", "wheels", "any"),
     )
-    hosts: int = _setting(64, "Maximum number of processes for Python definitions in each worker.")
-    hosts_idle: float = _setting(60.0, "How long an idle process for Python definitions is kept.", "seconds")
-    memory: int = _setting(512, "Memory limit of each process of a definition, unless its server sets one.", "MiB")
-    drain: float = _setting(25.0, "How long running calls may continue after SIGTERM.", "seconds")
-    body_limit: int = _setting(4 * 1024 * 1024, "Maximum size of a request body.", "bytes")
-    bodies_limit: int = _setting(
+    hosts: int = setting(64, "Maximum number of processes for Python definitions in each worker.")
+    hosts_idle: float = setting(60.0, "How long an idle process for Python definitions is kept.", "seconds")
+    memory: int = setting(512, "Memory limit of each process of a definition, unless its server sets one.", "MiB")
+    drain: float = setting(25.0, "How long running calls may continue after SIGTERM.", "seconds")
+    body_limit: int = setting(4 * 1024 * 1024, "Maximum size of a request body.", "bytes")
+    bodies_limit: int = setting(
         12 * 1024 * 1024,
         "Maximum total size, in each worker, of the bodies above 16 KiB of all running requests.",
         "bytes",
     )
-    connections: int = _setting(
+    connections: int = setting(
         1024,
         "Maximum number of open connections of one address in each worker; at most 3/4 of its file descriptors.",
         least=1,
     )
-    inline_limit: int = _setting(256 * 1024, "Maximum size of a text in a result; the rest becomes a link.", "bytes")
-    result_minutes: float = _setting(60.0, "How long the hub stores a text that is too large for a result.", "minutes")
-    result_size: int = _setting(
+    inline_limit: int = setting(256 * 1024, "Maximum size of a text in a result; the rest becomes a link.", "bytes")
+    result_minutes: float = setting(60.0, "How long the hub stores a text that is too large for a result.", "minutes")
+    result_size: int = setting(
         64 * 1024 * 1024, "Maximum total size of these texts of one caller; the hub deletes the oldest first.", "bytes"
     )
-    read_limit: int = _setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
-    page_size: int = _setting(50, "Entries on one page of a list.", least=1, most=10_000)
-    listeners: int = _setting(
+    read_limit: int = setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
+    page_size: int = setting(50, "Entries on one page of a list.", least=1, most=10_000)
+    listeners: int = setting(
         10_000,
         "Maximum number of listening streams in each worker, with replays, streams of 2024-11-05 and WebSockets.",
     )
-    blob_hours: float = _setting(
+    blob_hours: float = setting(
         24.0,
         "How long the hub keeps unused content, such as uploads and past values that tools stored.",
         "hours",
         least=1,
     )
-    session_hours: float = _setting(24.0, "How long a session id is valid.", "hours")
-    replay_minutes: float = _setting(60.0, "How long the hub stores the events of a stream for replay.", "minutes")
-    replay_size: int = _setting(
+    session_hours: float = setting(24.0, "How long a session id is valid.", "hours")
+    replay_minutes: float = setting(60.0, "How long the hub stores the events of a stream for replay.", "minutes")
+    replay_size: int = setting(
         8 * 1024 * 1024, "Maximum size of the stored progress and log messages of one stream.", "bytes"
     )
-    join_repeats: str = _setting(
+    join_repeats: str = setting(
         "never",
         "Whether a call joins a running one of the same principal with the same bytes: never, or safe (only principals"
         " with an identity, and tools with idempotentHint or readOnlyHint); it then outlives its connection.",
         choices=("never", "safe"),
     )
-    tasks: int = _setting(
+    tasks: int = setting(
         64, "Maximum of running tasks in each worker, and of calls that survive their connection.", least=1, most=65536
     )
-    task_minutes: float = _setting(60.0, "How long a task may run, and its result stays.", "minutes", least=0.1)
-    jobs: int = _setting(4, "Jobs that a node runs at a time; 0 leaves them to `patchbay worker`.", most=1024)
-    write_timeout: float = _setting(
+    task_minutes: float = setting(60.0, "How long a task may run, and its result stays.", "minutes", least=0.1)
+    jobs: int = setting(4, "Jobs that a node runs at a time; 0 leaves them to `patchbay worker`.", most=1024)
+    write_timeout: float = setting(
         30.0, "How long a client may not read waiting data before the hub closes its connection.", "seconds", least=0.1
     )
-    idle_timeout: float = _setting(
+    idle_timeout: float = setting(
         75.0,
         "How long a request may take to arrive, plus one second for each KiB; and how long a connection may be idle.",
         "seconds",
         least=0.1,
     )
-    keepalive: float = _setting(15.0, "How long a stream may be silent before the hub sends a comment.", "seconds")
-    inspect: str = _setting(
+    keepalive: float = setting(15.0, "How long a stream may be silent before the hub sends a comment.", "seconds")
+    inspect: str = setting(
         "http",
         "What the page /inspect offers the operator: nothing, URLs only, or URLs and programs, which start on this"
         " machine.",
         choices=("off", "http", "programs"),
     )
-    activity_days: float = _setting(7.0, "How long the hub stores records of calls; 0 stores none.", "days")
-    activity_size: int = _setting(64 * 1024 * 1024, "Maximum total size of the stored records of calls.", "bytes")
-    activity_contents: str = _setting(
+    activity_days: float = setting(7.0, "How long the hub stores records of calls; 0 stores none.", "days")
+    activity_size: int = setting(64 * 1024 * 1024, "Maximum total size of the stored records of calls.", "bytes")
+    activity_contents: str = setting(
         "auto",
         "What a record has of arguments and results: up to 16 KiB of each (keep), only their CIDs (digest), or nothing"
         " (none). Auto means keep in personal mode (access), else digest.",
         choices=("auto", "keep", "digest", "none"),
     )
-    audit: str = _setting(
+    audit: str = setting(
         "auto",
         "Whether every call gets a row in the audit chain, which can be exported and verified. Auto means on in shared"
         " mode (access), else off.",
         choices=("auto", "on", "off"),
     )
-    audit_days: float = _setting(
+    audit_days: float = setting(
         365.0, "How long the hub stores rows of the audit chain; it deletes up to a signed head; 0 keeps all.", "days"
     )
 
-    mount_hosts: tuple[str, ...] = _setting(
+    mount_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses, such as 127.0.0.1, from which rooms may mount MCP servers, comma-separated."
     )
-    issuer: str = _setting(
+    issuer: str = setting(
         "", "URL of the authorization server whose access tokens the hub accepts, exactly as its metadata has it."
     )
-    issuer_hosts: tuple[str, ...] = _setting(
+    issuer_hosts: tuple[str, ...] = setting(
         (), "Hosts at private addresses, or without https, that the issuer's metadata may name; comma-separated."
     )
-    audiences: tuple[str, ...] = _setting(
+    audiences: tuple[str, ...] = setting(
         (), "Audiences of tokens that the hub accepts besides its own URLs, comma-separated."
     )
-    required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, comma-separated.")
-    groups_claim: str = _setting(
+    required_scopes: tuple[str, ...] = setting((), "Scopes that every token must have, comma-separated.")
+    groups_claim: str = setting(
         "groups", "The claim of a token that holds the groups; a dot leads into an object, as in realm_access.roles."
     )
-    token_types: tuple[str, ...] = _setting(
+    token_types: tuple[str, ...] = setting(
         ("at+jwt",),
         "Accepted values of the header typ of a signed token; JWT is for issuers that do not follow RFC 9068.",
         choices=("at+jwt", "JWT"),
     )
-    introspection_id: str = _setting(
+    introspection_id: str = setting(
         "", "Client id with which the hub asks the issuer about opaque tokens; empty accepts signed tokens only."
     )
-    introspection_secret: str = _setting(
+    introspection_secret: str = setting(
         "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
     )
-    room_count: int = _setting(1000, "Maximum number of rooms.", least=1)
-    room_members: int = _setting(2000, "Maximum number of sessions in one room.", least=1)
-    room_calls: int = _setting(256, "Maximum number of open calls in one room.", least=1)
-    room_tools: int = _setting(2000, "Maximum number of tools of all servers in one room.", least=1)
-    room_envelope_limit: int = _setting(1024 * 1024, "Maximum size of an envelope in a room.", "bytes", least=1024)
-    room_rate: float = _setting(
+    room_count: int = setting(1000, "Maximum number of rooms.", least=1)
+    room_members: int = setting(2000, "Maximum number of sessions in one room.", least=1)
+    room_calls: int = setting(256, "Maximum number of open calls in one room.", least=1)
+    room_tools: int = setting(2000, "Maximum number of tools of all servers in one room.", least=1)
+    room_envelope_limit: int = setting(1024 * 1024, "Maximum size of an envelope in a room.", "bytes", least=1024)
+    room_rate: float = setting(
         50.0, "How many envelopes one session may send to a room, on average.", "per second", least=0.1
     )
-    room_log_limit: int = _setting(256 * 1024 * 1024, "Maximum size of the log of one room.", "bytes", least=65536)
-    room_replay: float = _setting(
+    room_log_limit: int = setting(256 * 1024 * 1024, "Maximum size of the log of one room.", "bytes", least=65536)
+    room_replay: float = setting(
         300.0, "How long a room keeps what it does not log, such as partial results and streams.", "seconds", least=1
     )
-    room_changes: str = _setting(
+    room_changes: str = setting(
         "auto",
         "What happens when a member of a room announces changed tools: hold withdraws them from MCP clients until the"
         " operator approves them, tell serves and reports them, follow serves them. Auto means tell in personal mode"
         " (access), else hold.",
         choices=("auto", "hold", "tell", "follow"),
     )
-    room_idle: float = _setting(
+    room_idle: float = setting(
         60.0, "How long a session stays in its room without a connection and without a request.", "seconds", least=1
     )
 
@@ -315,38 +301,6 @@ class Settings:
         """
         chosen = (server == "jane" and self.jane_dir) or configured
         return Path(chosen).expanduser() if chosen else self.data / server
-
-
-def converted(row: Field[Any], value: Any, where: str) -> Any:
-    """Return a setting's value in its type, from text or from a value of that type. Raises ConfigError."""
-    if not isinstance(value, str):
-        return value
-    kind: type[Any] = type(row.default)
-    try:
-        if kind is tuple:
-            parts = tuple(part.strip() for part in value.split(",") if part.strip())
-            for part in parts:
-                _check(row.metadata, part, where)
-            return parts
-        if kind in (int, float) and kind(value) < 0:
-            raise ValueError("negative")
-        value = kind(value)
-    except ValueError as problem:
-        expected = {int: "a whole number, 0 or more", float: "a number, 0 or more"}.get(kind, "a value")
-        raise ConfigError(where, "", f"expected {expected}, got {value!r}") from problem
-    _check(row.metadata, value, where)
-    return value
-
-
-def _check(limits: Mapping[str, Any], value: Any, where: str) -> None:
-    # This form of the comparison also refuses NaN.
-    if isinstance(value, (int, float)) and not limits["least"] <= value <= limits["most"]:
-        expected = f"expected a number from {limits['least']} to {limits['most']:g}"
-        raise ConfigError(where, "", f"{expected}, got {value}")
-    choices = limits["choices"]
-    addresses = tuple(choice.partition("://")[0] + "://" for choice in choices if "://" in choice)
-    if choices and value not in choices and not (addresses and value.startswith(addresses)):
-        raise ConfigError(where, "", f"expected one of {', '.join(choices)}; got {value!r}")
 
 
 def suggest(name: str, value: str) -> None:

@@ -23,6 +23,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "topics"), 1),
     "yaml_core": 1,
     "hosts": 1,
+    "setting_values": 1,
     **dict.fromkeys(("jsonrpc", "activation", "config", "kind", "store", "descriptors"), 2),
     **dict.fromkeys(("outputs", "arguments", "fulltext", "processes"), 2),
     **dict.fromkeys(("stores", "views", "documents", "client", "pins", "occurrences"), 3),

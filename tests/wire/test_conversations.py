@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from patchbay.settings import Settings, converted
+from patchbay.setting_values.rows import converted
+from patchbay.settings import Settings
 from tests.hubs import Hub
 from tests.wire.happenings import Stage
 from tests.wire.players import play
