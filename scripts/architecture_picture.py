@@ -15,6 +15,7 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
+from scripts.generated_files import write_or_check
 from tests.source_modules import Module, read
 from tests.test_layers import FLOORS
 
@@ -98,15 +99,5 @@ def picture() -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def main(arguments: list[str]) -> int:
-    """Write the picture, or check it; answers the exit code."""
-    if "--check" not in arguments:
-        PICTURE.write_text(picture(), "utf-8")
-    elif not PICTURE.exists() or PICTURE.read_text("utf-8") != picture():
-        sys.stderr.write("docs/images/architecture.svg is stale; run python -m scripts.architecture_picture\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PICTURE, picture, __doc__))

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.generated_files import write_or_check
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "security.md"
 ATTACKS = ROOT / "tests" / "attacks"
@@ -62,16 +64,5 @@ def page(text: str) -> str:
     return f"{text.partition(BEGIN)[0]}{BEGIN}\n\n{tables()}"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the table, or check it; answers the exit code."""
-    before = PAGE.read_text("utf-8")
-    if "--check" not in arguments:
-        PAGE.write_text(page(before), "utf-8")
-    elif before != page(before):
-        sys.stderr.write("docs/security.md is stale; run python scripts/attack_index.py\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, lambda: page(PAGE.read_text("utf-8")), __doc__))

@@ -7,6 +7,7 @@ Nothing is written when the work tree has changes, the version is not one, or th
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import re
 import shutil
@@ -106,9 +107,9 @@ def main(version: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: scripts/release.py VERSION")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("version", metavar="VERSION")
     try:
-        main(sys.argv[1])
+        main(parser.parse_args().version)
     except ReleaseError as problem:
         sys.exit(f"scripts/release.py: {problem}")

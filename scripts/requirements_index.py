@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from scripts.generated_files import write_or_check
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "requirements.md"
 SOURCE = ROOT / "docs" / "requirements.json"
@@ -109,21 +111,14 @@ def page(tables: Sections, tests: dict[str, list[str]], chosen: dict[str, str]) 
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or check it; answers the exit code."""
+def made() -> str:
+    """Return the page from the files of the repository. Exits with 1 when docs/proofs.json is wrong."""
     tables, tests, chosen = sections(), shown_by(), proofs()
     wrong = faults(tables, tests, chosen)
     if wrong:
-        sys.stderr.write("docs/proofs.json: " + "\n".join(wrong) + "\n")
-        return 1
-    wanted = page(tables, tests, chosen)
-    if "--check" not in arguments:
-        PAGE.write_text(wanted, "utf-8")
-    elif not PAGE.exists() or PAGE.read_text("utf-8") != wanted:
-        sys.stderr.write("docs/requirements.md is stale; run python scripts/requirements_index.py\n")
-        return 1
-    return 0
+        sys.exit("docs/proofs.json: " + "\n".join(wrong))
+    return page(tables, tests, chosen)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, made, __doc__))

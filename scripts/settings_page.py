@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from patchbay.cli.options import SETTING_FIELDS, SETTING_ORDER, flag_name, format_setting, variable_name
+from scripts.generated_files import write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
@@ -40,15 +41,5 @@ def row(name: str) -> str:
     return f"| `{flag_name(name)}` | `{variable_name(name)}` | {default}{unit} | {what} |"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or check it; answers the exit code."""
-    if "--check" not in arguments:
-        PAGE.write_text(page(), "utf-8")
-    elif not PAGE.exists() or PAGE.read_text("utf-8") != page():
-        sys.stderr.write("docs/settings.md is stale; run python scripts/settings_page.py\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(PAGE, page, __doc__))

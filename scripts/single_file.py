@@ -10,6 +10,7 @@ dependencies come from pyproject.toml.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import builtins
 import re
@@ -366,4 +367,6 @@ def write(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, default=TARGET, help="default: dist/mcp_.py")
+    write(parser.parse_args().file)

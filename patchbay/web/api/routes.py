@@ -50,7 +50,6 @@ PAGES = (
         "The tools, resources and prompts of a server; `address` is its name, or name@version.",
         schema_ref("Meta"),
         page=True,
-        status=(200, 308),
         query=(
             Query("page", "The number of the page, from 1; a page has 100 tools.", {"type": "integer", "minimum": 1}),
             Query("find", "Only entries that have these words."),

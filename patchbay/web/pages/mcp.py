@@ -1,8 +1,8 @@
 """The pages from content-addressed templates: how to connect (`/mcp`), and the tab "Use" of one server.
 
 `/mcp` and `/mcp/<server>` are also MCP endpoints. The code that serves these paths checks `wants_html`, then calls
-`instruction_page` or redirects to the page of the server, `/servers/<server>`. `/mcp/meta/<server>` has the same
-content as JSON; a browser is redirected.
+`instruction_page` or redirects to the page of the server, `/servers/<server>`. `/mcp/meta/<server>` is that page, or its
+content as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from patchbay.hosts.names import is_loopback
 from patchbay.kind import kind_named
 from patchbay.settings import PERSONAL
 from patchbay.store import Store
-from patchbay.web.pages.answers import content_answer, is_json_address, wants_json
+from patchbay.web.pages.answers import content_answer
 from patchbay.web.pages.data import endpoint_path, page_path, server_status
 from patchbay.web.pages.entries import page_entries
 from patchbay.web.rendering.content_kinds import decode_text
@@ -53,21 +53,6 @@ def instruction_page(site: Site) -> Response:
     url = f"{base_url()}/mcp"
     data = {"url": url, "servers": site.summaries(), "snippets": list_snippets(site, "", url)}
     return content_answer(site, "mcp/instruction.html", "mcp", data)
-
-
-def meta_page(site: Site, address: str) -> Response:
-    """GET /mcp/meta/<address>: JSON for programs; a browser is redirected to the page of the server.
-
-    Raises UnknownServer for an unknown name or version, UnknownEntry, InvalidParams for an invalid page number.
-    """
-    if is_json_address() or wants_json(request.headers.get("Accept", "")):
-        return use_page(site, address)
-    find_shown_server(site, address)
-    response = Response(status=308)
-    query = request.query_string.decode("ascii", "replace")
-    response.headers["Location"] = page_path(address) + (f"?{query}" if query else "")
-    response.vary.add("Accept")
-    return response
 
 
 def use_page(site: Site, address: str) -> Response:
@@ -143,7 +128,7 @@ def find_shown_server(site: Site, address: str) -> tuple[Server, bool]:
 def mcp_pages_blueprint(site: Site, instruction: bool = True) -> Blueprint:
     """The route `/mcp/meta/<server>` and, with `instruction`, the page of `GET /mcp`."""
     pages = Blueprint("mcp_pages", __name__)
-    pages.add_url_rule("/mcp/meta/<address>", "meta", lambda address: meta_page(site, address))
+    pages.add_url_rule("/mcp/meta/<address>", "meta", lambda address: use_page(site, address))
     if instruction:
         pages.add_url_rule("/mcp", "instruction", lambda: instruction_page(site))
     return pages

@@ -185,7 +185,7 @@ def routes(app: Flask) -> Iterator[str]:
                 yield str(app.url_map.bind("localhost").build(rule.endpoint, known))
 
 
-WITH_APPS = ("/servers/town", "/inspect")
+WITH_APPS = ("/servers/town", "/mcp/meta/town", "/inspect")
 """The pages that show apps."""
 
 FRAME = "/render/app"

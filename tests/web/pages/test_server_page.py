@@ -37,12 +37,11 @@ def test_the_tabs_of_a_server_lead_to_each_other(ailing: Hub) -> None:
         assert f'<a href="{tab}" aria-current="page">' in html
 
 
-def test_a_browser_at_the_old_address_is_sent_to_the_page(ailing: Hub) -> None:
-    answer = get(ailing, "/mcp/meta/fine?page=1", 308)
-    assert answer.headers["Location"] == "/servers/fine?page=1"
-    version = ailing.catalogue.find("fine").version
-    answer = get(ailing, f"/mcp/meta/fine@{version}", 308)
-    assert answer.headers["Location"] == f"/servers/fine@{version}"
+def test_the_meta_address_is_the_page_itself(ailing: Hub) -> None:
+    """VWR-6, 50.17: status 200 and no redirect, as Viewer's routes say; the same page as at /servers/<name>."""
+    for path in ("fine", "fine?page=1", f"fine@{ailing.catalogue.find('fine').version}"):
+        answer = get(ailing, f"/mcp/meta/{path}", 200)
+        assert (answer.mimetype, answer.text) == ("text/html", read(ailing, f"/servers/{path}"))
     assert read_json(get(ailing, "/mcp/meta/fine.json"))["server"]["name"] == "fine"
     get(ailing, "/mcp/meta/absent", 404)
 
