@@ -155,7 +155,8 @@ class ServerParts:
     `icons` is the unchecked value of its icons. `fields` extend the configuration. `upstream` is the connection to a
     mounted server, `api` what the hub maintains for a mounted HTTP API; `offers` holds the capabilities that the server
     declared, `via` the mounts that its lists pass through, `pins` the entries that are not approved,
-    `audience` who sees what of it (None when all see the same).
+    `audience` who sees what of it (None when all see the same), `first_seen` when the hub first saw a resource or
+    template (Unix time in seconds).
     """
 
     handler: Handler
@@ -176,6 +177,7 @@ class ServerParts:
     pins: Any = None
     audience: Audience | None = None
     events: Mapping[str, Descriptor] = field(default_factory=dict)
+    first_seen: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

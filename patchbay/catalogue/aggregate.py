@@ -3,8 +3,9 @@
 Other resources keep their URIs.
 
 A public name (`patchbay/catalogue/public_names.py`) depends on server and tool alone, never on the order of the
-servers. Where two entries would share a name or a URI, both are left out, so that no server can impersonate another.
-The earlier names, `server.tool` and `server_tool`, can still be called.
+servers. Where two entries would share a name, it belongs to the server with the longest name, which the operator chose;
+`patchbay/catalogue/reading/uri_owners.py` decides who owns a URI. The other entry is served by the endpoint of its own
+server, and the page of that server says so. The earlier names, `server.tool` and `server_tool`, can still be called.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import orjson
 from patchbay.catalogue.listing import Listing
 from patchbay.catalogue.public_names import APP_SCHEME, public_name, public_uri, split_app_uri
 from patchbay.catalogue.reading.skills import Skill
-from patchbay.catalogue.reading.uri_templates import compile_template
+from patchbay.catalogue.reading.uri_owners import HUB_SCHEMES, Owner, UriOwners, is_mounted, scheme_of
+from patchbay.catalogue.rows import BOOT
 from patchbay.catalogue.servers import Server
 from patchbay.cid import cid_of
 from patchbay.descriptors import Descriptor, Problem
+from patchbay.kinds.mount.list_bounds import limit_problems
 
 NAME_OF_ALL = "patchbay"
 """The name that the aggregate server reports to clients."""
@@ -33,19 +36,22 @@ NAMED = frozenset(("tools", "prompts", "events"))
 OLD_APP_MEMBER = "ui/resourceUri"
 """The earlier member of a tool's `_meta` for the URI of its app (SEP-1865, deprecated)."""
 
-Owner = tuple[Server, str]
-
 
 @dataclass(frozen=True)
 class Aggregate(Server):
     """A server made of all other servers.
 
     `owners` maps a list and a public key to the server and the key it has there; `dotted` maps `tools` or `prompts` and
-    `server.name` to the same.
+    `server.name` to the same. `uris` decides who answers for a URI. `mounted` are the names of servers whose lists
+    strangers choose. `refused` has the entries that are served by the
+    endpoint of their own server alone, by server.
     """
 
     owners: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
     dotted: Mapping[str, Mapping[str, Owner]] = field(default_factory=dict)
+    uris: UriOwners = field(default_factory=UriOwners)
+    mounted: frozenset[str] = frozenset()
+    refused: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
 
     @property
     def announced_as(self) -> str:
@@ -61,14 +67,25 @@ class Aggregate(Server):
         return found or (self._underscored(key) if kind == "tools" else None)
 
     def reader(self, uri: str) -> Server | None:
-        """Return the server that reads a URI: by its resources, then by its templates. For an app, see `app_owner`."""
-        if uri.startswith(APP_SCHEME):
-            return None
-        found = self.owners["resources"].get(uri)
-        if found is None:
-            matching = (key for key in self.owners["templates"] if compile_template(key).match(uri) is not None)
-            found = self.owners["templates"].get(next(matching, ""))
-        return found[0] if found else None
+        """Return the server that reads a URI; None for the hub itself, and for an app (see `app_owner`)."""
+        return self.uris.find(uri)
+
+    def resource_owner(self, uri: str) -> Owner | None:
+        """Return the server that a URI is read from, and the URI there; None for the hub itself and for no server."""
+        found = self.reader(uri)
+        return (found, uri) if found is not None else self.app_owner(uri)
+
+    def may_name(self, server: Server, uri: str) -> bool:
+        """Whether the contents that a server returns may stand under a URI, which may be one that no list has."""
+        owner = self.resource_owner(uri)
+        if owner is not None:
+            return owner[0].name == server.name
+        return not is_mounted(server) or scheme_of(uri) not in HUB_SCHEMES
+
+    def may_announce(self, server: str, uri: str) -> bool:
+        """Whether a change of a URI that a server announces is one of this server's resources."""
+        owner = self.resource_owner(uri)
+        return server not in self.mounted if owner is None else owner[0].name == server
 
     def app_owner(self, uri: str) -> Owner | None:
         """Return the server of an app's public URI, and the URI there, which no list needs to have; None otherwise."""
@@ -111,22 +128,24 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
     parts = [server for server in servers if server.enabled and not server.broken]
     gathered: dict[str, dict[str, Descriptor]] = {}
     owners: dict[str, dict[str, Owner]] = {}
-    problems: list[Problem] = []
-    for kind in ("tools", "resources", "templates", "prompts", "events"):
-        gathered[kind], owners[kind], faults = _merge_entries(kind, parts)
-        problems += faults
-    dotted: dict[str, dict[str, Owner]] = {}
-    for kind in ("tools", "prompts"):
-        dotted[kind], faults = _dotted_names(kind, owners[kind].values())
-        problems += faults
+    refused: dict[str, list[Problem]] = defaultdict(list)
+    for kind in sorted(NAMED):
+        gathered[kind], owners[kind] = _merge_names(kind, parts, refused)
+    uris = UriOwners.of(parts)
+    for kind, found in (("resources", uris.resources), ("templates", uris.templates)):
+        gathered[kind], owners[kind] = _merge_uris(kind, parts, found)
+    dotted = {kind: _dotted_names(kind, owners[kind].values(), refused) for kind in ("tools", "prompts")}
+    skills = _merge_skills(parts, refused)
+    for name, faults in uris.refused.items():
+        refused[name] += faults
+    bounded = {name: tuple(limit_problems(faults)) for name, faults in refused.items()}
+    problems = [problem for faults in bounded.values() for problem in faults]
     problems += [Problem("variables/listing", f"the variable listing cannot be used: {problem}")] if problem else []
     problems += listing.problems(gathered["tools"])
     tools = listing.select(gathered["tools"])
     owners["tools"] = {name: owners["tools"][name] for name in tools}
     remaining = {(server.name, key) for server, key in owners["tools"].values()}
     dotted["tools"] = {name: one for name, one in dotted["tools"].items() if (one[0].name, one[1]) in remaining}
-    skills, faults = _merge_skills(parts)
-    problems += faults
     version = cid_of(orjson.dumps({server.name: server.version for server in parts}, option=orjson.OPT_SORT_KEYS))
     lines = [f"- {server.name}: {server.description}".rstrip(": ") for server in parts]
     return Aggregate(
@@ -146,27 +165,59 @@ def build_aggregate(servers: Iterable[Server], listing: Listing | None = None, p
         listing=listing,
         owners=owners,
         dotted=dotted,
+        uris=uris,
+        mounted=frozenset(server.name for server in parts if is_mounted(server)),
+        refused=bounded,
         via=tuple(dict.fromkeys(way for server in parts for way in server.via)),
     )
 
 
-def _merge_entries(kind: str, parts: list[Server]) -> tuple[dict[str, Descriptor], dict[str, Owner], list[Problem]]:
-    claims: dict[str, list[tuple[Server, str, Descriptor]]] = defaultdict(list)
-    for server in parts:
-        for key, one in getattr(server, kind).items():
-            claims[_public_key(kind, server, key)].append((server, key, one))
+def _merge_names(
+    kind: str, parts: list[Server], refused: dict[str, list[Problem]]
+) -> tuple[dict[str, Descriptor], dict[str, Owner]]:
+    """Return the entries of a list by public name, and their owners; a name of two servers belongs to one."""
     found: dict[str, Descriptor] = {}
     owners: dict[str, Owner] = {}
-    problems: list[Problem] = []
+    claims: dict[str, list[Owner]] = defaultdict(list)
+    for server in parts:
+        for key in getattr(server, kind):
+            claims[_public_name(kind, server, key)].append((server, key))
     for public, claimants in claims.items():
-        reason = _refusal_reason(kind, claimants)
-        if reason:
-            problems.append(Problem(public, reason))
-            continue
-        server, key, one = claimants[0]
-        found[public] = _renamed(kind, public, server, key, one)
-        owners[public] = (server, key)
-    return found, owners, problems
+        server, key = owners[public] = _with_longest_name(public, kind, claimants, "not served at /mcp", refused)
+        found[public] = _renamed(kind, public, server, key, getattr(server, kind)[key])
+    return found, owners
+
+
+def _merge_uris(
+    kind: str, parts: list[Server], taken: Mapping[str, Owner]
+) -> tuple[dict[str, Descriptor], dict[str, Owner]]:
+    """Return the entries of a list by public URI and their owners, in the order of the servers."""
+    owners: dict[str, Owner] = {}
+    found: dict[str, Descriptor] = {}
+    for server in parts:
+        for key, one in getattr(server, kind).items():
+            public = public_uri(server.name, key)
+            if (owner := taken.get(public)) is not None and owner[0] is server:
+                owners[public] = owner
+                found[public] = _renamed(kind, public, server, key, one)
+    return found, owners
+
+
+def _with_longest_name(
+    public: str, kind: str, claimants: list[Owner], effect: str, refused: dict[str, list[Problem]]
+) -> Owner:
+    """Return the claimant whose server has the longest name, and note the others.
+
+    A server chooses the names of its entries, but not its own name, so that it cannot take a name of another server.
+    """
+    if len(claimants) == 1:
+        return claimants[0]
+    owner = max(claimants, key=lambda one: (len(one[0].name), one[0].name))
+    for server, key in claimants:
+        if server is not owner[0]:
+            reason = f"{effect}: the {kind} of {owner[0].name} have this name; use {public_name(server.name, key)}"
+            refused[server.name].append(Problem(public, reason))
+    return owner
 
 
 def _renamed(kind: str, public: str, server: Server, key: str, one: Descriptor) -> Descriptor:
@@ -200,38 +251,30 @@ def names_app(tool: Descriptor) -> bool:
     return OLD_APP_MEMBER in meta or (isinstance(ui, Mapping) and "resourceUri" in ui)
 
 
-def _merge_skills(parts: list[Server]) -> tuple[dict[str, Skill], list[Problem]]:
-    owners: dict[str, list[str]] = defaultdict(list)
-    for server in parts:
-        for name in server.skills:
-            owners[name].append(server.name)
-    found = {name: skill for server in parts for name, skill in server.skills.items() if len(owners[name]) == 1}
-    clashes = {name: ", ".join(servers) for name, servers in owners.items() if len(servers) > 1}
-    return found, [
-        Problem(name, f"not served at /mcp: {names} have a skill of this name") for name, names in clashes.items()
-    ]
+def _merge_skills(parts: list[Server], refused: dict[str, list[Problem]]) -> dict[str, Skill]:
+    """Return the skills by name; of two with one name, the one whose server owns the URI of its SKILL.md."""
+    found: dict[str, Skill] = {}
+    owners: dict[str, str] = {}
+    # The same order as that of URIs, so that a skill and its files come from one server.
+    for server in sorted(parts, key=lambda one: (is_mounted(one), one.origin != BOOT, one.name)):
+        for name, skill in server.skills.items():
+            if name in found:
+                reason = f"not served at /mcp: {owners[name]} has a skill of this name; /mcp/{server.name} serves it"
+                refused[server.name].append(Problem(name, reason))
+            else:
+                found[name], owners[name] = skill, server.name
+    return found
 
 
-def _dotted_names(kind: str, owners: Iterable[Owner]) -> tuple[dict[str, Owner], list[Problem]]:
-    """Map `server.name` to each owner; a name with two owners is left out."""
+def _dotted_names(kind: str, owners: Iterable[Owner], refused: dict[str, list[Problem]]) -> dict[str, Owner]:
+    """Map `server.name` to each owner."""
     claims: dict[str, list[Owner]] = defaultdict(list)
     for owner in owners:
         claims[f"{owner[0].name}.{owner[1]}"].append(owner)
-    several = {name: sorted(server.name for server, _ in those) for name, those in claims.items() if len(those) > 1}
-    return {name: those[0] for name, those in claims.items() if name not in several}, [
-        Problem(name, f"cannot be called by this name: {', '.join(names)} have {kind} of this name; use server__tool")
-        for name, names in several.items()
-    ]
+    effect = "cannot be called by this name"
+    return {name: _with_longest_name(name, kind, those, effect, refused) for name, those in claims.items()}
 
 
-def _public_key(kind: str, server: Server, key: str) -> str:
-    if kind == "events":  # no model calls events, so that their names keep their dots
-        return f"{server.name}__{key}"
-    return public_name(server.name, key) if kind in NAMED else public_uri(server.name, key)
-
-
-def _refusal_reason(kind: str, claimants: list[tuple[Server, str, Descriptor]]) -> str | None:
-    if len(claimants) > 1:
-        names = ", ".join(sorted({server.name for server, _, _ in claimants}))
-        return f"not served at /mcp: {names} have {kind} of this name; they are served at /mcp/<server>"
-    return None
+def _public_name(kind: str, server: Server, key: str) -> str:
+    # No model calls events, so that their names keep their dots.
+    return f"{server.name}__{key}" if kind == "events" else public_name(server.name, key)

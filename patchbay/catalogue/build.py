@@ -204,6 +204,7 @@ def configured_server(
         via=parts.via,
         pins=parts.pins,
         audience=parts.audience,
+        first_seen=parts.first_seen,
     )
 
 

@@ -37,7 +37,7 @@ class Server:
     `pins` are the entries that it lists without approval; `audience` says who sees what of it, None when all see the
     same. `icons` is the value that the configuration or the mounted server has; that of a mounted server is unchecked.
     `replaces` is the definition that a drop-in of the same name replaces. `packages` are those that its definition
-    requires.
+    requires. `first_seen` says when the hub first saw a resource or template of a mount (Unix time in seconds).
     """
 
     name: str
@@ -73,6 +73,7 @@ class Server:
     audience: Audience | None = None
     replaces: str | None = None
     packages: Packages | None = None
+    first_seen: Mapping[str, float] = field(default_factory=dict)
     cached: dict[object, dict[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property

@@ -36,6 +36,7 @@ from patchbay.protocol.headers import annotated, check_parameters
 from patchbay.protocol.jobs.deferring import defer, is_job
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.request_context import RequestContext
+from patchbay.protocol.routing import public_contents
 from patchbay.protocol.run_tool import (
     ToolRun,
     UnknownTool,
@@ -115,8 +116,8 @@ def read_resource(context: RequestContext) -> Answers:
 
     def answer(fold: Fold) -> dict[str, Any]:
         contents = collect_contents(fold, found, context.services.settings.read_limit)
-        if context.asked_uri is not None:
-            contents = [one | ({"uri": context.asked_uri} if one.get("uri") == uri else {}) for one in contents]
+        whole = catalogue.aggregate() if not context.caller.wire.endpoint else None
+        contents = public_contents(contents, context.server, uri, context.asked_uri, whole)
         result = {**_members(fold), "contents": contents}
         return stamped(result, context.server, context.caller.revision, cache=True, stays=found.is_permanent)
 

@@ -162,9 +162,9 @@ def _want(context: RequestContext, uris: list[str]) -> None:
     """Subscribe to these resources on the mounted servers that own them, as far as the caller may read them."""
     server = context.server
     for uri in uris:
-        owner = (server.reader(uri) or server) if isinstance(server, Aggregate) else server
-        if owner.upstream is not None and context.catalogue.hears_of(owner.name, uri):
-            owner.upstream.subscribe([uri])
+        owner = server.resource_owner(uri) if isinstance(server, Aggregate) else (server, uri)
+        if owner is not None and owner[0].upstream is not None and context.catalogue.hears_of(owner[0].name, owner[1]):
+            owner[0].upstream.subscribe([owner[1]])
 
 
 def _listing(kind: str) -> Callable[[RequestContext], Any]:

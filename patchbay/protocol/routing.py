@@ -124,6 +124,23 @@ def _narrowed(request: Request, server: Server) -> RoutedRequest:
     return RoutedRequest(*_owned(request, server))
 
 
+def public_contents(
+    contents: list[dict[str, Any]], server: Server, uri: str, asked: str | None, whole: Aggregate | None
+) -> list[dict[str, Any]]:
+    """Return what a server gave for a URI under the URIs that the client knows.
+
+    `asked` is the URI that the client read, where the server has another one. At the endpoint of all servers (`whole`),
+    contents under a URI of the hub or of another server stand under the URI that was read.
+    """
+    asked = asked or uri
+    shown = []
+    for one in contents:
+        name = one.get("uri")
+        is_foreign = whole is not None and isinstance(name, str) and name != uri and not whole.may_name(server, name)
+        shown.append({**one, "uri": asked} if name == uri or is_foreign else one)
+    return shown
+
+
 def _called(params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the params of the call inside a `call_tool`; None for any other call, and for one without a name."""
     given = params.get("arguments")

@@ -30,7 +30,7 @@ from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.settings import Settings
 from patchbay.topics import ROOT
 from patchbay.web.operator.operators import Operators
-from patchbay.web.pages.data import describe_isolation, describe_server, summarize_server
+from patchbay.web.pages.data import describe_isolation, describe_problem, describe_server, summarize_server
 from patchbay.web.rendering.templates import Pages
 
 MAX_RECENT_RECORDS = 500
@@ -121,6 +121,8 @@ class Site:
         program, because it may name files.
         """
         values = describe_server(server, self.settings)
+        if not server.pinned:
+            values["problems"] += map(describe_problem, self.visible.aggregate().refused.get(server.name, ()))
         if not self.visible.shows_source(server.name):
             values |= {"config": {}, "config_cid": None, "definition": None, "problems": [], "packages": None}
             values |= {"upstream": values["upstream"] | {"output": []}} if values["upstream"] is not None else {}

@@ -79,15 +79,25 @@ def test_the_underscore_form_goes_to_the_longest_server_name_that_fits(hub: Hub)
     assert hub.call("", "snake_case_two", {}, MODERN).text == "snake.case_two"
 
 
-def test_a_name_of_two_servers_is_not_served(hub: Hub) -> None:
-    """X-8: no server can pass for another; each is still there by its own name and at its own address."""
-    assert hub.call("", "dot.b.c", {}, MODERN).result["isError"] is True
+def test_a_name_of_two_servers_belongs_to_the_server_with_the_longest_name(hub: Hub) -> None:
+    """X-8: a server chooses the names of its tools, not its own name; each tool has an address of its own."""
+    assert hub.call("", "dot.b.c", {}, MODERN).text == "dot.b c"
     assert hub.call("dot.b", "c", {}, MODERN).text == "dot.b c"
     assert hub.call("", public_name("dot.b", "c"), {}, MODERN).text == "dot.b c"
     assert hub.call("", public_name("dot", "b.c"), {}, MODERN).text == "fine"
-    reasons = {problem.where: problem.reason for problem in hub.catalogue.aggregate().problems}
-    assert "dot, dot.b" in reasons["dot.b.c"]
-    assert "left, right" in reasons["x://same"]
+    reasons = {problem.where: problem.reason for problem in hub.catalogue.aggregate().refused["dot"]}
+    assert "the tools of dot.b have this name" in reasons["dot.b.c"]
+
+
+def test_of_two_servers_with_one_uri_the_first_one_keeps_it(hub: Hub) -> None:
+    """X-8: the page of the other one says so, and its endpoint serves it."""
+    assert hub.modern("", "resources/read", {"uri": "x://same"}).result["contents"][0]["text"] == "left"
+    assert hub.modern("right", "resources/read", {"uri": "x://same"}).result["contents"][0]["text"] == "right"
+    (problem,) = hub.catalogue.aggregate().refused["right"]
+    assert problem.where == "x://same"
+    assert problem.reason == "not served at /mcp: left had it first, before right; /mcp/right serves it"
+    page = hub.client.get("/servers/right", headers={"Host": "localhost", "Accept": "text/html"}).get_data(as_text=True)
+    assert "left had it first" in page
 
 
 def test_resources_prompts_and_completions_find_their_server(hub: Hub) -> None:
@@ -97,7 +107,6 @@ def test_resources_prompts_and_completions_find_their_server(hub: Hub) -> None:
     assert prompt["messages"][0]["content"]["text"] == "about ants"
     params = {"ref": {"type": "ref/prompt", "name": "right__p"}, "argument": {"name": "t", "value": "a"}}
     assert hub.modern("", "completion/complete", params).result["completion"]["values"] == ["apes"]
-    assert hub.modern("", "resources/read", {"uri": "x://same"}).error["code"] == -32602
 
 
 def test_skills_of_every_server_are_there(tmp_path: Path) -> None:

@@ -5,22 +5,25 @@ The connection of a call is chosen in `placement.py`.
 Progress belongs to a call by its token, which is never used twice; a log line that could be of several calls is shown
 to no caller. The caller is asked the upstream's questions; where its revision ends the call for that, the upstream's
 call is cancelled and repeated at the retry, and questions with recorded answers are answered at once. A result is
-passed on unchanged.
+passed on unchanged; bytes that are not those of the CID under which they stand are refused.
 """
 
 from __future__ import annotations
 
 import math
+from base64 import b64decode
 from collections.abc import Generator, Mapping
 from hashlib import sha256
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
+from patchbay.cid import is_cid, verify
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
-from patchbay.errors import MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
+from patchbay.errors import ContentError, MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
@@ -301,9 +304,13 @@ def _result_events(method: str, result: Json, name: str) -> Events:
         yield from _tool_result_events(shown, name)
         return
     for content in _objects(shown.get("contents", []), name):
+        _check_hash(content, name)
         yield Content({"type": "resource", "resource": content})
     if "messages" in shown:
-        yield Data({"messages": _objects(shown["messages"], name)})
+        messages = _objects(shown["messages"], name)
+        for message in messages:
+            _check_embedded(message.get("content"), name)
+        yield Data({"messages": messages})
     yield Done(shown)
 
 
@@ -314,6 +321,7 @@ def _tool_result_events(result: Json, name: str) -> Events:
             raise ToolFailed(f"the server behind {name} gave a content block without a type")
         if block["type"] == "text" and not isinstance(block.get("text"), str):
             raise ToolFailed(f"the server behind {name} gave a text block without a text")
+        _check_embedded(block, name)
     result = {**result, "content": blocks}
     for block in blocks:
         yield Content(block)
@@ -323,6 +331,31 @@ def _tool_result_events(result: Json, name: str) -> Events:
         yield Failed(" ".join(block["text"] for block in blocks if block["type"] == "text"), result=result)
     else:
         yield Done(result)
+
+
+def _check_embedded(block: Any, name: str) -> None:
+    """Check a content block that embeds a resource. Raises ToolFailed."""
+    if isinstance(block, Mapping) and block.get("type") == "resource" and isinstance(block.get("resource"), Mapping):
+        _check_hash(block["resource"], name)
+
+
+def _check_hash(content: Mapping[str, Any], name: str) -> None:
+    """Check that a resource at the URI of a CID has the bytes of this CID, which is a promise about bytes.
+
+    Raises ToolFailed. A `cid:` URI that names no CID of this kind promises nothing (RFC 2392).
+    """
+    uri = content.get("uri")
+    if not isinstance(uri, str) or uri[:4].lower() != "cid:":
+        return
+    cid = unquote(uri[4:].removeprefix("//").partition("?")[0].partition("#")[0])
+    if not is_cid(cid):
+        return
+    try:
+        text, blob = content.get("text"), content.get("blob")
+        data = text.encode() if isinstance(text, str) else b64decode(blob if isinstance(blob, str) else "")
+        verify(cid, data)
+    except (ContentError, ValueError) as problem:  # also raised for text without UTF-8 form, and for broken base64
+        raise ToolFailed(f"the server behind {name} gave bytes that are not the content of {cid}") from problem
 
 
 def _objects(found: Any, name: str) -> list[Json]:

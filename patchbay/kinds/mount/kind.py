@@ -69,6 +69,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         offers=last.capabilities,
         via=(standing.id, *last.via),
         events=found["event"] if standing.accounts is None else {},
+        first_seen=last.first_seen,
     )
 
 

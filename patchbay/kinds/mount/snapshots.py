@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -48,6 +48,9 @@ APP = "io.patchbay/app"
 SIGN_IN = "sign_in"
 """The tool of a mount whose lists are not known before a caller has signed in, and the method of its target."""
 
+MAX_REMEMBERED_URIS = 10_000
+"""Maximum number of resources and templates of one server whose first sight is remembered."""
+
 MAX_MOUNTS_IN_ROW = 16
 """Maximum number of mounts in a row."""
 
@@ -76,6 +79,8 @@ class Snapshot:
     """The offers of one upstream. `mount` is the digest of how it was reached; lists are unchanged, by method.
 
     `left_out` has sentences about parts that are not stored, by method, or by `initialize` for parts outside lists.
+    `first_seen` says when the hub first saw each resource and template (Unix time in seconds), which is who came first
+    where two servers list one URI.
     """
 
     mount: str
@@ -86,6 +91,7 @@ class Snapshot:
     via: tuple[str, ...] = ()
     lists: Mapping[str, list[Json]] = field(default_factory=dict)
     left_out: Mapping[str, list[str]] = field(default_factory=dict)
+    first_seen: Mapping[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the stored form, with keys in the upstream's order, which people read best."""
@@ -208,6 +214,30 @@ def mounts_in(meta: Any) -> list[str]:
     """Return the mounts in a `_meta`."""
     found = meta.get(VIA) if isinstance(meta, Mapping) else None
     return [one for one in found if isinstance(one, str)][: 2 * MAX_MOUNTS_IN_ROW] if isinstance(found, list) else []
+
+
+def with_first_sight(fresh: Snapshot, before: Snapshot | None, now: float) -> Snapshot:
+    """Return a snapshot that says when each resource and template was first seen; new ones are first seen `now`.
+
+    Those that are no longer listed stay known, up to MAX_REMEMBERED_URIS together with the listed ones: a server that
+    was restarted keeps its place before those that came later.
+    """
+    known = dict(before.first_seen) if before is not None else {}
+    # An earlier version of the hub did not record it: these were there before all others.
+    earlier = set() if before is None or known else set(_listed_uris(before))
+    seen = {uri: known.pop(uri, 0.0 if uri in earlier else now) for uri in _listed_uris(fresh)}
+    room = max(0, MAX_REMEMBERED_URIS - len(seen))
+    return replace(fresh, first_seen=seen | dict(list(known.items())[:room]))
+
+
+def _listed_uris(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the URIs and templates that a snapshot lists."""
+    for kind, method, _ in LISTS:
+        entries = snapshot.lists.get(method, ()) if kind in ("resource", "template") else ()
+        for entry in entries:
+            uri = entry.get(KEYS[kind])
+            if isinstance(uri, str) and check_name(kind, KEYS[kind], uri) is None:
+                yield uri
 
 
 def store_snapshot(store: Store, name: str, snapshot: Snapshot) -> bool:

@@ -336,6 +336,8 @@ class StandingConnection(PinnedMount[Mount]):
             raise MountCycle("its lists lead back to this mount of this hub")
         if len(fresh.via) > MAX_MOUNTS_IN_ROW:
             raise MountCycle(f"more than {MAX_MOUNTS_IN_ROW} mounts follow each other")
+        # Another process may have stored these lists in the meantime: its first sight counts.
+        fresh = snapshots.with_first_sight(fresh, snapshots.load_snapshot(store, name, mount), store.now())
         if self._ending.is_set():
             return
         # The pins first: no process serves a list before its entries are compared with them.

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from patchbay.catalogue.aggregate import Aggregate, Owner
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.reading.uri_owners import Owner
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.descriptors import Descriptor

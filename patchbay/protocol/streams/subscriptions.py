@@ -19,6 +19,8 @@ import orjson
 from patchbay.access.control import AccessControl
 from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.activation import PAUSE, CancelFlag
+from patchbay.catalogue.aggregate import Aggregate
+from patchbay.catalogue.public_names import public_uri
 from patchbay.catalogue.reading.resources import shows_variable
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
@@ -184,13 +186,18 @@ class Listeners:
                 if shows_variable(catalogue, server, uri, name, sender.id):
                     yield "notifications/resources/updated", {"uri": uri}
             return
-        if not catalogue.shows_everything:
-            if topic.startswith(UPDATED) and not catalogue.hears_of(topic.removeprefix(UPDATED), data.decode()):
+        publisher, uri = topic.removeprefix(UPDATED), data.decode() if topic.startswith(UPDATED) else ""
+        if uri and not catalogue.shows_everything and not catalogue.hears_of(publisher, uri):
+            return
+        if uri and isinstance(server, Aggregate):
+            # The URI as all servers name it; a server announces changes of its own resources only.
+            uri = public_uri(publisher, uri)
+            if uri not in uris or not catalogue.aggregate().may_announce(publisher, uri):
                 return
-            name = topic.removeprefix(CHANGED) if topic.startswith(CHANGED) else ""
-            if name and not catalogue.hears_of(name):
-                return
-        yield from _notifications_of(topic, data, kinds, uris)
+        name = topic.removeprefix(CHANGED) if topic.startswith(CHANGED) else ""
+        if name and not catalogue.shows_everything and not catalogue.hears_of(name):
+            return
+        yield from _notifications_of(topic, uri.encode() or data, kinds, uris)
 
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""

@@ -11,7 +11,14 @@ from patchbay.client.errors import McpFailure
 from patchbay.kinds.mount.configuration import Mount
 from patchbay.kinds.mount.event_queue import MAX_EVENTS
 from patchbay.kinds.mount.liveness import Patience
-from patchbay.kinds.mount.snapshots import LISTS, VIA, Snapshot, read_snapshot
+from patchbay.kinds.mount.snapshots import (
+    LISTS,
+    MAX_REMEMBERED_URIS,
+    VIA,
+    Snapshot,
+    read_snapshot,
+    with_first_sight,
+)
 from patchbay.kinds.mount.standing_connection import MAX_URI_CHARACTERS, StandingConnection
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import MountContext
@@ -119,3 +126,27 @@ def test_only_notifications_of_known_lists_are_queued() -> None:
     news = standing._events.get_all(0)
     assert len(news) == MAX_EVENTS + 1
     assert news[-1] == ("notifications/tools/list_changed", "")
+
+
+def test_the_first_sight_of_a_uri_stays_when_it_is_not_listed_for_a_while() -> None:
+    """It decides who came first where two servers list one URI."""
+
+    def seen(uris: list[str], before: Snapshot | None, now: float) -> Snapshot:
+        lists = {"resources/list": [{"uri": uri} for uri in uris]}
+        return with_first_sight(Snapshot("mount", lists=lists), before, now)
+
+    first = seen(["x://a"], None, 1.0)
+    away = seen([], first, 2.0)
+    back = seen(["x://a", "x://b"], away, 3.0)
+    assert back.first_seen == {"x://a": 1.0, "x://b": 3.0}
+
+
+def test_a_uri_of_an_earlier_version_of_the_hub_comes_before_all_others() -> None:
+    before = Snapshot("mount", lists={"resources/list": [{"uri": "x://a"}]})
+    assert with_first_sight(before, before, 5.0).first_seen == {"x://a": 0.0}
+
+
+def test_the_number_of_remembered_uris_is_bounded() -> None:
+    before = Snapshot("mount", first_seen={f"x://{number}": 1.0 for number in range(MAX_REMEMBERED_URIS)})
+    fresh = Snapshot("mount", lists={"resources/list": [{"uri": "x://new"}]})
+    assert len(with_first_sight(fresh, before, 2.0).first_seen) == MAX_REMEMBERED_URIS
