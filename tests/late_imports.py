@@ -141,7 +141,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "progress on a terminal": {
         "patchbay/cli/progress_display.py": (
             "patchbay.cli.progress_bar.ProgressBar",
-            "patchbay.cli.progress_bar.spinner",
+            "patchbay.cli.progress_bar.Spinner",
         ),
     },
     "the application in a worker: the supervisor never loads it": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import cleandoc
 from typing import Any, NamedTuple, NoReturn
@@ -13,6 +13,8 @@ import click
 
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.serving.garbage import without_collections
+from patchbay.settings import whole_environment
+from patchbay.views.terminal import choose_color
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -26,8 +28,19 @@ def make_printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+MOVING: list[Callable[[], None]] = []
+"""Functions that remove a progress bar or a spinner from the terminal, one for each that is shown."""
+
+
+def remove_progress() -> None:
+    """Remove progress bars and spinners from the terminal, so that the next output begins on a line of its own."""
+    for remove in list(MOVING):
+        remove()
+
+
 def write_note(text: str) -> None:
     """Write a message to standard error."""
+    remove_progress()
     click.echo(make_printable(text), err=True)
 
 
@@ -93,7 +106,11 @@ class LateCommandGroup(click.Group):
         self._sections = sections or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember the arguments, then parse them. Raises UsageError for an option of a command without the command."""
+        """Remember the arguments, and whether to write colours; then parse the arguments.
+
+        Raises UsageError for an option of a command without the command.
+        """
+        ctx.color = choose_color(whole_environment())
         ctx.meta[_TYPED] = list(args)
         try:
             return super().parse_args(ctx, args)

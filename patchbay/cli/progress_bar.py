@@ -1,22 +1,25 @@
-"""The progress bar and the spinner on a terminal; a separate module, because the import of rich is slow."""
+"""The progress bar and the spinner on a terminal; a separate module, because the import of rich is slow.
+
+Both are on standard error, and disappear at their end. Standard output and standard error stay the streams of the
+process: rich would otherwise write both to its own console.
+"""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Any
-
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from patchbay.settings import whole_environment
+from patchbay.views.terminal import choose_color
 
 
 class ProgressBar:
-    """A progress bar on standard error; it disappears at its end."""
+    """A bar with a text, a count and the elapsed time."""
 
     def __init__(self) -> None:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
-        self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-        self._bar.start()
+        self._bar = _start(*columns, TimeElapsedColumn())
         self._task = self._bar.add_task("working", total=None, count="")
 
     def show(self, words: str, progress: float, total: float | None) -> None:
@@ -29,6 +32,20 @@ class ProgressBar:
         self._bar.stop()
 
 
-def spinner(words: str) -> AbstractContextManager[Any]:
-    """A spinner with a text, for the time of a block."""
-    return Console(stderr=True).status(escape(words))
+class Spinner:
+    """A spinner with a text."""
+
+    def __init__(self, words: str) -> None:
+        self._spinner = _start(SpinnerColumn(), TextColumn("{task.description}"))
+        self._spinner.add_task(escape(words), total=None)
+
+    def stop(self) -> None:
+        """Remove the spinner."""
+        self._spinner.stop()
+
+
+def _start(*columns: ProgressColumn) -> Progress:
+    console = Console(stderr=True, no_color=choose_color(whole_environment()) is False)
+    shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    shown.start()
+    return shown

@@ -1,9 +1,10 @@
 """A server whose tools are what a file says at this moment: `python -S changing.py TOOLS.json`.
 
-The file is `{"tools": [...], "text": "..."}`; a call answers `text`, or its arguments as JSON. Each start and each call
-is a line of `TOOLS.json.log`. It speaks the handshake by hand and starts in milliseconds.
+The file is `{"tools": [...], "text": "..."}`; a call answers `text`, or its arguments as JSON; a `result` in the file
+replaces the whole answer. Each start and each call is a line of `TOOLS.json.log`. It speaks the handshake by hand and
+starts in milliseconds.
 Tools by name: `ask` asks what its arguments say and answers the answer, `fail` reports an error, `slow` never answers,
-`steps` reports progress, `stuck` reports it once and never answers, `die` ends the server.
+`steps` reports progress, `warned` a warning after it, `stuck` reports it once and never answers, `die` ends the server.
 """
 
 from __future__ import annotations
@@ -41,17 +42,23 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
         sys.exit(3)
     if name == "slow":
         time.sleep(600)
-    if name in ("steps", "stuck"):
+    if name in ("steps", "warned", "stuck"):
         token = params.get("_meta", {}).get("progressToken")
         for step in (1, 2, 3):
             given = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
             send_message({"method": "notifications/progress", "params": given})
             time.sleep(600 if name == "stuck" else 0.2)
+        if name == "warned":
+            send_message({"method": "notifications/message", "params": {"level": "warning", "data": "watch out"}})
     if name == "ask":
         send_message({"id": "q", "method": arguments["method"], "params": arguments["params"]})
         heard = json.loads(sys.stdin.readline())
         return {"content": [{"type": "text", "text": json.dumps(heard.get("result") or heard.get("error"))}]}
-    text = read_plan().get("text") or json.dumps(arguments, sort_keys=True)
+    plan = read_plan()
+    if "result" in plan:
+        result: dict[str, Any] = plan["result"]
+        return result
+    text = plan.get("text") or json.dumps(arguments, sort_keys=True)
     return {"content": [{"type": "text", "text": text}], "isError": name == "fail"}
 
 

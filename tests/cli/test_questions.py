@@ -51,7 +51,7 @@ def test_a_person_answers_on_the_terminal(workspace: Workspace) -> None:
         ("note:", "\n"),
     ]
     params = {"message": "Who are you?", "requestedSchema": SCHEMA}
-    ended = workspace.on_terminal(line(workspace, "elicitation/create", params), answers)
+    ended = workspace.on_terminal(line(workspace, "elicitation/create", params, "--json"), answers)
     assert "The server asks: Who are you?" in ended.out
     assert json.dumps({"action": "accept", "content": {"name": "Ada", "age": 36, "color": "red"}})[
         1:-1
@@ -60,7 +60,9 @@ def test_a_person_answers_on_the_terminal(workspace: Workspace) -> None:
 
 def test_the_end_of_input_cancels(workspace: Workspace) -> None:
     params = {"message": "Who?", "requestedSchema": SCHEMA}
-    ended = workspace.on_terminal(line(workspace, "elicitation/create", params), [("name (required)", "\x04")])
+    ended = workspace.on_terminal(
+        line(workspace, "elicitation/create", params, "--json"), [("name (required)", "\x04")]
+    )
     assert '"action": "cancel"' in ended.out.replace("\\", "")
 
 

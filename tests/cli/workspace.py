@@ -151,10 +151,16 @@ class Workspace:
             _, status = os.waitpid(pid, 0)
         return Ended(os.waitstatus_to_exitcode(status), shown.replace("\r\n", "\n"), "")
 
-    def serve(self, *tools: Mapping[str, Any], name: str = "tools", text: str = "") -> str:
-        """Have the changing server offer these tools from now on; answers its address."""
+    def serve(
+        self, *tools: Mapping[str, Any], name: str = "tools", text: str = "", result: Mapping[str, Any] | None = None
+    ) -> str:
+        """Have the changing server offer these tools from now on; answers its address.
+
+        Each call gives `text`, or the whole `result`.
+        """
         path = self.work / f"{name}.json"
-        path.write_text(json.dumps({"tools": list(tools), "text": text}))
+        given = {} if result is None else {"result": result}
+        path.write_text(json.dumps({"tools": list(tools), "text": text, **given}))
         return f"mcp+stdio:{sys.executable} -S {CHANGING} {path}"
 
     def log(self, name: str = "tools") -> list[str]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import click
 
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
-from patchbay.cli.commands.pipelines import AS_TEXT, write_records
+from patchbay.cli.commands.pipelines import with_style, write_records
 from patchbay.cli.completion import complete_address
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.files.arguments import split_files
 from patchbay.cli.files.results import save_contents
-from patchbay.cli.records.ndjson import FailureCounter, escape_control, parse_object, read_standard_input
+from patchbay.cli.records.ndjson import parse_object, read_standard_input
+from patchbay.cli.records.output import FailureCounter, Style, print_json
 from patchbay.cli.typed_addresses import (
     API_SCHEME,
     add_operation,
@@ -69,11 +69,6 @@ def inspect(work: ClientSession, /, address: str, style: str) -> None:
         click.echo(format_inspection(found), nl=False)
 
 
-def print_json(value: Any) -> None:
-    """Print a JSON value, indented."""
-    click.echo(escape_control(json.dumps(value, indent=2, ensure_ascii=False)))
-
-
 @click.command(
     "call",
     epilog=with_examples(
@@ -91,7 +86,7 @@ def print_json(value: Any) -> None:
 @click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
 @click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object, without type conversion.")
-@AS_TEXT
+@with_style
 @click.option(
     "--each", is_flag=True, help="Call the tool once for each record of standard input; its fields are arguments too."
 )
@@ -108,7 +103,7 @@ def call(
     """
     checked, files = _parse_words("call", "tool", address, words, each)
     arguments = {**(parse_object(exact, "--args") if exact is not None else {}), **files}
-    failures = FailureCounter(shown["as_text"])
+    failures = FailureCounter(shown["style"])
     if each:
         records = _write(work, checked, read_standard_input(failures.report), arguments)
     else:
@@ -125,14 +120,14 @@ def call(
 )
 @click.argument("address", shell_complete=complete_address)
 @click.argument("uri", default="")
-@AS_TEXT
+@with_style
 @OUTPUT
 @with_session
 @with_headers
-def read(work: ClientSession, /, address: str, uri: str, as_text: bool, output: str | None) -> None:
+def read(work: ClientSession, /, address: str, uri: str, style: Style, output: str | None) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
     checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
-    _show(_read(work, checked), output, FailureCounter(as_text))
+    _show(_read(work, checked), output, FailureCounter(style))
 
 
 @click.command(
@@ -141,13 +136,13 @@ def read(work: ClientSession, /, address: str, uri: str, as_text: bool, output: 
 )
 @click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
-@AS_TEXT
+@with_style
 @with_session
 @with_headers
-def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], as_text: bool) -> None:
+def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], style: Style) -> None:
     """Get a prompt: one record for each message."""
     checked, files = _parse_words("prompt", "prompt", address, words)
-    _show(_read(work, checked, files), None, FailureCounter(as_text))
+    _show(_read(work, checked, files), None, FailureCounter(style))
 
 
 def _show(records: Iterable[Record], output: str | None, failures: FailureCounter) -> None:

@@ -8,7 +8,8 @@ import jq
 from patchbay.cli.broken_pipe import watch_output
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import write_note
-from patchbay.cli.records.ndjson import FailureCounter, emit, emit_text, read_standard_input
+from patchbay.cli.records.ndjson import read_standard_input
+from patchbay.cli.records.output import FailureCounter, emit
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
 
@@ -30,7 +31,6 @@ def filter_(expression: str, raw: bool) -> None:
     fails for a value, the error is written to standard error, and the next value follows.
     """
     failures = FailureCounter()
-    write = emit_text if raw else emit
     with exit_on_error(), watch_output():
         try:
             program = jq.compile(expression)
@@ -41,7 +41,7 @@ def filter_(expression: str, raw: bool) -> None:
         for record in read_standard_input(failures.report, objects=False):
             try:
                 for value in program.input_value(record):
-                    write(value)
+                    emit(value, "text" if raw else None)
             except ValueError as problem:
                 failures.count += 1
                 write_note(f"filter: {problem}")

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from patchbay.cli.client_session import ClientSession, with_session
-from patchbay.cli.commands.calling import print_json
 from patchbay.cli.completion import complete_address
 from patchbay.cli.messages import make_printable, write_note
-from patchbay.cli.records.ndjson import emit
+from patchbay.cli.records.output import emit, print_json
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.connection.connection import Connection

@@ -18,14 +18,13 @@ from patchbay.cli.completion import complete_address
 from patchbay.cli.records.ndjson import (
     STDIO,
     TABLE_ENDING,
-    FailureCounter,
-    emit,
     is_path,
     is_record_file,
     read_file,
     read_standard_input,
     write_file,
 )
+from patchbay.cli.records.output import FailureCounter, Style, emit_failure
 from patchbay.cli.typed_addresses import complete_reference
 from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import AddressError
@@ -38,7 +37,11 @@ DEFAULT_RECORDS = 10
 """Records that `head` and `tail` write without a count."""
 
 
-AS_TEXT = click.option("--text", "as_text", is_flag=True, help="Write the text of records instead of JSON.")
+def with_style(command: Any) -> Any:
+    """Add the options `--text` and `--json` to a command; its parameter `style` is the one that came last, or None."""
+    text = click.option("--text", "style", flag_value="text", help="Write the text of records instead of JSON.")
+    lines = "Write each record as a line of JSON on a terminal too, as in a pipe."
+    return text(click.option("--json", "style", flag_value="json", help=lines)(command))
 
 
 def read_records(work: ClientSession, place: str, bad: Callable[[Record], None]) -> Iterator[Any]:
@@ -55,9 +58,9 @@ def write_records(records: Iterable[Any], failures: FailureCounter) -> None:
     """Write records as they come. An error is written as a record, and then raised."""
     try:
         for record in records:
-            failures.emit(failures.count_record(record))
+            failures.emit(record)
     except PatchbayError as problem:
-        emit(make_error_record(error_type(problem), problem.message))
+        emit_failure(make_error_record(error_type(problem), problem.message), failures.style)
         raise
 
 
@@ -79,14 +82,14 @@ def error_type(problem: PatchbayError) -> str:
     ),
 )
 @click.argument("address", shell_complete=complete_address)
-@AS_TEXT
+@with_style
 @with_session
-def cat(work: ClientSession, /, address: str, as_text: bool) -> None:
+def cat(work: ClientSession, /, address: str, style: Style) -> None:
     """Write the records at ADDRESS: results, a resource, a list. Without an operation: the resources.
 
     ADDRESS may also be a file of records (.json, .ndjson, .jsonl, .csv), or - for standard input.
     """
-    failures = FailureCounter(as_text)
+    failures = FailureCounter(style)
     write_records(_iterate_records(work, address, failures), failures)
     failures.finish()
 
@@ -148,7 +151,7 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
             kept.append(record)
     except PatchbayError as problem:
         write_records(kept, failures)
-        emit(make_error_record(error_type(problem), problem.message))
+        emit_failure(make_error_record(error_type(problem), problem.message))
         raise
     write_records(kept, failures)
     failures.finish()
@@ -186,7 +189,7 @@ def _put_to_source(work: ClientSession, address: str, records: Iterator[Record],
     def valid_records() -> Iterator[Record]:
         for record in records:
             if record.get("_error") is True:
-                emit(failures.count_record(record))
+                failures.emit(record)
             else:
                 yield record
 

@@ -1,4 +1,4 @@
-"""Records of pipelines: NDJSON on standard input and output, and files by their extension.
+"""Records of pipelines: NDJSON on standard input, and files by their extension.
 
 `.json` is an array or one value, `.ndjson` and `.jsonl` hold one record per line, `.csv` is a table. A line that is not
 a record gives an error record, and reading continues. Files are replaced atomically.
@@ -12,18 +12,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import click
-
-from patchbay import exit_codes
-from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.records.json_values import MAX_VALUE_BYTES, read_values
 from patchbay.errors import ConfigError, ParseError
 from patchbay.jsonrpc import parse, parse_file
-from patchbay.views.terminal import is_terminal
 
 Record = dict[str, Any]
 
@@ -45,52 +40,6 @@ def format_line(record: Any) -> str:
 def escape_control(text: str) -> str:
     """Replace characters that control a terminal or the text direction in JSON by escapes."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def emit(record: Any) -> None:
-    """Write a record to standard output and flush it."""
-    click.echo(format_line(record))
-
-
-def emit_text(record: Any) -> None:
-    """Write the text of a record to standard output and flush it; write a record without text as JSON."""
-    text = record if isinstance(record, str) else record.get("text") if isinstance(record, dict) else None
-    if not isinstance(text, str):
-        emit(record)
-        return
-    click.echo(make_printable(text) if is_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
-
-
-WRONG_CALLS = ("the arguments do not fit", "there is no tool")
-"""How the result of a call begins when the caller can correct the call."""
-
-
-class FailureCounter:
-    """Counts error records; the exit code depends on the count."""
-
-    def __init__(self, as_text: bool = False) -> None:
-        """`as_text` writes the text of records instead of JSON."""
-        self.count = 0
-        self._has_wrong_call = False
-        self.emit = emit_text if as_text else emit
-
-    def count_record(self, record: Any) -> Any:
-        """Count the record if it is an error; return it."""
-        is_error = isinstance(record, Mapping) and bool(record.get("_error") or record.get("isError"))
-        self.count += is_error
-        self._has_wrong_call |= is_error and str(record.get("text", "")).startswith(WRONG_CALLS)
-        return record
-
-    def report(self, record: Record) -> None:
-        """Count and write an error record."""
-        emit(self.count_record(record))
-
-    def finish(self) -> None:
-        """End the process with an exit code if there were error records."""
-        if self._has_wrong_call:
-            write_note("Next: `patchbay inspect ADDRESS` shows the tools and their arguments")
-        if self.count:
-            sys.exit(exit_codes.FAILED)
 
 
 def read_standard_input(bad: Callable[[Record], None], objects: bool = True) -> Iterator[Any]:

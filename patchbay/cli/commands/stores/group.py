@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,12 +17,12 @@ from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.cli.progress_bar import ProgressBar
+from patchbay.cli.progress_display import can_show_progress
 from patchbay.store import Store, is_database_address, store_exists
 from patchbay.stores import migrate_store, open_store
 from patchbay.stores.copying import copy_store
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.topics import ROOT
-from patchbay.views.terminal import is_terminal
 
 SQLITE = "sqlite"
 
@@ -65,10 +64,12 @@ def copy_command(context: click.Context, /, source: str, target: str, **_: Any) 
         blobs = load_settings(context).blobs
         reading = stack.enter_context(_opened(source, blobs))
         writing = stack.enter_context(_opened(target, blobs))
-        bar = ProgressBar() if is_terminal(sys.stderr) else None
+        bar = ProgressBar() if can_show_progress() else None
         if bar is not None:
             stack.callback(bar.stop)
         done = copy_store(reading, writing, lambda what, count: bar.show(what, count, None) if bar else None)
+        if bar is not None:
+            bar.stop()
         click.echo(
             f"{done.blobs} contents with {done.size} bytes, {done.entries} entries of the journal and {done.moves}"
             " changes of names are copied, and equal in both stores"
