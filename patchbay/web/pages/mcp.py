@@ -1,8 +1,8 @@
 """The pages from content-addressed templates: how to connect (`/mcp`), and the tab "Use" of one server.
 
 `/mcp` and `/mcp/<server>` are also MCP endpoints. The code that serves these paths checks `wants_html`, then calls
-`instruction_page` or redirects to the page of the server, `/servers/<server>`. `/mcp/meta/<server>` is that page, or its
-content as JSON.
+`instruction_page` or redirects to the page of the server, `/servers/<server>`. `/mcp/meta/<server>` is that page, or
+its content as JSON.
 """
 
 from __future__ import annotations
