@@ -33,8 +33,10 @@ from patchbay.wire.body_budget import Bodies
 from patchbay.wire.request_bodies import (
     BODIES,
     HELD,
+    METHODS_WITH_BODY,
     McpHeaders,
     check_json,
+    drop_body,
     read_body,
     release_body,
 )
@@ -82,10 +84,10 @@ class McpOverHttp:
         self._bodies = Bodies(settings.bodies_limit, settings.threads)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        fault = None if CHECKED in environ else check_head(environ)
+        environ[BODIES] = self._bodies
+        fault = self._find_fault(environ)
         if fault is not None:
             return json_reply(failure(None, fault), fault.status).send(start_response)
-        environ[BODIES] = self._bodies
         try:
             endpoint = _endpoint(environ)
             if endpoint is None:
@@ -96,6 +98,18 @@ class McpOverHttp:
             release_body(environ)
             raise
         return ClosingBody(body, lambda: release_body(environ)) if HELD in environ else body
+
+    def _find_fault(self, environ: Environ) -> PatchbayError | None:
+        """Return the error for a request with an ambiguous head, or with an incomplete body that nothing would read."""
+        if CHECKED not in environ and (fault := check_head(environ)) is not None:
+            return fault
+        if environ["REQUEST_METHOD"] in METHODS_WITH_BODY:
+            return None
+        try:
+            drop_body(environ, self.settings.body_limit)
+        except PatchbayError as problem:
+            return problem
+        return None
 
     def reply(self, environ: Environ, endpoint: str) -> Reply:
         """Return the answer to a request; errors are JSON-RPC messages, never a page."""

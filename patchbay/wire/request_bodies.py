@@ -1,11 +1,13 @@
 """Reads the body of a request, and the headers that decide how it is read and answered.
 
-A proxy may pass an empty body in place of a truncated one, or exactly the limit in place of a longer one; so this
-module compares the lengths: never more than the limit, never less than announced. The worker limits the bodies that are
+A message that is not complete is never processed. A proxy may pass an empty body in place of a truncated one, or
+exactly the limit in place of a longer one; so this module compares the lengths: never more than the limit, never less
+than announced. A chunked body has to end as it says; it is refused with trailers, because the web server shows them
+and a cut in the same way. The worker limits the bodies that are
 read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
 while they arrive, and another until the end of their request. A body that arrives too slowly ends with its connection
 (`front/slow_clients.py`).
-Source: RFC 9110, section 8.6; RFC 9112, section 6.
+Source: RFC 9110, section 8.6; RFC 9112, sections 6, 7.1 and 8.
 """
 
 from __future__ import annotations
@@ -30,10 +32,26 @@ PIECE_BYTES = 256 * 1024
 """Bytes of a large body in one read."""
 
 
+METHODS_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
+"""Methods whose requests are read where they are answered; the body of others has no meaning (RFC 9110, 9.3)."""
+
+BLIND_SERVER = "Granian"
+"""SERVER_SOFTWARE of the web server whose WSGI interface shows a chunked body that is cut off as whole."""
+
+
 class Unsupported(InvalidRequest):
     """A body of an unsupported media type or encoding."""
 
     status = 415
+
+
+class LengthRequired(InvalidRequest):
+    """The web server does not show whether a chunked body is whole."""
+
+    status = 411
+
+    def __init__(self) -> None:
+        super().__init__("this web server does not say whether a chunked body is whole: send Content-Length")
 
 
 class TooManyUploads(PatchbayError):
@@ -104,17 +122,26 @@ def _environ_name(name: str) -> str:
 def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
     """Return the body of a request, at most `limit` bytes.
 
-    Raises TooLarge (413), InvalidRequest (400) for a body shorter than its Content-Length, TooSlow (408) for one that
-    did not arrive in time, TooManyUploads and TooManyBytes (503).
+    Raises TooLarge (413), InvalidRequest (400) for a body that is cut off or has trailers, TooSlow (408) for one that
+    did not arrive in time, LengthRequired (411), TooManyUploads and TooManyBytes (503).
     """
     announced = _announced(environ.get("CONTENT_LENGTH"))
     if announced is not None and announced > limit:
         raise TooLarge(f"the body has {announced} bytes; expected at most {limit} (setting body_limit)")
     if announced is None and not _chunked(environ):
         return b""
+    if announced is None and environ.get("SERVER_SOFTWARE") == BLIND_SERVER and CLIENT not in environ:
+        raise LengthRequired
     wanted = limit + 1 if announced is None else announced
     begun = environ.get(ARRIVED_SINCE) or time.monotonic()
-    body = _in_turn(environ, wanted)
+    try:
+        body = _in_turn(environ, wanted)
+    except (OSError, ValueError) as problem:  # what WSGI servers raise for a chunk that is cut off or malformed
+        if _is_cut_off(environ, begun):
+            raise TooSlow("the body did not arrive in time (setting idle_timeout)") from problem
+        raise InvalidRequest(
+            "the body is cut off, has a chunk that cannot be read, or has trailers: send it whole, without trailers"
+        ) from problem
     if len(body) > limit:
         raise TooLarge(f"the body has more than {limit} bytes; expected at most {limit} (setting body_limit)")
     if announced is not None and len(body) < announced:
@@ -122,6 +149,16 @@ def read_body(environ: MutableMapping[str, Any], limit: int) -> bytes:
             raise TooSlow(f"the body did not arrive in time: {len(body)} of {announced} bytes (setting idle_timeout)")
         raise InvalidRequest(f"the body ends after {len(body)} bytes; Content-Length says {announced}")
     return body
+
+
+def drop_body(environ: MutableMapping[str, Any], limit: int) -> None:
+    """Read and drop a body that nothing needs, so that a request whose body is cut off is refused like any other.
+
+    Raises what read_body raises; does nothing for a request without a body.
+    """
+    if environ.get("CONTENT_LENGTH", "0") not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
+        read_body(environ, limit)
+        release_body(environ)
 
 
 def _is_cut_off(environ: Mapping[str, Any], begun: float) -> bool:

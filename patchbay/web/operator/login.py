@@ -21,7 +21,7 @@ from patchbay.errors import InvalidParams
 from patchbay.web.operator.operators import NotOperator, TokenUnreadable, TooManyWrongTokens
 from patchbay.web.pages.answers import is_json_address, render_answer
 from patchbay.web.site import Site
-from patchbay.wire.request_bodies import Unsupported, media_type, read_body
+from patchbay.wire.request_bodies import Unsupported, drop_body, media_type, read_body
 from patchbay.wire.security import check_same_origin
 
 FORM = "application/x-www-form-urlencoded"
@@ -78,6 +78,7 @@ class _Views:
     def log_out(self) -> Response:
         """POST /logout: end the session."""
         check_same_origin(request.headers)
+        drop_body(request.environ, MAX_FORM_BYTES)
         response = redirect_to("/login")
         self._site.operators.log_out(response)
         return response

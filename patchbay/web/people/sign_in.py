@@ -23,6 +23,7 @@ from patchbay.web.operator.login import MAX_FORM_BYTES, local_path, read_form, r
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.people.browsers import Browsers, public_base_url
 from patchbay.web.site import Site
+from patchbay.wire.request_bodies import drop_body
 from patchbay.wire.security import check_same_origin
 
 
@@ -72,6 +73,7 @@ class _Views:
     def sign_out(self) -> Response:
         """POST /logout/person: end the session of this browser."""
         check_same_origin(request.headers)
+        drop_body(request.environ, MAX_FORM_BYTES)
         response = redirect_to("/login")
         self._browsers.sign_out(response)
         return response

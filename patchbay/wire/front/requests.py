@@ -163,6 +163,10 @@ def variable(header: str) -> str:
     return name if header in ("content-type", "content-length") else f"HTTP_{name}"
 
 
+class IncompleteBody(OSError):
+    """A body without a proper end: its connection ended, or a chunk or what follows the last chunk cannot be read."""
+
+
 class ArrivingBody(io.RawIOBase):
     """A body that is read while it arrives. One thread reads it."""
 
@@ -175,14 +179,31 @@ class ArrivingBody(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with arrived bytes, and wait for the first ones if needed; return 0 at the end."""
+        """Fill the buffer with arrived bytes, and wait for the first ones if needed; return 0 at the end.
+
+        Raises IncompleteBody.
+        """
         if not self._rest and not self._ended:
-            self._rest = memoryview(self._next())
+            self._rest = memoryview(self._next() or self._end())
             self._ended = not self._rest
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
+
+    def _end(self) -> bytes:
+        """Return nothing at the end of a whole body, or the bytes after an empty piece. Raises IncompleteBody.
+
+        The web server gives an empty piece at the end of a body, and in place of an error or of trailers. After the
+        end alone it has no further piece.
+        """
+        try:
+            piece = self._next()
+        except StopAsyncIteration:
+            return b""
+        if piece:
+            return piece
+        raise IncompleteBody
 
     def _next(self) -> bytes:
         if not self._begun:
