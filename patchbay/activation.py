@@ -28,6 +28,8 @@ from patchbay.errors import (
     WrongArguments,
 )
 from patchbay.events import Done, Event, Failed, Mailbox, Pause, Progress
+from patchbay.raised.exceptions import Raised, attach_raised, raised_of
+from patchbay.raised.forms import format_raised
 
 log = logging.getLogger(__name__)
 
@@ -250,12 +252,23 @@ def activate(handler: Handler, call: Call, mask: bool = False) -> Events:
     except Cancelled as problem:
         yield Failed(problem.message)
     except PatchbayError as problem:
-        yield Failed(problem.message, problem if isinstance(problem, WIRED) else None)
+        raised = _log_raised(call, problem)
+        yield Failed(problem.message, problem if isinstance(problem, WIRED) else None, raised=raised)
     except Exception as problem:
-        log.info("tool of %s raised", call.server, exc_info=problem)
-        yield Failed("the tool failed" if mask else described(problem))
+        raised = _log_raised(call, problem)
+        if not raised:
+            log.info("tool of %s raised", call.server, exc_info=problem)
+        yield Failed("the tool failed" if mask else described(problem), raised=raised)
     finally:
         events.close()
+
+
+def _log_raised(call: Call, problem: Exception) -> Raised:
+    """Log once what the author's code raised, with its frames alone; return it."""
+    raised = raised_of(problem)
+    if raised:
+        log.info("tool of %s raised %s", call.server, "\n".join(format_raised(raised)))
+    return raised
 
 
 def _check_limits(call: Call, started: float) -> None:
@@ -272,6 +285,13 @@ def described(problem: BaseException) -> str:
     """Return the type and the message of an exception, without its traceback."""
     text = message_of(problem)
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def ended_itself(problem: BaseException) -> ToolFailed:
+    """Return the failure of a tool that raised an exception which would end the process, such as SystemExit."""
+    failure = ToolFailed(f"the tool ended itself: {described(problem)}")
+    attach_raised(failure, raised_of(problem))
+    return failure
 
 
 def message_of(problem: BaseException) -> str:

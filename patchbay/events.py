@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+
+from patchbay.raised.exceptions import Raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +153,13 @@ class Failed:
 
     `message` is for the caller. `error` is set when the failure becomes a JSON-RPC error (a missing client capability,
     an unknown resource) instead of a tool result. `result` is a whole tool result from another server, which the hub
-    passes on unchanged.
+    passes on unchanged. `raised` is what the author's code raised, for the operator only.
     """
 
     message: str
     error: Exception | None = None
     result: Mapping[str, Any] | None = None
+    raised: Raised = field(default=(), compare=False)
 
 
 Ending = Done | Failed

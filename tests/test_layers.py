@@ -20,7 +20,7 @@ from tests.source_modules import Module, read
 
 FLOORS: dict[str, int] = {
     "old_paths": 0,
-    **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "topics"), 1),
+    **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "topics", "raised"), 1),
     "yaml_core": 1,
     "hosts": 1,
     "setting_values": 1,

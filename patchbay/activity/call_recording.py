@@ -14,8 +14,9 @@ Recording a call must cost only a few microseconds; the writer in the background
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -28,9 +29,11 @@ from patchbay.boot.grants import Grants
 from patchbay.catalogue.servers import Server
 from patchbay.descriptors import Descriptor
 from patchbay.errors import PatchbayError
-from patchbay.events import Event, Pause, Progress
+from patchbay.events import Event, Failed, Pause, Progress
 from patchbay.jsonrpc import Failure, Message, Rendered, Result, Sign
 from patchbay.messages.callers import LegacySession, TransportInfo
+from patchbay.raised.exceptions import Raised
+from patchbay.raised.forms import RAISED_KEY, raised_to_json
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of the digest that stands for the id of a task or session."""
@@ -96,6 +99,7 @@ class CallRecording:
     code: int | None = None
     task: str | None = None
     approval = ""
+    raised: Raised = ()
     _call: Call | None = None
 
     def __init__(self, recorder: Recorder, method: str, name: str, server: Server, wire: TransportInfo) -> None:
@@ -143,7 +147,8 @@ class CallRecording:
 
     def saw(self, event: Event) -> None:
         """Record one event of the activation."""
-        if type(event) is Pause:
+        kind = type(event)
+        if kind is Pause:
             return
         now = time.monotonic()
         if self.moments is None:
@@ -152,8 +157,10 @@ class CallRecording:
         if self.events < MAX_EVENTS_PER_CALL:
             self.moments.append(moment(now, event))
         self.events += 1
-        if type(event) is Progress:
+        if kind is Progress:
             self.progress += 1
+        elif isinstance(event, Failed):
+            self.raised = event.raised
 
     def end(self, answer: Result | Failure | None) -> None:
         """Record the ending: a result, an error, or None for a cancelled call. A second ending changes nothing."""
@@ -180,14 +187,22 @@ class CallRecording:
             self.trace.end(self.outcome, self.code, answer.error.get("message") if type(answer) is Failure else None)
         self._recorder.enqueue(self)
 
-    def watch(self, answers: Generator[Message | Sign, None, None]) -> Iterator[Message | Sign]:
-        """Yield the answers to a request; the last one is the ending of the call."""
+    def watch(
+        self, answers: Generator[Message | Sign, None, None], shows_raised: Callable[[], bool]
+    ) -> Iterator[Message | Sign]:
+        """Yield the answers to a request; the last one is the ending of the call.
+
+        `shows_raised` says whether the caller is the operator, who gets what the author's code raised. The record has
+        the answer of every other caller.
+        """
         running = self._recorder.running
         running.add(self)
         try:
             while (answer := self._next(answers)) is not None:
                 if type(answer) is Result or type(answer) is Failure:
                     self.end(answer)
+                    if self.raised and shows_raised():
+                        answer = with_raised(answer, self.raised)
                 yield answer
         finally:
             answers.close()
@@ -228,6 +243,18 @@ class CallRecording:
             self.end(Failure(0, {"code": PatchbayError.code, "message": "internal error"}))
         else:
             self.end(None)
+
+
+def with_raised(answer: Result | Failure, raised: Raised) -> Result | Failure:
+    """Return an answer with what the author's code raised: in `_meta` of a result, in `data` of an error."""
+    shown = {RAISED_KEY: raised_to_json(raised)}
+    if isinstance(answer, Failure):
+        data = answer.error.get("data")
+        more = data if isinstance(data, dict) else {} if data is None else {"data": data}
+        return replace(answer, error={**answer.error, "data": {**more, **shown}})
+    if isinstance(answer.result, Rendered):
+        return answer
+    return replace(answer, result={**answer.result, "_meta": {**answer.result.get("_meta", {}), **shown}})
 
 
 def _outcome(result: Mapping[str, Any] | Rendered, late: bool) -> str:

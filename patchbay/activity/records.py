@@ -31,6 +31,8 @@ from patchbay.activity.stored_rows import (
 )
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
+from patchbay.raised.exceptions import Raised
+from patchbay.raised.forms import raised_from_json, raised_to_json
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import ACTIVITY
 
@@ -41,6 +43,9 @@ a selected one (`record_index.py`) are not examined."""
 OUTCOMES = ("ok", "tool_error", "error", "cancelled", "timeout", "input_required", "task")
 """The outcomes of calls: a result, a result with `isError`, a JSON-RPC error, no response after a cancellation, the
 time limit reached, a question to the caller, a task that goes on."""
+
+RAISED = "raised"
+"""The kind of the last moment of a stored row: its words are what the author's code raised, as JSON."""
 
 TIMES = 3
 """The times at the beginning of a stored row."""
@@ -63,7 +68,8 @@ class Record:
 
     `events` counts the events, the ending included; `size` is the approximate size of the answer in bytes. `arguments`
     and `answer` are JSON, None if they were not stored; their CIDs are of that JSON in canonical form. `moments` are
-    the first events. `session` and `task` are digests of the ids.
+    the first events. `session` and `task` are digests of the ids. `raised` is what the author's code raised, for the
+    operator; without messages where contents are not stored.
     """
 
     id: str
@@ -94,11 +100,13 @@ class Record:
     answer: Any
     answer_cid: str | None
     moments: tuple[EventSummary, ...] = ()
+    raised: Raised = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, with its time also as ISO 8601."""
         values = {name: getattr(self, name) for name in _FIELDS}
         values["moments"] = [{"ms": each.ms, "kind": each.kind, "words": each.words} for each in self.moments]
+        values["raised"] = raised_to_json(self.raised)
         return {"id": self.id, "time": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds")} | values
 
     def for_strangers(self) -> Record:
@@ -117,14 +125,16 @@ class Record:
             answer=None,
             answer_cid=None,
             moments=tuple(EventSummary(each.ms, each.kind, "") for each in self.moments),
+            raised=(),
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return the record as a JSON object without arguments, answer and moments, for lists."""
-        return {name: value for name, value in self.to_json().items() if name not in ("arguments", "answer", "moments")}
+        """Return the record as a JSON object without arguments, answer, moments and exceptions, for lists."""
+        return {name: value for name, value in self.to_json().items() if name not in _LONG_FIELDS}
 
 
-_FIELDS = tuple(row.name for row in fields(Record) if row.name != "moments")
+_LONG_FIELDS = ("arguments", "answer", "moments", "raised")
+_FIELDS = tuple(row.name for row in fields(Record) if row.name not in ("moments", "raised"))
 _Target = tuple[str, tuple[str | None, ...]]
 
 WIDTH = len(_FIELDS) - 1
@@ -243,7 +253,8 @@ def _make_row(run: CallRecording, mode: str, target: tuple[str | None, ...]) -> 
         trace.id if trace is not None else None,
         run.task,
         *contents,
-        [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()],
+        [[int((at - begun) * 1e6), kind, words if is_kept else ""] for at, kind, words in run.moments or ()]
+        + ([[0, RAISED, orjson.dumps(raised_to_json(run.raised, is_kept)).decode()]] if run.raised else []),
     ]
 
 
@@ -291,7 +302,9 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
     # Making the CIDs takes the most time.
     values += [*_read_content(arguments, arguments_digest), *_read_content(answer, answer_digest)]
     moments = row[WIDTH] if len(row) > WIDTH else ()
-    return Record(*values, *[tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments)])
+    raised = next((raised_from_json(orjson.loads(words)) for _, kind, words in moments if kind == RAISED), ())
+    shown = tuple(EventSummary(us / 1000, kind, words) for us, kind, words in moments if kind != RAISED)
+    return Record(*[*values, shown, raised])
 
 
 def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:

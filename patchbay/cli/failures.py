@@ -11,6 +11,7 @@ from patchbay.cli.broken_pipe import BrokenOutputPipe, discard_output
 from patchbay.cli.messages import fail
 from patchbay.client.errors import CredentialsRefused, NoMcpServer, NotServed, ServerTimeout, SignInNeeded, Unreachable
 from patchbay.errors import PatchbayError, UnavailableServer, UnknownServer
+from patchbay.raised.forms import format_raised, read_raised
 
 NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
     (UnavailableServer, "`patchbay show NAME` says what is wrong; `patchbay enable NAME` switches a server on"),
@@ -26,7 +27,12 @@ NEXT_STEPS: tuple[tuple[type[PatchbayError], str], ...] = (
 
 
 def describe_failure(problem: PatchbayError) -> str:
-    """Return the message of an error and, when the message names no command, a line with the next step."""
+    """Return the message of an error and, when the message names no command, a line with the next step.
+
+    A hub adds for its operator what the code of an author raised.
+    """
+    if isinstance(problem.data, dict) and (raised := read_raised(problem.data)):
+        return "\n".join([problem.message, *format_raised(raised)])
     if "`" in problem.message:
         return problem.message
     step = next((step for kind, step in NEXT_STEPS if isinstance(problem, kind)), "")

@@ -8,7 +8,7 @@ from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
 from patchbay.client.addresses.targets import Local
 from patchbay.jsonrpc import Exchange
-from patchbay.messages.callers import TransportInfo
+from patchbay.messages.callers import TransportInfo, is_owner
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.settings import Settings
 
@@ -27,7 +27,10 @@ class LocalHub:
             if self._dispatcher is None:
                 self._dispatcher = assemble(self._settings, lambda: float("inf"))
             self._dispatcher.server(target.endpoint, LOCAL_OPERATOR, operator=True)
-            wire = TransportInfo(target.endpoint, sender=LOCAL_OPERATOR, connection="command line", operator=True)
+            name = "command line"
+            wire = TransportInfo(
+                target.endpoint, sender=LOCAL_OPERATOR, connection=name, operator=True, shows_raised=is_owner
+            )
             return self._dispatcher.exchange(wire)
 
     def close(self) -> None:

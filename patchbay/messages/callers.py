@@ -31,6 +31,11 @@ class LegacySession:
     client: str = ""
 
 
+def is_owner() -> bool:
+    """Say that the sender is the operator: it runs as the user who owns the data folder, with the token in it."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class TransportInfo:
     """The facts about a message that the transport knows besides the body.
@@ -42,6 +47,8 @@ class TransportInfo:
     point if the headers do not show it. `operator` says that the sender is proved to be the operator; only addresses of
     the operator use it. `waits` says that the transport handles `store.Wait` itself, so that a waiting stream holds no
     thread. `find_origin` returns scheme, host and port by which the sender reached the hub, "" without HTTP.
+    `shows_raised` says whether the sender is proved to be the operator, who gets what the code of an author raised; it
+    is asked only after a failure.
     """
 
     endpoint: str
@@ -54,6 +61,7 @@ class TransportInfo:
     operator: bool = False
     waits: bool = False
     find_origin: Callable[[], str] = str
+    shows_raised: Callable[[], bool] = bool
 
     @property
     def principal(self) -> str:

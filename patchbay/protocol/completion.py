@@ -13,10 +13,12 @@ from typing import Any
 
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
+from patchbay.events import Failed
 from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.run_tool import new_call
 from patchbay.protocol.translate import stamped
-from patchbay.views.fold import fold
+from patchbay.raised.exceptions import attach_raised
+from patchbay.views.fold import Fold
 
 MAX_VALUES = 100
 
@@ -69,11 +71,17 @@ def _suggestions(context: RequestContext, descriptor: Descriptor, function: str,
         cancelled=context.cancelled,
     )
     call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
-    result = fold(context.server.activate(descriptor, call))
+    collected = Fold()
+    for event in context.server.activate(descriptor, call):
+        collected.add(event)
+    result = collected.result()
     found = result.get("structuredContent")
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
         reason = " ".join(block.get("text", "") for block in result["content"]) if result.get("isError") else ""
-        raise ToolFailed(f"{function} gave no list of strings to complete with{': ' if reason else ''}{reason}")
+        problem = ToolFailed(f"{function} gave no list of strings to complete with{': ' if reason else ''}{reason}")
+        if isinstance(collected.ending, Failed):
+            attach_raised(problem, collected.ending.raised)
+        raise problem
     return found
 
 

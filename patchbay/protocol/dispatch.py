@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 from patchbay.access.principals import Principal
-from patchbay.activity.call_recording import CallRecording
+from patchbay.activity.call_recording import CallRecording, with_raised
 from patchbay.catalogue.contents.results import without_key
 from patchbay.catalogue.operating.announced_lists import AnnouncedLists
 from patchbay.catalogue.servers import Server
@@ -31,6 +31,7 @@ from patchbay.protocol.routing import narrowed
 from patchbay.protocol.streams.call_names import CallName, named_in
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.protocol.translate import not_served
+from patchbay.raised.exceptions import raised_of
 from patchbay.topics import ROOTS_CHANGED, SESSION_ENDED, SESSIONS
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,11 @@ class Dispatcher:
             if name is not None:
                 self.cancellations.listen()
                 answers = self._cancellable(name, context, answers)
-            return answers if run is None else run.watch(answers)
+            if run is None:
+                return answers
+            # An answer that is stored for a later request is not for the operator alone.
+            is_stored = name is not None or (caller.session is not None and caller.wire.headers is not None)
+            return run.watch(answers, bool if is_stored else caller.wire.shows_raised)
         if isinstance(message, Notification):
             self._note(message, caller)
         elif caller.session is not None and isinstance(message, (Result, Failure)):
@@ -210,7 +215,10 @@ class Dispatcher:
                 check_reference(context)
             yield from relay(context) if relayed else row.run(context)
         except PatchbayError as problem:
-            yield not_served(problem, request.id, caller.revision)
+            answer = not_served(problem, request.id, caller.revision)
+            # The record of a call adds it to the other methods (`CallRecording.watch`).
+            raised = () if context.run is not None else raised_of(problem)
+            yield with_raised(answer, raised) if raised and caller.wire.shows_raised() else answer
         except Exception:
             yield not_served(incident(log, f"while answering {request.method}"), request.id, caller.revision)
         finally:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
 from patchbay.events import Pause, Wait
@@ -129,6 +130,15 @@ class McpOverHttp:
         except Exception as problem:
             return _reply_to_error(problem, f"POST /mcp/{wire.endpoint}")
 
+    def is_plain_operator(self, sender: Principal, address: str, authorization: str) -> bool:
+        """Whether the sender of a request without a WSGI environ is the operator, as a page would decide it.
+
+        `address` is where the request came from, and `authorization` its header of that name.
+        """
+        return self._is_operator(
+            {PRINCIPAL: sender, "REMOTE_ADDR": address, "HTTP_AUTHORIZATION": authorization, "REQUEST_METHOD": "POST"}
+        )
+
     def _by_method(self, environ: Environ, endpoint: str, server: Server, operator: bool) -> Reply:
         """Return the answer of a server. `operator` says that the sender is proved to be the operator; only a pinned
         address checks that, because it may name a server that only the operator gets.
@@ -160,6 +170,7 @@ class McpOverHttp:
             strict=not endpoint,
             operator=operator,
             find_origin=partial(find_client_origin, environ),
+            shows_raised=partial(self._is_operator, environ),
         )
         return self._reply_to_body(read_body(environ, self.settings.body_limit), wire, server)
 

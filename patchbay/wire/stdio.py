@@ -17,7 +17,7 @@ from patchbay.catalogue.servers import Server
 from patchbay.errors import PatchbayError, TooLarge
 from patchbay.events import Pause, wait_blocking
 from patchbay.jsonrpc import Failure, encode, parse, readable_id
-from patchbay.messages.callers import LegacySession, TransportInfo
+from patchbay.messages.callers import LegacySession, TransportInfo, is_owner
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.handshake import ConnectionState
 from patchbay.protocol.incidents import incident
@@ -52,7 +52,9 @@ class Pipe:
         self._dispatcher = dispatcher
         # This user owns the hub's data folder, and so the operator's token in it.
         connection = secrets.token_urlsafe(16)
-        wire = TransportInfo(endpoint, sender=LOCAL_OPERATOR, connection=connection, way="stdio", operator=True)
+        wire = TransportInfo(
+            *(endpoint, None, LOCAL_OPERATOR), connection=connection, way="stdio", operator=True, shows_raised=is_owner
+        )
         self._connection = ConnectionState(wire, services.sessions)
         self._lines = lines(read, services.settings.body_limit)
         self._writer = Writer(write, gone)

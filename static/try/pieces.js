@@ -142,8 +142,21 @@ export function toolResult(result, read) {
   const same = content.some((each) => each.type === "text" && isSameValue(parseJson(each.text), result.structuredContent));
   const structured = result.structuredContent === undefined || same ? null
     : frame(["Structured content"], tree(result.structuredContent));
+  const shown = raised(result._meta);
   const nothing = !content.length && !structured && el("p", { class: "soft" }, "The result is empty.");
-  return [...contentBlocks(content, read), structured, nothing];
+  return [...contentBlocks(content, read), shown, structured, nothing];
+}
+
+/** Show what the code of the tool raised. The hub tells it to its operator only. */
+function raised(meta) {
+  const found = meta?.["io.patchbay/raised"];
+  if (!Array.isArray(found) || !found.length) return null;
+  const lines = found.flatMap(({ error, relation, frames }) => [
+    relation ? `${relation}: ${error}` : String(error),
+    ...frames.flatMap(({ file, line, function: name, text: code }) =>
+      [`  ${file}, line ${line}${name ? `, in ${name}` : ""}`, ...(code ? [`    ${code}`] : [])]),
+  ]);
+  return frame(["What the code raised"], el("pre", { tabindex: "0" }, lines.join("\n")));
 }
 
 function isSameValue(one, other) {

@@ -48,6 +48,7 @@ from patchbay.client.sources.skills import has_skills, list_skills
 from patchbay.client.suggestions import describe_unknown_name
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.events import Log
+from patchbay.raised.forms import format_raised, read_raised
 
 LIST_METHODS: Mapping[str, Callable[[Connection, float | None], list[dict[str, Any]]]] = {
     "tools": Connection.list_tools,
@@ -323,6 +324,8 @@ class McpSource:
                 raise
             raise McpFailure(problem.code, f"{problem.message}; {wrong}", problem.data) from problem
         failed = bool(result.get("isError"))
+        if failed and (raised := read_raised(result)):
+            context.on_event(Log("error", "\n".join(format_raised(raised))))
         if wrong and failed:
             context.on_event(Log("warning", wrong, "patchbay.client"))
         records = list(make_call_records(name, result))

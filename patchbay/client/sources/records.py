@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from patchbay.client.errors import McpFailure
+from patchbay.raised.forms import RAISED_KEY
 
 Record = dict[str, Any]
 
@@ -30,7 +31,7 @@ LIST_RECORDS: Mapping[str, str] = {
 """Values of `list=`, and the type of each record of that list."""
 
 PLAIN_TEXT = "text/plain"
-_OMITTED_META_KEYS = frozenset({"io.modelcontextprotocol/serverInfo"})
+_OMITTED_META_KEYS = frozenset({"io.modelcontextprotocol/serverInfo", RAISED_KEY})
 
 
 def make_content_fields(item: Mapping[str, Any]) -> Record:

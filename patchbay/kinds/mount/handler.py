@@ -29,6 +29,7 @@ from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_p
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
+from patchbay.raised.forms import RAISED_KEY
 
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
@@ -55,7 +56,10 @@ class UpstreamError(PatchbayError):
     """A JSON-RPC error of an upstream."""
 
     def __init__(self, failure: McpFailure) -> None:
-        super().__init__(failure.message, failure.data)
+        data = failure.data
+        if isinstance(data, Mapping) and RAISED_KEY in data:  # of another hub, for its operator
+            data = {key: value for key, value in data.items() if key != RAISED_KEY} or None
+        super().__init__(failure.message, data)
         self.code = failure.code
         self.status = STATUS.get(failure.code, 200)
         self.retry_after = get_retry_after(failure.data)
@@ -298,7 +302,8 @@ def _result_events(method: str, result: Json, name: str) -> Events:
     if "_meta" in result:
         meta = result["_meta"]
         if isinstance(meta, Mapping):
-            meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX)}
+            # What another hub shows to its operator is not for the callers of this one.
+            meta = {key: value for key, value in meta.items() if not key.startswith(PREFIX) and key != RAISED_KEY}
         shown = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": meta} if meta else {})
     if method == "tools/call" and result.get("resultType", "complete") == "complete":
         yield from _tool_result_events(shown, name)

@@ -14,9 +14,10 @@ import weakref
 from functools import lru_cache
 from types import ModuleType
 
-from patchbay.errors import ToolFailed
+from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.kinds.python.arguments import Function
 from patchbay.kinds.python.runner_threads import Pool
+from patchbay.raised.exceptions import Raised, find_raised
 
 MAX_LOADED_DEFINITIONS = 256
 """Maximum number of loaded definitions; the least recently used one is dropped."""
@@ -54,6 +55,13 @@ class Definition:
     def load(self) -> None:
         """Run the source unless it was run already. Raises ToolFailed when it fails."""
         self._load_module()
+
+    def find_raised(self, problem: BaseException) -> Raised:
+        """Return an exception that this definition raised, with the frames of its code, for the operator."""
+        try:
+            return find_raised(problem, self._source.decode("utf-8", "replace"), self._file, PatchbayError)
+        except MemoryError:  # the process has none left
+            return ()
 
     def _load_module(self) -> ModuleType:
         while self._module is None:

@@ -14,17 +14,19 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextvars import Context
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from patchbay.activation import PAUSE, Call, Events, described
+from patchbay.activation import PAUSE, Call, Events, ended_itself
 from patchbay.errors import ToolFailed
 from patchbay.events import Event
 from patchbay.kinds.python.blocking import may_block
 from patchbay.kinds.python.definitions import Definition
-from patchbay.kinds.python.functions import call_function, emit_value, events_of_value
+from patchbay.kinds.python.functions import attaching, call_function, emit_value, events_of_value, run_function
 from patchbay.kinds.python.interrupts import Stopped, raise_in
 from patchbay.kinds.python.runner_threads import RunnerCall
+from patchbay.raised.exceptions import attach_raised
 
 MIN_QUICK_CALLS = 32
 """Number of quick calls in a row after which a function is called directly."""
@@ -223,15 +225,15 @@ class DirectCalls:
         elif isinstance(outcome, _Unfinished):
             place.history.quick_calls = -PENALTY_CALLS
             value = outcome.value
-            yield from self._definition.pool.run(lambda job: emit_value(value, call, job), call)
+            finish = partial(attaching, self._definition, emit_value, value, call)
+            yield from self._definition.pool.run(finish, call)
         else:
             raise outcome
 
     def _timed(self, call: Call, job: RunnerCall) -> list[Event]:
         """Run the call on a runner thread and measure it."""
         begun = time.monotonic()
-        value = call_function(self._definition, call, job)
-        events = emit_value(value, call, job)
+        events = attaching(self._definition, run_function, self._definition, call, job)
         took = time.monotonic() - begun
         name = call.target.get("function", "main")
         history = self._histories.get(name)
@@ -270,9 +272,11 @@ def _guarded(place: Place, definition: Definition, call: Call) -> list[Event] | 
     except Stopped:
         return None
     except Exception as problem:
+        attach_raised(problem, definition.find_raised(problem))
         return problem
     except BaseException as problem:
-        return ToolFailed(f"the tool ended itself: {described(problem)}")
+        attach_raised(problem, definition.find_raised(problem))
+        return ended_itself(problem)
     finally:
         place.leave()
 

@@ -7,15 +7,17 @@ events and questions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from patchbay.activation import Call
 from patchbay.events import Event, Question
 from patchbay.kinds.python.context import Context
 from patchbay.kinds.python.definitions import Definition
+from patchbay.kinds.python.interrupts import Stopped
 from patchbay.kinds.python.redirects import follow_redirect
 from patchbay.outputs import Redirected, events_of
+from patchbay.raised.exceptions import attach_raised
 
 
 class FunctionCall(Protocol):
@@ -35,6 +37,17 @@ class FunctionCall(Protocol):
 def run_function(definition: Definition, call: Call, job: FunctionCall) -> list[Event]:
     """Call the function, emit the values it yields, return the events of its result. Raises the function's errors."""
     return emit_value(call_function(definition, call, job), call, job)
+
+
+def attaching(definition: Definition, work: Callable[..., list[Event]], *arguments: Any) -> list[Event]:
+    """Do work with the code of a definition; attach the frames of that code to what it raises (`raised/`)."""
+    try:
+        return work(*arguments)
+    except Stopped:
+        raise
+    except BaseException as problem:
+        attach_raised(problem, definition.find_raised(problem))
+        raise
 
 
 def call_function(definition: Definition, call: Call, job: FunctionCall | None) -> Any:

@@ -16,7 +16,7 @@ from contextvars import Context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from patchbay.activation import PAUSE, Call, Events, described, pauses
+from patchbay.activation import PAUSE, Call, Events, ended_itself, pauses
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Question
 from patchbay.kinds.python.interrupts import Stopped, raise_in, when_lost
@@ -170,7 +170,7 @@ def _outcome(job: RunnerCall) -> list[Event] | Exception:
     except Exception as problem:
         return problem
     except BaseException as problem:
-        return ToolFailed(f"the tool ended itself: {described(problem)}")
+        return ended_itself(problem)
 
 
 class Pool:

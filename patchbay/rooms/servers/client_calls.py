@@ -122,10 +122,11 @@ def _result(payload: Mapping[str, Any], method: str) -> Iterator[Event]:
         yield from _other_result(result, method)
         return
     is_mcp = isinstance(result, dict) and isinstance(result.get("content"), list)
+    whole = {key: value for key, value in (result or {}).items() if key != "_meta"} if is_mcp else None
     if not payload.get("ok"):
-        yield Failed(str(payload.get("error") or "the call failed"), result=result if is_mcp else None)
+        yield Failed(str(payload.get("error") or "the call failed"), result=whole)
     elif is_mcp:
-        yield Done({key: value for key, value in (result or {}).items() if key != "_meta"})
+        yield Done(whole)
     else:
         yield Data(result)
         yield Done()

@@ -147,6 +147,8 @@ _CALL = {
     "answer_cid": nullable(TEXT),
 }
 _MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
+_CODE_LINE = object_of(file=TEXT, line=INTEGER, function=TEXT, text=TEXT)
+_RAISED = array_of(object_of(error=TEXT, relation=TEXT, frames=array_of(_CODE_LINE)))
 _RUNNING = array_of(object_of(server=TEXT, method=TEXT, name=TEXT, at=UNIX))
 _RANKS = dict.fromkeys(("p5", "p25", "p50", "p75", "p95", "p99", "max"), MS)
 _TOOL_TIMES = array_of(
@@ -312,7 +314,7 @@ SCHEMAS: dict[str, Schema] = {
     "Links": {"type": "object"},
     "Found": object_of(kind=TEXT, server=TEXT, name=TEXT, title=nullable(TEXT), snippet=TEXT, page=TEXT),
     "CallSummary": object_of(**_CALL),
-    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS),
+    "Call": object_of(**_CALL, arguments=ANY, answer=ANY, moments=_MOMENTS, raised=_RAISED),
     "Rooms": object_of(rooms=array_of(_ROOM_SUMMARY), url=TEXT),
     "Room": object_of(
         room=object_of(**_ROOM, endpoint=TEXT),

@@ -33,6 +33,7 @@ from patchbay.web.pages.activity_numbers import (
     slowest_tools,
 )
 from patchbay.web.pages.answers import check_number, render_answer
+from patchbay.web.pages.data import page_path
 from patchbay.web.rendering.plots import add_shares, draw_bars, draw_spread, format_duration
 from patchbay.web.site import Site
 from patchbay.wire.accept import STREAM
@@ -205,6 +206,7 @@ class _Views:
         served = self._site.catalogue.store.names.get(f"{SERVED}{record.server}")
         return {
             "record": record,
+            "edit": f"{page_path(record.server)}/edit" if record.raised else "",
             "positions": positions,
             "more": record.events - len(record.moments),
             "replay": _replay_request(record),

@@ -144,7 +144,16 @@ class DirectWay:
         sender = self._find_sender(scope, sender_address, head, find_origin)
         if sender is None:
             return None
-        return TransportInfo(*(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=find_origin)
+        authorization = head.get("authorization")
+        if authorization is None:
+            return TransportInfo(*(endpoint, mcp, sender, stream), strict=not endpoint, find_origin=find_origin)
+        is_operator = partial(self._mcp.is_plain_operator, sender, sender_address, authorization)
+        return TransportInfo(
+            *(endpoint, mcp, sender, stream),
+            strict=not endpoint,
+            find_origin=find_origin,
+            shows_raised=is_operator,
+        )
 
     def _is_own(self, host: str) -> bool:
         """Whether the hub answers for this host."""

@@ -149,6 +149,33 @@ def test_the_logs_have_calls_what_tools_wrote_and_why_they_failed(folder: Path, 
     assert command(folder, "logs", "echo").out == ""
 
 
+def test_a_call_and_the_logs_show_the_line_of_the_code_that_raised(folder: Path, hub: Hub) -> None:
+    """Issue 47 item 5: the command line is the operator of its own hub; a caller without its token is not."""
+    place, text = "notes.py, line 15, in fail", "raise ValueError(reason)"
+    called = command(folder, "call", "/mcp/notes", "fail", "reason=no rain")
+    assert called.code == 1
+    assert place in called.err and text in called.err
+    assert "io.patchbay/raised" not in called.out
+    stranger = command(folder, "call", f"http://127.0.0.1:{hub.port}/mcp/notes", "fail", "reason=no snow")
+    assert "no snow" in stranger.out and text not in stranger.out + stranger.err
+    until(lambda: "no snow" in command(folder, "logs", "notes").out, "the record of the call")
+    lines = command(folder, "logs", "notes", "--errors").out
+    assert place in lines.partition("no rain")[2] and text in lines.partition("no snow")[2]
+    until(lambda: sum("no snow" in line for line in hub.lines) > 0, "the log has it")
+    assert sum("no snow" in line for line in hub.lines) == 1
+    assert not any("patchbay/kinds" in line for line in hub.lines)
+
+
+def test_the_logs_say_why_a_call_was_refused(folder: Path, hub: Hub) -> None:
+    """Issue 47 item 6: refused arguments, and a tool that is not there."""
+    call(folder, hub, "fail", "reason=x", "loudly=maybe")
+    call(folder, hub, "missing_tool")
+    until(lambda: "missing_tool" in command(folder, "logs", "notes").out, "the records of the calls")
+    lines = command(folder, "logs", "notes", "--errors").out
+    assert "    the arguments do not fit fail: " in lines, lines
+    assert "    there is no tool 'missing_tool' on notes" in lines
+
+
 def test_open_prints_an_address_that_logs_in_once(folder: Path, hub: Hub) -> None:
     printed = command(folder, "open", "notes", "--print")
     address = printed.out.strip()

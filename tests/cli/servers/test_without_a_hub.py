@@ -44,6 +44,35 @@ def test_a_new_server_answers_the_call_that_it_prints(
     assert json.loads(called.out)["text"] == text
 
 
+def test_a_call_without_a_hub_shows_the_line_of_the_code_that_raised(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "sums.py").write_text("def share(parts: int) -> float:\n    return 1 / parts\n")
+    called = run_command(tmp_path, "call", "/mcp/sums", "share", "parts=0")
+    assert "sums.py, line 2, in share\n    return 1 / parts" in called.err
+    logged = run_command(tmp_path, "logs").out
+    assert "sums.py, line 2, in share" in logged and "return 1 / parts" in logged
+
+
+def test_a_prompt_without_a_hub_shows_the_line_of_the_code_that_raised(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "asks.py").write_text("def ask() -> str:\n    return {}['question']\n")
+    (tmp_path / "servers" / "asks.mcp.json").write_text('{"prompts": {"ask": {"function": "ask"}}}')
+    ended = run_command(tmp_path, "prompt", "/mcp/asks", "ask")
+    assert ended.code == 1
+    assert "asks.py, line 2, in ask\n    return {}['question']" in ended.err
+
+
+def test_the_logs_say_where_the_reason_of_a_failure_is_not_recorded(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "sums.py").write_text("def share(parts: int) -> float:\n    return 1 / parts\n")
+    variables = {"PATCHBAY_ACTIVITY_CONTENTS": "none"}
+    run_command(tmp_path, "call", "/mcp/sums", "share", "parts=many", variables=variables)
+    run_command(tmp_path, "call", "/mcp/sums", "share", "parts=0", variables=variables)
+    logged = run_command(tmp_path, "logs").out
+    assert logged.count("The reason is not recorded (setting activity_contents).") == 1
+    assert "    ZeroDivisionError\n" in logged and "division by zero" not in logged
+
+
 def test_a_new_api_is_a_mount_of_its_document(tmp_path: Path) -> None:
     url = "https://shop.example/openapi.json"
     assert run_command(tmp_path, "new", "shop", "--api", url).code == 0

@@ -20,6 +20,7 @@ from patchbay.cli.running_hub import find_running_hub, load_hub_settings
 from patchbay.cli.server_directory import list_servers, unknown_name
 from patchbay.errors import ConfigError
 from patchbay.exit_codes import with_examples
+from patchbay.raised.forms import format_raised
 from patchbay.settings import Settings
 from patchbay.store import Store, store_exists
 from patchbay.topics import ACTIVITY
@@ -114,8 +115,27 @@ def describe_call(record: Record, as_json: bool) -> Iterator[str]:
     name = f"{record.server} {record.name}".strip()
     yield make_printable(f"{at}  {record.outcome:<10}  {record.ms:>8.1f} ms  {name}{client}")
     for moment in record.moments:
-        if moment.kind in SHOWN_EVENTS and moment.words:
+        is_repeated = (
+            bool(record.raised) and moment.kind == "failed" and record.raised[0].error.startswith(moment.words)
+        )
+        if moment.kind in SHOWN_EVENTS and moment.words and not is_repeated:
             yield make_printable(f"    {moment.words}")
+    is_explained = bool(record.raised) or any(each.kind == "failed" and each.words for each in record.moments)
+    if is_failed(record) and not is_explained:
+        yield make_printable(f"    {find_reason(record)}")
+    for line in format_raised(record.raised):
+        yield make_printable(f"    {line}")
+
+
+def find_reason(record: Record) -> str:
+    """Return why a call failed before its code ran, such as refused arguments: the text of its answer."""
+    answer = record.answer if isinstance(record.answer, dict) else {}
+    blocks = answer.get("content")
+    found = blocks if isinstance(blocks, list) else []
+    texts = [str(block["text"]) for block in found if isinstance(block, dict) and "text" in block]
+    if isinstance(answer.get("message"), str):  # a JSON-RPC error
+        texts = [answer["message"]]
+    return " ".join(texts) or "The reason is not recorded (setting activity_contents)."
 
 
 def follow_calls(store: Store, wanted: Filter, seen: int) -> Iterator[Record]:

@@ -17,6 +17,9 @@ import orjson
 from patchbay import activation, errors
 from patchbay.errors import PatchbayError, ToolFailed
 from patchbay.events import LOG_LEVELS, Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
+from patchbay.raised.exceptions import RAISED_ATTRIBUTE, attach_raised
+from patchbay.raised.exceptions import Raised as RaisedExceptions
+from patchbay.raised.forms import raised_from_json, raised_to_json
 
 HEAD = Struct("<IB")
 _DURATION = Struct("<I")
@@ -212,39 +215,41 @@ KNOWN: Mapping[str, type[PatchbayError]] = {
 """The exceptions that keep their type on the way; any other keeps its name and message."""
 
 
-def failure(problem: BaseException, trace: str = "", hint: str = "") -> bytes:
-    """Return the frame of an exception; `trace` is for the log, and `hint` is added to a message of a tool."""
-    return pack_frame(RAISED, failure_value(problem, trace, hint))
+def failure(problem: BaseException, raised: RaisedExceptions = (), hint: str = "") -> bytes:
+    """Return the frame of an exception. `raised` is what the author's code raised; `hint` is added to its message."""
+    return pack_frame(RAISED, failure_value(problem, raised, hint))
 
 
-def failure_value(problem: BaseException, trace: str = "", hint: str = "") -> list[Any]:
-    """Return an exception as a JSON value: its type (None: not the hub's own), its fields, its trace."""
+def failure_value(problem: BaseException, raised: RaisedExceptions = (), hint: str = "") -> list[Any]:
+    """Return an exception as a JSON value: its type (None: not the hub's own), its fields, what was raised."""
+    shown = raised_to_json(raised)
     own = next((found.__name__ for found in type(problem).__mro__ if KNOWN.get(found.__name__) is found), None)
     if own is None:
         text = activation.message_of(problem).encode("utf-8", "replace").decode()
         message = f"{text}. {hint}" if hint else text
-        return [None, {"name": type(problem).__name__, "message": message}, trace]
+        return [None, {"name": type(problem).__name__, "message": message}, shown]
     try:
-        return [own, orjson.loads(orjson.dumps(vars(problem), default=_to_json_type)), ""]
+        own_fields = {name: value for name, value in vars(problem).items() if name != RAISED_ATTRIBUTE}
+        return [own, orjson.loads(orjson.dumps(own_fields, default=_to_json_type)), shown]
     except TypeError:  # its data has no JSON form, but its message has
-        return ["ToolFailed", {"message": activation.message_of(problem), "data": None}, ""]
+        return ["ToolFailed", {"message": activation.message_of(problem), "data": None}, shown]
 
 
 def failure_of(value: Any) -> Exception:
     """Return the exception of a frame, to be raised on this side. Raises BadFrame."""
     try:
-        own, fields, trace = value
+        own, fields, raised = value
         if own is None:
             kind = type(str(fields["name"])[:100], (Exception,), {})
             foreign: Exception = kind(*filter(None, [str(fields["message"])]))
-            if trace:
-                foreign.add_note(str(trace))
+            attach_raised(foreign, raised_from_json(raised))
             return foreign
         known = KNOWN[own]
         problem = known.__new__(known)
         Exception.__init__(problem, str(fields["message"]))
         vars(problem).update(fields, message=str(fields["message"]))
         _checked(getattr(problem, "code", 0), int)
+        attach_raised(problem, raised_from_json(raised))
         return problem
     except (KeyError, TypeError, ValueError) as error:
         raise BadFrame("an invalid exception") from error

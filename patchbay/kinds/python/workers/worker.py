@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from patchbay.activation import Call, described
+from patchbay.activation import Call, ended_itself
 from patchbay.errors import ToolFailed
 from patchbay.events import Ask, Detach, Event, Log, Question
 from patchbay.kinds.python.definitions import Definition
@@ -56,10 +55,6 @@ SLOW_LOAD_SECONDS = 0.1
 
 MAX_OPEN_DESCRIPTORS = 64
 """Descriptors that a definition may keep open from one call to the next."""
-
-MAX_TRACE_CHARACTERS = 4000
-"""Maximum characters of a traceback for the hub's log."""
-
 
 SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 """The signals that a worker handles: the end of its call; SIGTERM and SIGINT, which it ignores."""
@@ -296,14 +291,15 @@ class Worker:
         except Exception as problem:
             return self._failure(problem)
         except BaseException as problem:
-            return frames.failure(ToolFailed(f"the tool ended itself: {described(problem)}"))
+            return frames.failure(ended_itself(problem), self._definition.find_raised(problem))
 
     def _failure(self, problem: Exception) -> bytes:
+        assert self._definition is not None
+        raised = self._definition.find_raised(problem)
         if isinstance(problem, MemoryError) or isinstance(problem.__cause__, MemoryError):
             self._base = -1  # a worker that ran out of memory is not used again
             problem = ToolFailed(f"{self._name} ran out of memory (limit {self._memory} MiB)")
-        trace = "".join(traceback.format_exception(problem))[-MAX_TRACE_CHARACTERS:]
-        return frames.failure(problem, trace, self._rules.explain(problem) if self._rules is not None else "")
+        return frames.failure(problem, raised, self._rules.explain(problem) if self._rules is not None else "")
 
     def _make_ready(self) -> bytes:
         """Load the definition once; return the frame that reports slow loading. Raises ToolFailed."""

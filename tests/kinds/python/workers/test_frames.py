@@ -14,6 +14,7 @@ from patchbay.errors import MissingCapability, ProtocolError, ResourceNotFound, 
 from patchbay.events import Ask, Content, Data, Detach, Event, Log, Progress, Question, Text, ToolUse
 from patchbay.kinds.python.workers import frames
 from patchbay.kinds.python.workers.frames import BadFrame, Frames, event_frame, event_of, failure_of, failure_value
+from patchbay.raised.exceptions import CodeLine, RaisedException, raised_of
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -75,10 +76,17 @@ def test_the_hubs_own_exceptions_keep_their_type_and_fields(problem: Exception) 
     assert (type(found), str(found), vars(found)) == (type(problem), str(problem), vars(problem))
 
 
-def test_a_foreign_exception_keeps_its_name_message_and_trace() -> None:
-    found = failure_of(failure_value(KeyError("k"), "Traceback: ..."))
-    assert (type(found).__name__, str(found), found.__notes__) == ("KeyError", "'k'", ["Traceback: ..."])
+def test_a_foreign_exception_keeps_its_name_and_message_and_what_was_raised() -> None:
+    raised = (RaisedException("KeyError: 'k'", "", (CodeLine("notes.py", 3, "find", "return NOTES[k]"),)),)
+    found = failure_of(failure_value(KeyError("k"), raised))
+    assert (type(found).__name__, str(found), raised_of(found)) == ("KeyError", "'k'", raised)
     assert not isinstance(found, KeyError)
+    assert raised_of(failure_of(failure_value(ToolFailed("it cannot be loaded"), raised))) == raised
+
+
+def test_a_worker_cannot_give_an_exception_a_value_that_the_hub_shows_to_the_operator() -> None:
+    forged = ["ToolFailed", {"message": "x", "_patchbay_raised": [{"error": "e", "relation": "", "frames": []}]}, "x"]
+    assert raised_of(failure_of(forged)) == ()
 
 
 @pytest.mark.parametrize("value", [None, [], ["ToolFailed", {}, ""], ["SystemExit", {"message": ""}, ""], ["x"] * 3])
