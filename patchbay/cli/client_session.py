@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +37,7 @@ from patchbay.client.profiles.layouts import Profile
 from patchbay.client.profiles.lookup import find_homes
 from patchbay.client.source import SourceContext, Sources
 from patchbay.client.sources import make_sources
+from patchbay.errors import PatchbayError
 from patchbay.events import LOG_LEVELS
 from patchbay.settings import Settings, sign_ins, whole_environment
 from patchbay.views.terminal import is_terminal
@@ -117,9 +118,8 @@ def open_session(
         connections = stack.enter_context(ConnectionPool(open_connection))
         stack.callback(display.clear)
         homes, check = find_homes(Path.cwd(), environ), None if ignore_schema else _check_contract
-        context = SourceContext(
-            connections, homes, environ, contracts, timeout, on_event=display.show, check_contract=check
-        )
+        context = SourceContext(connections, homes, environ, contracts, timeout, on_event=display.show)
+        context = replace(context, check_contract=check, list_servers=local.list_names)
         stack.enter_context(watch_output())
         yield ClientSession(context, make_sources(), answers, display)
 
@@ -156,6 +156,13 @@ class _LocalServers:
         hub = import_module("patchbay.cli.local_hub").LocalHub(self.own_settings)
         self.stack.callback(hub.close)
         return hub
+
+    def list_names(self) -> list[str]:
+        """Return the names of the servers of this hub; none when its data cannot be read."""
+        directory = import_module("patchbay.cli.server_directory")
+        with suppress(PatchbayError, OSError):
+            return [row["name"] for row in directory.list_servers(self.settings, self._running)]
+        return []
 
     def open(self, target: Local, connect: Callable[..., Connection]) -> Connection:
         """Open a connection to a server. Raises UnknownServer, Unreachable, and what `connect` raises."""

@@ -7,6 +7,7 @@ lists: no mounted program starts.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -30,6 +31,9 @@ from patchbay.settings import Settings, whole_environment
 from patchbay.store import Store
 from patchbay.topics import BOOT
 from patchbay.web.pages.data import describe_server, summarize_server
+
+_ADDRESS = re.compile(r"(?:https?://[^/]+)?[/@]?(?:mcp/)?([^/]+)(?:/.*)?")
+"""The forms of an address in which the name of a server is taken for it: `/mcp/git`, `git/log`, a URL."""
 
 
 def list_servers(settings: Settings, hub: RunningHub | None) -> list[dict[str, Any]]:
@@ -68,7 +72,10 @@ def check_known(hub: RunningHub, name: str) -> dict[str, Any]:
 
 
 def unknown_name(name: str, known: list[str]) -> UnknownServer:
-    """Return the error for a name without a server."""
+    """Return the error for a name without a server; an address of a server is told from a wrong name."""
+    found = _ADDRESS.fullmatch(name)
+    if found is not None and found[1] in known:
+        return UnknownServer(f"expected the name of a server, not its address {name}: write {found[1]}")
     return UnknownServer(f"{describe_unknown_name(name, known, 'server')} `patchbay list` shows all")
 
 

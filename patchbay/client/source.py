@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from patchbay.client.addresses.mistakes import describe_mistake
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.addresses.variables import ProfileError
 from patchbay.client.connection.pool import ConnectionPool
@@ -93,7 +94,8 @@ class SourceContext:
     `${VAR}`s are looked up in `environ`. Contracts are stored in `blobs`. `timeout` is seconds per request when the
     user gave an option for it; `limit` is bytes of one answer. `on_event` receives progress and logs while a request
     runs. `check_contract` receives the state of a profile's contract, once per connection, and raises to refuse it;
-    None checks nothing. `checked_contracts` remembers which contracts were checked.
+    None checks nothing. `checked_contracts` remembers which contracts were checked. `list_servers` names the servers of
+    this hub, for the error about an unknown profile.
     """
 
     connections: ConnectionPool
@@ -105,6 +107,7 @@ class SourceContext:
     on_event: Callable[[Item], None] = _log_ignored_item
     check_contract: Callable[[Profile, ValidationResult], None] | None = enforce_schema_validation
     checked_contracts: set[tuple[object, ...]] = field(default_factory=set)
+    list_servers: Callable[[], Collection[str]] | None = None
 
     def get_timeout(self, own: float | None = None) -> float:
         """Get the seconds for one request: those of the user, else `own` of the profile, else the default."""
@@ -112,7 +115,7 @@ class SourceContext:
 
     def get_profiles(self, plugin: str = "mcp") -> Profiles:
         """Get the profiles of one plugin."""
-        return Profiles(self.homes, plugin)
+        return Profiles(self.homes, plugin, self.list_servers)
 
     def without_contract_checks(self) -> SourceContext:
         """Return a copy that checks no contract (`--ignore-schema`)."""
@@ -263,7 +266,7 @@ class Sources:
                 return one
         known = ", ".join(sorted({f"{word}:" for one in self._sources for word in one.schemes if word not in "@/"}))
         also = "".join(f"; {problem}" for problem in problems)
-        raise AddressError(f"not an address: {address[:200]!r}; expected @PROFILE, /mcp/SERVER or one of {known}{also}")
+        raise AddressError(describe_mistake(address, f"@PROFILE, /mcp/SERVER or one of {known}{also}"))
 
     def _load_entry_point(self, entry: EntryPoint) -> Source:
         try:

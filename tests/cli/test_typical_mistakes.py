@@ -61,7 +61,7 @@ MISTAKES = [
     mistake("an unknown server to remove", "remove nope --yes", "no server 'nope'", "`patchbay list` shows all"),
     mistake("an unknown server to call", "call /mcp/ehco echo", "there is no server 'ehco'", "did you mean echo?"),
     mistake("an unknown tool", "call /mcp/echo ech message=x", "there is no tool 'ech'", "did you mean echo?"),
-    mistake("an unknown profile", "call nope now", "profile not found: nope", "`jn profile list` shows all"),
+    mistake("an unknown profile", "call nope now", "profile not found: nope", "`patchbay list` the servers"),
     mistake("an unknown mount", "unmount nope", "there is no such file", "`patchbay list` shows the servers"),
     mistake("an unknown name to revoke", "revoke nope", "does not know 'nope'", "`patchbay list` shows the servers"),
     mistake("an unknown key", "key revoke nope", "there is no key 'nope'", "`patchbay key list` shows the keys"),
@@ -101,7 +101,7 @@ MISTAKES = [
         "mkdir -p /no/such",
     ),
     # Other servers
-    mistake("no address", "mount far nonsense", "not an address: 'nonsense'", "expected mcp+LAUNCHER://"),
+    mistake("no address", "mount far nonsense", "not an address: 'nonsense'", "write mcp+npx://nonsense"),
     mistake("an unknown launcher", "inspect mcp+foo://x", "'foo' is not known", "expected one of uvx, npx, python"),
     mistake(
         "a secret in a configuration",

@@ -22,13 +22,16 @@ from patchbay.cli.typed_addresses import (
     has_operation,
     with_headers,
 )
-from patchbay.client.addresses.address import Address, Operation, parse_address
+from patchbay.client.addresses.address import Address, NamedServer, Operation, parse_address
 from patchbay.client.addresses.targets import AddressError, mask_url
 from patchbay.client.source import Record, get_scheme
 from patchbay.client.sources.mcp import McpSource
 from patchbay.exit_codes import with_examples
 
 Json = Mapping[str, Any]
+
+ALL_SERVERS = "/mcp"
+"""The address of all servers of the hub."""
 
 FORMAT = click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format [default text]."
@@ -101,7 +104,7 @@ def call(
     NAME=@FILE gives an argument the contents of a file, NAME=@- those of standard input: as text, JSON or base64, as
     the tool asks for. NAME=@@TEXT is the text @TEXT.
     """
-    checked, files = _parse_words("call", "tool", address, words, each)
+    checked, files = _parse_words(work, "call", "tool", address, words, each)
     arguments = {**(parse_object(exact, "--args") if exact is not None else {}), **files}
     failures = FailureCounter(shown["style"])
     if each:
@@ -126,7 +129,7 @@ def call(
 @with_headers
 def read(work: ClientSession, /, address: str, uri: str, style: Style, output: str | None) -> None:
     """Read a resource. Give its URI in ADDRESS (resource=URI) or after it."""
-    checked = _check_operation("read", add_operation(complete_reference(address), "resource" if uri else "", uri))
+    checked = _check_operation(work, "read", add_operation(complete_reference(address), "resource" if uri else "", uri))
     _show(_read(work, checked), output, FailureCounter(style))
 
 
@@ -141,7 +144,7 @@ def read(work: ClientSession, /, address: str, uri: str, style: Style, output: s
 @with_headers
 def prompt(work: ClientSession, /, address: str, words: tuple[str, ...], style: Style) -> None:
     """Get a prompt: one record for each message."""
-    checked, files = _parse_words("prompt", "prompt", address, words)
+    checked, files = _parse_words(work, "prompt", "prompt", address, words)
     _show(_read(work, checked, files), None, FailureCounter(style))
 
 
@@ -162,7 +165,12 @@ class CheckedAddress(NamedTuple):
 
 
 def _parse_words(
-    operation: Operation, kind: str, address: str, words: tuple[str, ...], reads_records: bool = False
+    work: ClientSession,
+    operation: Operation,
+    kind: str,
+    address: str,
+    words: tuple[str, ...],
+    reads_records: bool = False,
 ) -> tuple[CheckedAddress, dict[str, Any]]:
     """Add the words after an address to it: a name, unless the first word is NAME=VALUE, and arguments.
 
@@ -170,13 +178,15 @@ def _parse_words(
     """
     rest = list(words)
     name = rest.pop(0) if rest and "=" not in rest[0] else ""
+    if name and rest and "=" not in rest[0] and address.rstrip("/") == ALL_SERVERS:
+        raise AddressError(f"{address} {name} {rest[0]}: write {ALL_SERVERS}/{name} {rest[0]} for a {kind} of {name}")
     arguments, files = split_files((NAME_VALUE.convert(word, None, None) for word in rest), reads_records)
     complete = add_operation(complete_reference(address), kind if name else "", name, arguments)
-    return _check_operation(operation, complete), files
+    return _check_operation(work, operation, complete), files
 
 
-def _check_operation(operation: Operation, address: str) -> CheckedAddress:
-    """Parse an address, which must name this operation. Raises AddressError."""
+def _check_operation(work: ClientSession, operation: Operation, address: str) -> CheckedAddress:
+    """Parse an address, which must name this operation. Raises AddressError, ProfileError."""
     if get_scheme(address).startswith(API_SCHEME):
         if operation != "call" or not has_operation(address):
             wanted = "an operation (OPERATION or operation=)" if operation == "call" else "call, for an HTTP API"
@@ -185,6 +195,8 @@ def _check_operation(operation: Operation, address: str) -> CheckedAddress:
     expected = {"call": "a tool (TOOL, /TOOL or tool=)", "read": "a resource (URI or resource=)"}
     found = parse_address(address)
     if found.operation != operation:
+        if isinstance(found.target, NamedServer) and found.target.kind == "profile":
+            work.context.get_profiles().load(found.target.name)
         wanted = expected.get(operation, "a prompt (PROMPT or prompt=)")
         raise AddressError(
             f"{found.target.label}: expected {wanted}; `patchbay inspect {found.target.label}` lists them"

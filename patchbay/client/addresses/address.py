@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from patchbay.client.addresses.launchers import PROGRAMS, URLS, build_target, check_url, encode_package, parse_preset
+from patchbay.client.addresses.mistakes import describe_mistake
 from patchbay.client.addresses.query import Pair, Query, check_text, decode_percent, parse_pairs, sort_pairs
 from patchbay.client.addresses.targets import AddressError, Http, Local, Stdio, Target
 from patchbay.client.contracts.coercion import coerce_arguments
@@ -30,9 +31,6 @@ Operation = Literal["none", "list", "call", "read", "prompt"]
 LISTABLE = ("tools", "resources", "templates", "prompts", "skills", "all")
 """Values of `list=`."""
 
-ADDRESS_FORMS = (
-    "mcp+LAUNCHER://..., mcp+stdio:COMMAND LINE, mcp://PRESET, http(s)://..., @PROFILE[/TOOL] or /mcp/SERVER"
-)
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,128}")
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,128}(@b[a-z2-7]{10,510})?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]*(?:\+[A-Za-z0-9.-]*)?):")
@@ -96,7 +94,7 @@ def parse_address(text: str) -> Address:
         return _parse_plain_url(text)
     if kind == "mcp" or kind.startswith("mcp+"):
         return _parse_naked_uri(kind, rest)
-    raise AddressError(f"not an address: {text[:200]!r}; expected {ADDRESS_FORMS}")
+    raise AddressError(describe_mistake(text))
 
 
 def parse_naked_mcp_uri(uri: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ passes the environment and the project's directory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from patchbay.client.profiles.layouts import (
     parse_profile,
     parse_tool,
 )
+from patchbay.client.suggestions import find_similar_names
 
 PRESETS_FILE = "mcp-launchers.json"
 
@@ -85,9 +86,13 @@ class ProfileRow:
 class Profiles:
     """The profiles of one plugin. Reads the files at each call. Safe for many threads."""
 
-    def __init__(self, places: ProfileHomes, plugin: str = "mcp") -> None:
+    def __init__(
+        self, places: ProfileHomes, plugin: str = "mcp", list_servers: Callable[[], Collection[str]] | None = None
+    ) -> None:
+        """`list_servers` names the servers of this hub; None when they are not known."""
         self._homes = places
         self._plugin = plugin
+        self._list_servers = list_servers
 
     def load(self, name: str) -> Profile:
         """Load the profile of this name, with its overlays. Raises ProfileError naming the directories searched."""
@@ -100,12 +105,23 @@ class Profiles:
                     found = _read_profile(name, directory)
                 return _apply_overlays(found, before)
             before.append(directory)
-        raise ProfileError(
-            f"@{name}",
-            "",
-            f"MCP server profile not found: {name}; searched {self._describe_searched()};"
-            f" `jn profile list` shows all, and a server of this hub is /mcp/{name}",
-        )
+        raise ProfileError(f"@{name}", "", self._describe_unknown(name))
+
+    def _describe_unknown(self, name: str) -> str:
+        """Say that there is no profile of this name; a server of this hub with this name, or a similar one, comes
+        first.
+        """
+        servers = list(self._list_servers()) if self._list_servers is not None else None
+        if servers is not None and name in servers:
+            return f"{name} is a server of this hub, not a profile: write /mcp/{name}"
+        said = f"MCP server profile not found: {name}; searched {self._describe_searched()}"
+        if servers is None:
+            return f"{said}; `patchbay profile list` shows all, and a server of this hub is /mcp/{name}"
+        similar = [f"@{one}" for one in find_similar_names(name, list(self.find_directories()))]
+        similar += [f"/mcp/{one}" for one in find_similar_names(name, servers)]
+        if similar:
+            return f"{said}; did you mean {' or '.join(similar)}?"
+        return f"{said}; `patchbay profile list` shows the profiles, `patchbay list` the servers of this hub"
 
     def find_directories(self) -> dict[str, Path]:
         """Find every profile and its directory, sorted by name."""
