@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from patchbay.cli.commands.clients.importing import import_command
 
 HOSTILE = ["PATH", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "PATCHBAY_ACCESS", "https_proxy", "SSL_CERT_FILE"]
+THEIRS = "ghp_0123456789theirs"
+"""Looks like a secret, so that each variable becomes one of the hub."""
 OF_THE_SYSTEM = re.compile(r"(?m)^(PATH|(LD_|PYTHON|BASH_|PATCHBAY_|SSL_)\w*|HTTPS_PROXY)=")
 
 
@@ -25,7 +27,7 @@ def test_the_variables_of_an_entry_do_not_replace_those_of_the_hub(
 ) -> None:
     """The file that --env-file writes is read by a shell, as the command says, without variables of the system."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    entry = {"command": "node", "env": dict.fromkeys([*HOSTILE, "PRELOAD", "ACCESS", "GITHUB_TOKEN"], "/srv/theirs")}
+    entry = {"command": "node", "env": dict.fromkeys([*HOSTILE, "PRELOAD", "ACCESS", "GITHUB_TOKEN"], THEIRS)}
     entry["args"] = ["--access-token", "s3cret"]
     file, env_file = tmp_path / "mcp.json", tmp_path / "hub.env"
     file.write_text(json.dumps({"mcpServers": {server: entry}}))
@@ -37,5 +39,5 @@ def test_the_variables_of_an_entry_do_not_replace_those_of_the_hub(
     environment = json.loads(mount.read_text())["environment"]
     assert set(environment) == set(entry["env"])
     read = subprocess.run(["sh", "-c", f"set -a; . {env_file}; env"], capture_output=True, text=True, check=True).stdout
-    assert all(f"{reference[2:-1]}=/srv/theirs" in read for reference in environment.values())
+    assert all(f"{reference[2:-1]}={THEIRS}" in read for reference in environment.values())
     assert environment["GITHUB_TOKEN"] == "${GITHUB_TOKEN}"

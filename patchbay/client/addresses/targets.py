@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
+from patchbay.client.addresses.secrets import is_secret_name
 from patchbay.client.addresses.sign_in import SignInFields
 from patchbay.errors import InvalidParams
 
@@ -33,8 +34,6 @@ class AddressError(InvalidParams):
     """A string that is not an address. The message names the place in it and what was expected there."""
 
 
-_SECRET = re.compile(r"(?i)(secret|token|passw|pwd|credential|auth|bearer|api[-_]?key|access[-_]?key|private[-_]?key)")
-_SECRET_WORDS = re.compile(r"(?i)^(key|sig|signature|pass)$")
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 _FIELD_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?)?")
 _QUERY_PAIR = re.compile(r"([^&=]+)=([^&]*)")
@@ -120,12 +119,6 @@ class Local:
 
 
 Target = Stdio | Http | Local
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a value under this name (an option, a header, a query key) is hidden from people."""
-    bare = name.lstrip("-")
-    return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
 
 
 def mask_url(url: str) -> str:

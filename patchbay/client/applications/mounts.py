@@ -1,19 +1,21 @@
 """Entries of applications as mounts of the hub: the definition of each, its name, and the variables for its secrets.
 
-A secret never stands in a definition. Every value of `env`, every header that may sign in, and every option of a
-command line whose name says so becomes a reference `${NAME}`; `Variables` collects the names with their values.
+A secret never stands in a definition. A value of `env`, of a header or of the command line that is likely a secret
+(`is_secret`) becomes a reference `${NAME}`; `Variables` collects the names with their values. All others stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from patchbay.client.addresses.formatting import format_address
-from patchbay.client.addresses.targets import AddressError, Http, Stdio, is_secret_name
+from patchbay.client.addresses.secrets import is_secret, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Http, Stdio
 from patchbay.client.applications.entries import Entry
 from patchbay.client.applications.references import Inexpressible, variable_name
 from patchbay.client.applications.sign_ins import SignIn
@@ -21,8 +23,15 @@ from patchbay.client.applications.sign_ins import SignIn
 CALLER = "caller"
 """The value of the field `account` of a mount where each caller signs in."""
 
+Known = Mapping[str, bool]
+"""What the user says of names of variables and headers: whether their values are secrets."""
+
+NOTHING_KNOWN: Known = MappingProxyType({})
+
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}")
 _SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey) +)(.+)", re.IGNORECASE)
+_PAIR = re.compile(r"(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z0-9-]+): *(?!//)(\S.*)")
 _CHANGES_PROGRAMS = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|IFS|ENV|BASH_.*|CDPATH|GLOBIGNORE|PS[0-4]|PROMPT_COMMAND|PWD|TMPDIR|TMP|TEMP|TZ|LANG"
     r"|LANGUAGE|NETRC|EDITOR|PAGER|BROWSER|NLSPATH|(HTTPS?|ALL|NO|FTP)_PROXY|(PYTHON|PERL|RUBY).*"
@@ -71,8 +80,8 @@ def mount_name(entry: Entry, client: str, is_taken: Callable[[str], bool]) -> st
     return next(name for name in choices if not is_taken(name))
 
 
-def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collection[str] = ()) -> dict[str, Any]:
-    """Return the definition of a mount. `plain` are names of variables and headers whose values are not secrets.
+def mount_fields(entry: Entry, name: str, variables: Variables, known: Known = NOTHING_KNOWN) -> dict[str, Any]:
+    """Return the definition of a mount. `known` says of names of variables and headers whether they hold a secret.
 
     Raises Inexpressible for a server that a mount cannot describe.
     """
@@ -84,11 +93,11 @@ def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collectio
             _check_url(entry.target.url)
             fields["address"] = format_address(entry.target)
             fields |= _sign_in(entry.sign_in, name, variables) if entry.sign_in is not None else {}
-            headers = _headers(entry.target.headers, name, variables, plain)
+            headers = _headers(entry.target.headers, name, variables, known)
             fields |= {"headers": headers} if headers else {}
         else:
             fields["address"] = format_address(_with_references(entry.target, name, variables))
-            env = {key: _env(key, value, name, variables, plain) for key, value in entry.target.env.items()}
+            env = {key: _env(key, value, name, variables, known) for key, value in entry.target.env.items()}
             fields |= {"environment": env} if env else {}
             variables.note(" ".join((entry.target.command, *entry.target.args)))
     except AddressError as problem:
@@ -101,21 +110,17 @@ def mount_fields(entry: Entry, name: str, variables: Variables, plain: Collectio
     return fields | ({} if entry.enabled else {"enabled": False})
 
 
-def _env(key: str, value: str, server: str, variables: Variables, plain: Collection[str]) -> str:
-    if "${" in value or key in plain or not value:
+def _env(key: str, value: str, server: str, variables: Variables, known: Known) -> str:
+    if "${" in value or not value or not known.get(key, is_secret(key, value)):
         variables.note(value)
         return value
     return variables.add(variable_name(key), server, value)
 
 
-def _headers(headers: Mapping[str, str], server: str, variables: Variables, plain: Collection[str]) -> dict[str, str]:
+def _headers(headers: Mapping[str, str], server: str, variables: Variables, known: Known) -> dict[str, str]:
     found = {}
     for key, value in headers.items():
-        if (
-            "${" in value
-            or key in plain
-            or not (is_secret_name(key) or key.lower() in ("cookie", "proxy-authorization"))
-        ):
+        if "${" in value or not known.get(key, is_secret(key, value)):
             variables.note(value)
             found[key] = value
             continue
@@ -148,22 +153,22 @@ def _check_url(url: str) -> None:
 
 def _with_references(target: Stdio, server: str, variables: Variables) -> Stdio:
     """Return a program with the secrets of its command line as references."""
-    words: list[str] = []
-    is_value = False
-    for index, word in enumerate(target.args):
-        name, equals, value = word.partition("=")
-        header, colon, content = word.partition(":")
-        if "${" in word:
-            words.append(word)
-        elif is_value and not word.startswith("-"):
-            words.append(variables.add(variable_name(f"{server}_{target.args[index - 1]}"), server, word))
-        elif "://" in word and urlsplit(word).password:
-            words.append(variables.add(variable_name(f"{server}_URL"), server, word))
-        elif equals and value and is_secret_name(name):
-            words.append(f"{name}={variables.add(variable_name(name), server, value)}")
-        elif colon and content.strip() and re.fullmatch(r"[A-Za-z0-9-]+", header) and is_secret_name(header):
-            words.append(f"{header}: {_headers({header: content.strip()}, server, variables, ())[header]}")
-        else:
-            words.append(word)
-        is_value = not equals and word.startswith("-") and is_secret_name(word)
-    return replace(target, args=tuple(words), env={})
+    before = ("", *target.args)
+    words = tuple(_word(word, option, server, variables) for word, option in zip(target.args, before, strict=False))
+    return replace(target, args=words, env={})
+
+
+def _word(word: str, before: str, server: str, variables: Variables) -> str:
+    """Return a word of a command line, `before` being the previous one, with a reference in place of a secret."""
+    if "${" in word:
+        return word
+    option = before if before.startswith("-") and "=" not in before else ""
+    pair, header = _PAIR.fullmatch(word), _HEADER.fullmatch(word)
+    if pair and is_secret(pair[1], pair[2]):
+        return f"{pair[1]}={variables.add(variable_name(pair[1]), server, pair[2])}"
+    if header and is_secret(header[1], header[2]):
+        return f"{header[1]}: {_headers({header[1]: header[2]}, server, variables, NOTHING_KNOWN)[header[1]]}"
+    if not word.startswith("-") and is_secret(option, word):
+        name = option or ("URL" if "://" in word else "SECRET")
+        return variables.add(variable_name(f"{server}_{name}"), server, word)
+    return word

@@ -21,7 +21,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from patchbay.client.addresses.formatting import format_address
-from patchbay.client.addresses.targets import AddressError, Http, Transport, is_secret_name
+from patchbay.client.addresses.secrets import is_secret, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Http, Transport
 from patchbay.client.applications.entries import MAX_SECONDS, Entry, make_stdio, texts
 from patchbay.client.applications.members import (
     EXCLUDED,
@@ -57,7 +58,6 @@ _OAUTH = "write a mount with account or a sign-in instead (docs/mounting.md)"
 _SIGN_INS = frozenset(("oauth", "auth", "oauthClientId"))
 _FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^}:]+)(:-[^}]*)?\}")
 _OF_AN_EDITOR = re.compile(r"\$\{(workspaceFolder|workspaceFolderBasename|workspaceRoot|userHome|pathSeparator|/)\}")
-_BEARER = re.compile(r"(?i)\bbearer +\S")
 _MAX_SECONDS_IN_FILE = 3600
 """A larger `timeout` is in milliseconds: clients that count seconds allow at most an hour."""
 
@@ -152,7 +152,7 @@ def _remote(value: Mapping[str, Any], key: str, kind: str, where: str, path: str
         raise _secret(where, _join(path, key), secret or "the password")
     headers = texts(value.get("headers"), "headers")
     for name, text in headers.items():
-        if "${" not in text and (is_secret_name(name) or name.lower() in ("cookie", "proxy-authorization")):
+        if "${" not in text and is_secret(name, text):
             raise _secret(where, _join(path, f"headers.{name}"), name)
     transport: Transport = "sse" if TRANSPORTS.get(kind) == "sse" else "auto"
     address = format_address(Http(url.partition("?")[0] if "${" in parts.query else url, {}, transport))
@@ -170,11 +170,11 @@ def _program(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
     key = next((name for name in _ENVIRONMENTS if name in value), "env")
     environment = texts(value.get(key), key)
     for name, text in environment.items():
-        if text and "${" not in text and (is_secret_name(name) or _BEARER.search(text)):
+        if "${" not in text and is_secret(name, text):
             raise _secret(where, _join(path, f"{key}.{name}"), name)
     target = make_stdio(command, args, environment, value.get("cwd"), References("shell", Path.home()))
     variables = Variables()
-    fields = mount_fields(Entry("", target), "", variables, plain=environment)
+    fields = mount_fields(Entry("", target), "", variables, dict.fromkeys(environment, False))
     if variables.values:
         raise _secret(where, _join(path, "args"), ", ".join(variables.values))
     return fields

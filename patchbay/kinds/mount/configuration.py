@@ -20,7 +20,8 @@ import orjson
 from patchbay.cid import cid_of
 from patchbay.client.addresses.address import Address, parse_address
 from patchbay.client.addresses.resolution import resolve_address
-from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target, is_secret_name
+from patchbay.client.addresses.secrets import is_secret, is_secret_name
+from patchbay.client.addresses.targets import AddressError, Era, Http, Local, Stdio, Target
 from patchbay.client.addresses.variables import substitute_env_vars_recursive
 from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
@@ -132,7 +133,7 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
     address = _checked(fields["address"], where)
     _check_credentials(fields, address, where)
     for path, key, value in _values(address, headers, environment, oauth):
-        if is_secret_name(key) and "${" not in value:
+        if "${" not in value and is_secret_name(key) and is_secret(key, value):
             raise ConfigError(where, path, f"expected a variable such as ${{NAME}} as the value of {key}, not a secret")
     if headers and not _may_be(address, Http):
         raise ConfigError(where, "headers", "expected headers only for the address of a URL")

@@ -15,7 +15,8 @@ import orjson
 
 from patchbay.cid import canonical, cid_of
 from patchbay.client.addresses.launchers import check_url
-from patchbay.client.addresses.targets import AddressError, is_secret_name
+from patchbay.client.addresses.secrets import is_secret, is_secret_name
+from patchbay.client.addresses.targets import AddressError
 from patchbay.errors import BadCid, ConfigError
 from patchbay.kinds.caller_credentials import CALLER
 from patchbay.kinds.openapi.selection import Selection, parse_selection
@@ -116,7 +117,7 @@ def check_fields(fields: Mapping[str, Any], where: str) -> None:
                 raise ConfigError(where, path, problem.message) from problem
     for path in ("headers", "query"):
         for key, value in fields.get(path, {}).items():
-            if is_secret_name(key) and "${" not in value:
+            if "${" not in value and is_secret_name(key) and is_secret(key, value):
                 raise ConfigError(
                     where, f"{path}.{key}", f"expected a variable such as ${{NAME}} as the value of {key}, not a secret"
                 )

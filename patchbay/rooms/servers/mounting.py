@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from patchbay.boot import read_variable
-from patchbay.client.addresses.targets import is_secret_name
+from patchbay.client.addresses.secrets import is_secret_name
 from patchbay.client.errors import Unreachable
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import ContentError, PatchbayError

@@ -40,7 +40,7 @@ def test_the_servers_of_all_clients_are_listed_and_imported(hub: Workspace) -> N
         place_sample(name, hub.home)
     listed = hub.quick("patchbay import")
     assert listed.code == 0
-    assert "name servers, or use --all" in listed.err
+    assert "Name servers, or add --all" in listed.err
     rows = rows_of(listed)
     assert len(rows) == 55
     assert mounts(hub) == {}
@@ -56,7 +56,7 @@ def test_the_servers_of_all_clients_are_listed_and_imported(hub: Workspace) -> N
     assert "BSA-0123456789" not in done.out + done.err
     assert {APPLICATIONS[name].file(machine(hub.home)).read_bytes() for name in NAMES} == set(map(sample, NAMES))
     again = rows_of(hub.quick("patchbay import"))
-    assert all("mounted already as" in again[key] for key in importable)
+    assert all(again[key].startswith("already here") for key in importable)
 
 
 def test_chosen_servers_of_one_client_are_imported(hub: Workspace) -> None:
@@ -81,7 +81,6 @@ def test_variables_are_written_into_a_file_of_the_shell(hub: Workspace, tmp_path
     done = hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env")
     assert done.code == 0, done
     assert shlex.split((tmp_path / "hub.env").read_text()) == [
-        "MODE=fast",
         "REMOTE_MCP_SERVER_AUTHORIZATION=zed-0123456789",
     ]
     assert stat.S_IMODE((tmp_path / "hub.env").stat().st_mode) == 0o600
@@ -90,10 +89,37 @@ def test_variables_are_written_into_a_file_of_the_shell(hub: Workspace, tmp_path
     assert hub.quick(f"patchbay import zed --all --env-file {tmp_path}/hub.env").code == 0
 
 
-def test_a_value_that_is_not_a_secret_stays(hub: Workspace) -> None:
+def test_only_what_looks_like_a_secret_becomes_a_reference_and_options_decide_otherwise(hub: Workspace) -> None:
+    file = APPLICATIONS["cursor"].file(machine(hub.home))
+    file.parent.mkdir(parents=True)
+    env = {"MEMORY_FILE_PATH": "/srv/ada/m.json", "TEAM_ID": "T0123", "API_KEY": "k-1", "WORD": "open sesame"}
+    file.write_text(json.dumps({"mcpServers": {"notes": {"command": "npx", "args": ["-y", "notes"], "env": env}}}))
+    done = hub.quick("patchbay import --all")
+    assert done.code == 0, done
+    assert mounts(hub)["notes"]["environment"] == {**env, "API_KEY": "${API_KEY}"}
+    assert "  API_KEY\n" in done.out
+    assert "MEMORY_FILE_PATH" not in done.out
+    shown = hub.quick("patchbay import cursor notes --secret WORD --plain TEAM_ID").out
+    assert "mounts notes again" in shown
+    assert mounts(hub)["notes"]["environment"] == {**env, "API_KEY": "${API_KEY}", "WORD": "${WORD}"}
+
+
+def test_a_server_that_an_import_made_is_imported_again(hub: Workspace) -> None:
+    """Of a mount that an earlier version wrote, `--all` mends the references to values that are no secrets."""
     place_sample("zed", hub.home)
-    assert hub.quick("patchbay import zed older --plain MODE").code == 0
-    assert mounts(hub)["older"]["environment"] == {"MODE": "fast"}
+    assert hub.quick("patchbay import --all").code == 0
+    first = mounts(hub)
+    file = hub.folder / "servers/older.json"
+    file.write_text(json.dumps(first["older"] | {"environment": {"MODE": "${MODE}"}}))
+    assert hub.quick("patchbay import --all").code == 0
+    assert mounts(hub) == first
+    by_hand = first["older"] | {"title": "Mine", "changes": "hold", "environment": {"MODE": "slow"}}
+    file.write_text(json.dumps(by_hand))
+    kept = hub.quick("patchbay import --all")
+    assert "Already here, and left as they are" in kept.err
+    assert mounts(hub)["older"] == by_hand
+    assert hub.quick("patchbay import zed older").code == 0
+    assert mounts(hub) == first | {"older": first["older"] | {"changes": "hold"}}
 
 
 def test_a_dry_run_shows_the_definitions_and_writes_nothing(hub: Workspace, tmp_path: Path) -> None:
@@ -226,3 +252,20 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(words: tuple[str, ...], ex
 
 def test_a_machine_without_clients_says_so(hub: Workspace) -> None:
     assert hub.quick("patchbay import").out == "No client of this machine has configured a server.\n"
+
+
+def test_two_entries_of_one_program_with_other_secrets_are_two_servers(hub: Workspace) -> None:
+    for name in ("cursor", "gemini"):
+        file = APPLICATIONS[name].file(machine(hub.home))
+        file.parent.mkdir(parents=True)
+        entry = {"command": "npx", "args": ["-y", "one"], "env": {"API_KEY": f"of-{name}"}}
+        file.write_text(json.dumps({"mcpServers": {"one": entry}}))
+    assert hub.quick("patchbay import cursor one").code == 0
+    rows = rows_of(hub.quick("patchbay import"))
+    assert rows["cursor", "one"].startswith("already here")
+    assert rows["gemini", "one"].startswith("on")
+    assert hub.quick("patchbay import --all").code == 0
+    assert sorted(mounts(hub)) == ["one", "one-gemini"]
+    rows = rows_of(hub.quick("patchbay import"))
+    assert "as one:" in rows["cursor", "one"]
+    assert "as one-gemini:" in rows["gemini", "one"]

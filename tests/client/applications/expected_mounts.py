@@ -82,7 +82,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
     "codex": {
         "context7": {
             "address": "mcp+npx://@upstash/context7-mcp",
-            "environment": {"MY_ENV_VAR": "${MY_ENV_VAR}", "LOCAL_TOKEN": "${LOCAL_TOKEN}"},
+            "environment": {"MY_ENV_VAR": "MY_ENV_VALUE", "LOCAL_TOKEN": "${LOCAL_TOKEN}"},
         },
         "figma": {
             "address": "https://mcp.figma.example/mcp",
@@ -130,7 +130,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
             "address": "https://remote.example/mcp",
             "headers": {"Authorization": "Bearer ${REMOTE_MCP_SERVER_AUTHORIZATION}"},
         },
-        "older": {"address": "mcp+stdio:/srv/older run", "environment": {"MODE": "${MODE}"}, "enabled": False},
+        "older": {"address": "mcp+stdio:/srv/older run", "environment": {"MODE": "fast"}, "enabled": False},
         "mcp-server-github": "it is an extension of Zed, which only Zed can start",
     },
     "goose": {
@@ -138,7 +138,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any] | str]] = {
         "github": {
             "address": "mcp+npx://@modelcontextprotocol/server-github",
             "environment": {
-                "GITHUB_HOST": "${GITHUB_HOST}",
+                "GITHUB_HOST": "https://github.example",
                 "GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_PERSONAL_ACCESS_TOKEN}",
             },
             "title": "GitHub",
@@ -236,14 +236,14 @@ SECRETS: dict[str, tuple[dict[str, str], list[str]]] = {
     "cursor": ({}, ["MY_SERVICE_TOKEN"]),
     "vscode": ({}, ["PERPLEXITY_KEY"]),
     "windsurf": ({"GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_0123456789"}, ["AUTH_TOKEN"]),
-    "codex": ({"MY_ENV_VAR": "MY_ENV_VALUE"}, ["FIGMA_OAUTH_TOKEN", "FIGMA_TEAM", "LOCAL_TOKEN"]),
+    "codex": ({}, ["FIGMA_OAUTH_TOKEN", "FIGMA_TEAM", "LOCAL_TOKEN"]),
     "gemini": (
         {"HTTPSERVERWITHAUTH_AUTHORIZATION": "your-api-token"},
         ["DB_CONNECTION_STRING", "EXTERNAL_API_KEY"],
     ),
-    "zed": ({"REMOTE_MCP_SERVER_AUTHORIZATION": "zed-0123456789", "MODE": "fast"}, []),
+    "zed": ({"REMOTE_MCP_SERVER_AUTHORIZATION": "zed-0123456789"}, []),
     "goose": (
-        {"GITHUB_HOST": "https://github.example"},
+        {},
         ["GITHUB_PERSONAL_ACCESS_TOKEN", "REMOTE_TOKEN"],
     ),
     "cline": ({"REMOTE_SERVER_AUTHORIZATION": "cline-0123456789"}, ["CLINE_API_KEY"]),

@@ -1,6 +1,7 @@
 """The command `patchbay import`: servers that MCP clients have configured become mounts of this hub.
 
-Nothing is started and no client's file is changed. Secrets become variables of the hub's environment.
+Nothing is started and no client's file is changed. Secrets become variables of the hub's environment; paths,
+identifiers and switches stay. A server that is here already can be imported again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from patchbay.cli.options import with_settings_in_help
 from patchbay.cli.tables import format_rows
 from patchbay.client.applications.applications import ROWS, find_application
 from patchbay.client.applications.entries import Entry
-from patchbay.client.applications.mounts import Variables, mount_fields, mount_name
+from patchbay.client.applications.mounted import Fields, find_mount, is_outdated, renew_mount
+from patchbay.client.applications.mounts import Known, Variables, mount_fields, mount_name
 from patchbay.client.applications.reading import (
     ClientFile,
     client_file,
@@ -47,12 +49,25 @@ from patchbay.views.terminal import is_terminal
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A server of a client. `reason` says why it is not imported; empty for one that can be."""
+    """A server of a client. `reason` says why it is not imported; empty for one that can be.
+
+    `here` is the name of the mount that serves it already, and `is_stale` says that an import writes it anew even if
+    the user does not name it.
+    """
 
     entry: Entry
     client: str
     address: str = ""
     reason: str = ""
+    here: str = ""
+    is_stale: bool = False
+
+    @property
+    def state(self) -> str:
+        """One word or two for the list."""
+        if self.reason:
+            return "cannot be imported"
+        return "already here" if self.here else "on" if self.entry.enabled else "switched off"
 
 
 @click.command(
@@ -81,6 +96,12 @@ class Found:
     help="Write the value of this variable or header into the mount: it is not a secret.",
 )
 @click.option(
+    "--secret",
+    multiple=True,
+    metavar="NAME",
+    help="Write a reference in place of the value of this variable or header.",
+)
+@click.option(
     "--env-file", type=click.Path(path_type=Path), help="Write the variables with their values into this file."
 )
 @click.option("--dry-run", is_flag=True, help="Show the definitions and write nothing.")
@@ -90,13 +111,14 @@ def import_command(context: click.Context, /, source: str, names: tuple[str, ...
     """Mount servers that MCP clients have configured. Without a choice, list them.
 
     Without CLIENT or FILE, the command reads your own files of all clients. --project reads the files of a project,
-    which another person may have written: check the programs. Values of `env` and of headers that sign in become
-    references to variables; the command lists the variables to set. What the hub does not take over is named with the
-    reason.
+    which another person may have written: check the programs. Values that look like secrets become references to
+    variables, and the command lists the variables to set; paths, identifiers and switches stay. What the hub does not
+    take over is named with the reason. A server that is already here is imported again when you name it.
     """
     try:
         settings = load_reached_settings(context)
-        found = list(_find(settings, _files(source, given["project"], given["client"]), bool(source), given["plain"]))
+        known = {**dict.fromkeys(given["plain"], False), **dict.fromkeys(given["secret"], True)}
+        found = list(_find(settings, _files(source, given["project"], given["client"]), bool(source), known))
         if not found:
             _echo("No client of this machine has configured a server." if not source else f"{source} has no servers.")
             return
@@ -106,14 +128,14 @@ def import_command(context: click.Context, /, source: str, names: tuple[str, ...
             return
         if given["env_file"] is not None and given["env_file"].exists():
             raise ConfigError(str(given["env_file"]), "", "expected a new file for --env-file, but this file exists")
-        is_whole = _mount(settings, chosen, given["plain"], given["dry_run"], given["env_file"])
+        is_whole = _mount(settings, chosen, known, given["dry_run"], given["env_file"])
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
     if not is_whole:
         sys.exit(exit_codes.USAGE)
 
 
-def _find(settings: Settings, files: Sequence[ClientFile], is_named: bool, plain: Sequence[str]) -> Iterator[Found]:
+def _find(settings: Settings, files: Sequence[ClientFile], is_named: bool, known: Known) -> Iterator[Found]:
     """Yield every server of the files. A file that cannot be read is an error when the user named it, else a note."""
     seen: dict[Any, str] = {}
     mounted = _read_mounts(settings.servers)
@@ -126,7 +148,7 @@ def _find(settings: Settings, files: Sequence[ClientFile], is_named: bool, plain
             write_note(f"{problem.message}; it is left out")
             continue
         for entry in entries:
-            yield _judge(entry, file.application.name, settings, seen, mounted, plain)
+            yield _judge(entry, file.application.name, settings, seen, mounted, known)
 
 
 def _files(source: str, project: bool, client: str) -> list[ClientFile]:
@@ -162,37 +184,37 @@ def _guess(path: Path) -> ClientFile:
 
 
 def _judge(
-    entry: Entry, client: str, settings: Settings, seen: dict[Any, str], mounted: dict[str, str], plain: Sequence[str]
+    entry: Entry, client: str, settings: Settings, seen: dict[Any, str], mounted: dict[str, Fields], known: Known
 ) -> Found:
     if is_own(entry.target, settings.port):
         return Found(entry, client, reason="this hub itself")
     try:
-        fields = mount_fields(entry, entry.name, Variables(), plain)
+        fields = mount_fields(entry, entry.name, Variables(), known)
         check_mount(entry.name, fields, entry.name)
         address = str(fields["address"])
     except Inexpressible as problem:
         return Found(entry, client, reason=str(problem))
     except ConfigError as problem:
         return Found(entry, client, reason=f"{problem.path}: {problem.expected}")
-    if address in mounted:
-        return Found(entry, client, address, f"mounted already as {mounted[address]}")
     if entry.target in seen:
         return Found(entry, client, address, f"the same as {seen[entry.target]}")
     seen[entry.target] = f"{entry.name} of {client}"
-    return Found(entry, client, address)
+    here = find_mount((entry.name, f"{entry.name}-{client}"), fields, mounted)
+    is_stale = bool(here) and is_outdated(mounted.pop(here), fields)
+    return Found(entry, client, address, here=here, is_stale=is_stale)
 
 
-def _read_mounts(folder: Path) -> dict[str, str]:
-    """Return the names of the mounts in the folder by address."""
-    found = [file for file in folder.glob("*.json") if is_mount(file)] if folder.is_dir() else []
-    return {str(orjson.loads(file.read_bytes()).get("address")): file.stem for file in found}
+def _read_mounts(folder: Path) -> dict[str, Fields]:
+    """Return the definitions of the mounts in the folder by name."""
+    found = [file for file in sorted(folder.glob("*.json")) if is_mount(file)] if folder.is_dir() else []
+    return {file.stem: orjson.loads(file.read_bytes()) for file in found}
 
 
 def _print_list(found: Sequence[Found]) -> None:
     rows = [("", "CLIENT", "SERVER", "STATE", "ADDRESS OR REASON")]
     for number, one in enumerate(found, 1):
-        state = "cannot be imported" if one.reason else "on" if one.entry.enabled else "switched off"
-        rows.append((str(number), one.client, one.entry.name, state, one.reason or one.address))
+        where = one.reason or (f"as {one.here}: {one.address}" if one.here else one.address)
+        rows.append((str(number), one.client, one.entry.name, one.state, where))
     _echo(format_rows(rows))
     kept = [one for one in found if not one.reason and (one.entry.notes or one.entry.sign_in is not None)]
     if not kept:
@@ -206,11 +228,14 @@ def _print_list(found: Sequence[Found]) -> None:
 
 
 def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> list[Found]:
-    possible = [one for one in found if not one.reason]
+    possible = [one for one in found if not one.reason and (not one.here or one.is_stale)]
     if everything:
+        kept = [one.here for one in found if one.here and not one.is_stale]
+        if kept:
+            write_note(f"Already here, and left as they are: {', '.join(kept)}. Name a server to import it again")
         return possible
     if not names and not is_terminal(sys.stdin):
-        write_note("Nothing is imported: name servers, or use --all")
+        write_note("Nothing imported yet. Name servers, or add --all")
         return []
     if not names and possible:
         answer = click.prompt("Import which? Numbers, names or all; Enter stops", default="", show_default=False)
@@ -229,27 +254,28 @@ def _choose(found: Sequence[Found], names: Sequence[str], everything: bool) -> l
     return chosen
 
 
-def _mount(
-    settings: Settings, chosen: Sequence[Found], plain: Sequence[str], dry_run: bool, env_file: Path | None
-) -> bool:
+def _mount(settings: Settings, chosen: Sequence[Found], known: Known, dry_run: bool, env_file: Path | None) -> bool:
     """Write the mounts and say which variables to set; return whether all of them are written."""
     variables, taken, is_whole = Variables(), set[str](), True
+    mounted = _read_mounts(settings.servers)
     for one in chosen:
-        name = mount_name(one.entry, one.client, lambda name: _is_taken(settings.servers, name, taken))
-        fields = mount_fields(replace(one.entry, name=name), name, variables, plain)
+        name = one.here or mount_name(one.entry, one.client, lambda name: _is_taken(settings.servers, name, taken))
+        fields = mount_fields(replace(one.entry, name=name), name, variables, known)
+        fields = renew_mount(mounted[name], fields) if one.here else fields
         taken.add(name)
-        if name != one.entry.name:
+        if name != one.entry.name and not one.here:
             _echo(f"{one.entry.name} of {one.client} is mounted as {name}: its own name is taken or not allowed")
         if dry_run:
             _echo(f"{settings.servers / f'{name}.json'}: {orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}")
             continue
         try:
-            file = write_mount(settings.servers, name, fields, replace=False)
+            file = write_mount(settings.servers, name, fields, replace=bool(one.here))
         except ConfigError as problem:
             write_note(f"{one.entry.name} of {one.client} is left out: {problem.message}")
             is_whole = False
             continue
-        _echo(f"{file} mounts {one.entry.name} of {one.client}; a hub that watches the folder serves /mcp/{name}")
+        again = "again, as the client has it now" if one.here else f"of {one.client}"
+        _echo(f"{file} mounts {one.entry.name} {again}; a hub that watches the folder serves /mcp/{name}")
     _tell_variables(variables, chosen, None if dry_run else env_file)
     if dry_run:
         write_note("Nothing is written (--dry-run)")
