@@ -32,6 +32,7 @@ from patchbay.web.operator.inspecting import inspecting_blueprint
 from patchbay.web.operator.login import operator_blueprint
 from patchbay.web.operator.operators import Operators
 from patchbay.web.operator.packages import packages_blueprint
+from patchbay.web.operator.pasting import pasting_blueprint
 from patchbay.web.operator.pins import pins_blueprint
 from patchbay.web.operator.registry import registry_blueprint
 from patchbay.web.operator.revocations import revocation_blueprint
@@ -91,6 +92,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(icons_blueprint(site))
     app.register_blueprint(editing_blueprint(site))
+    app.register_blueprint(pasting_blueprint(site))
     app.register_blueprint(switching_blueprint(site))
     app.register_blueprint(documents_blueprint(site))
     app.register_blueprint(document_editing_blueprint(site))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,17 @@ def write_mount(folder: Path, name: str, fields: Mapping[str, Any], replace: boo
     fresh.write_bytes(text)
     fresh.replace(file)
     return file
+
+
+def check_name_is_free(folder: Path, name: str, taken: Collection[str], replace: bool) -> None:
+    """Raise ConfigError when a hub that has the servers `taken` cannot mount one under this name.
+
+    `replace` allows replacing a mount of the folder, and no server of another kind or of the boot image.
+    """
+    if name not in taken or (replace and is_mount(folder / f"{name}.json")):
+        return
+    why = ", which is no mount of the servers folder" if replace else ""
+    raise ConfigError("the name", "", f"expected a new name: this hub has a server {name}{why}")
 
 
 def check_mount(name: str, fields: Mapping[str, Any], where: str) -> bytes:

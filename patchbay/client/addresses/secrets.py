@@ -83,18 +83,30 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET.search(bare) or _SECRET_WORDS.match(bare))
 
 
+def is_url_secret(name: str, value: str) -> bool:
+    """Whether a pair of a URL's query is a secret: by its name alone too, because URLs are shown and logged."""
+    return bool(value) and (is_secret_name(name) or is_evident_secret(name, value))
+
+
 def is_secret(name: str, value: str) -> bool:
-    """Whether a value is likely a secret, so that it may not stand in a definition.
+    """Whether a value is likely a secret, so that an import does not write it into a definition.
 
     `name` is that of a variable, a header, an option or a query key; empty for a value without one. A value that is
-    empty is none. In doubt a value under a secret's name is one, and a value under another name is not.
+    empty is none. In doubt a value under a secret's name is one. Under another name a long random text is one too,
+    unless the name is that of an identifier.
     """
+    last = _words(name)[-1:]
+    return is_evident_secret(name, value) or (last not in (["id"], ["ids"]) and _is_random(value.strip()))
+
+
+def is_evident_secret(name: str, value: str) -> bool:
+    """Whether a value is a secret by its name or by a form that only secrets have: no definition may hold it."""
     text = value.strip()
     if not text:
         return False
     if _KNOWN.search(text) or _CARRIED.search(text) or _is_secret_url(text):
         return True
-    words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
+    words = _words(name)
     last = words[-1] if words else ""
     if last == "webhook" or words[-2:] == ["webhook", "url"]:
         return not _is_setting(text)
@@ -105,7 +117,12 @@ def is_secret(name: str, value: str) -> bool:
         return not (_is_setting(text) or _is_plain_url(text) or (_WEAK_NOUNS.fullmatch(last) and is_short))
     if not _SETTINGS.fullmatch(last) and any(map(_STRONG_NOUNS.fullmatch, words)):
         return not (_is_setting(text) or _is_plain_url(text) or _NUMBER.fullmatch(text))
-    return last not in ("id", "ids") and _is_random(text)
+    return False
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name such as `X-API-Key`, `apiKey` or `DB_PASSWORD_2`, in lower case, without numbers."""
+    return [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
 
 
 def _is_setting(text: str) -> bool:

@@ -93,7 +93,7 @@ def mount_fields(entry: Entry, name: str, variables: Variables, known: Known = N
             _check_url(entry.target.url)
             fields["address"] = format_address(entry.target)
             fields |= _sign_in(entry.sign_in, name, variables) if entry.sign_in is not None else {}
-            headers = _headers(entry.target.headers, name, variables, known)
+            headers = hide_headers(entry.target.headers, name, variables, known)
             fields |= {"headers": headers} if headers else {}
         else:
             fields["address"] = format_address(_with_references(entry.target, name, variables))
@@ -117,7 +117,15 @@ def _env(key: str, value: str, server: str, variables: Variables, known: Known) 
     return variables.add(variable_name(key), server, value)
 
 
-def _headers(headers: Mapping[str, str], server: str, variables: Variables, known: Known) -> dict[str, str]:
+def hide(name: str, value: str, server: str, variables: Variables) -> str:
+    """Return a reference to a variable with the value of an option, a query key or the like of a server."""
+    return variables.add(variable_name(f"{server}_{name}"), server, value)
+
+
+def hide_headers(
+    headers: Mapping[str, str], server: str, variables: Variables, known: Known = NOTHING_KNOWN
+) -> dict[str, str]:
+    """Return headers with references in place of secrets; the scheme of `Authorization` stays."""
     found = {}
     for key, value in headers.items():
         if "${" in value or not known.get(key, is_secret(key, value)):
@@ -126,7 +134,7 @@ def _headers(headers: Mapping[str, str], server: str, variables: Variables, know
             continue
         scheme = _SCHEME.fullmatch(value)
         start, secret = (scheme[1], scheme[2]) if scheme else ("", value)
-        found[key] = start + variables.add(variable_name(f"{server}_{key}"), server, secret)
+        found[key] = start + hide(key, secret, server, variables)
     return found
 
 
@@ -167,8 +175,8 @@ def _word(word: str, before: str, server: str, variables: Variables) -> str:
     if pair and is_secret(pair[1], pair[2]):
         return f"{pair[1]}={variables.add(variable_name(pair[1]), server, pair[2])}"
     if header and is_secret(header[1], header[2]):
-        return f"{header[1]}: {_headers({header[1]: header[2]}, server, variables, NOTHING_KNOWN)[header[1]]}"
+        return f"{header[1]}: {hide_headers({header[1]: header[2]}, server, variables)[header[1]]}"
     if not word.startswith("-") and is_secret(option, word):
         name = option or ("URL" if "://" in word else "SECRET")
-        return variables.add(variable_name(f"{server}_{name}"), server, word)
+        return hide(name, word, server, variables)
     return word

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from patchbay.client.addresses.formatting import format_address
-from patchbay.client.addresses.secrets import is_secret, is_secret_name
+from patchbay.client.addresses.secrets import is_evident_secret, is_url_secret
 from patchbay.client.addresses.targets import AddressError, Http, Transport
 from patchbay.client.applications.entries import MAX_SECONDS, Entry, make_stdio, texts
 from patchbay.client.applications.members import (
@@ -35,7 +36,7 @@ from patchbay.client.applications.members import (
     find_refusal,
 )
 from patchbay.client.applications.members import UNUSED as UNUSED_MEMBERS
-from patchbay.client.applications.mounts import Variables, mount_fields
+from patchbay.client.applications.mounts import Variables, hide, hide_headers, mount_fields
 from patchbay.client.applications.references import Inexpressible, References, variable_name
 from patchbay.errors import ConfigError
 
@@ -81,10 +82,14 @@ def is_client_entry(value: object) -> bool:
     return any(name in value for name in _IDENTIFYING) or read_section(value) is not None
 
 
-def translate(value: Mapping[str, Any], where: str) -> dict[str, Any]:
+def translate(
+    value: Mapping[str, Any], where: str, name: str = "", variables: Variables | None = None
+) -> dict[str, Any]:
     """Return the fields of the mount that an entry describes, with `unused`. Raises ConfigError.
 
     A file with a section must have exactly one server there: only the watched folder makes several of one file.
+    A literal secret is an error. With `variables` it becomes a reference, whose value is kept there; `name` is the
+    server whose variables they are.
     """
     section = read_section(value)
     path = ""
@@ -93,13 +98,13 @@ def translate(value: Mapping[str, Any], where: str) -> dict[str, Any]:
             names = ", ".join(map(str, section[1])) or "none"
             expected = f"expected one server, found {names}; a file in servers/ may have several"
             raise ConfigError(where, section[0], expected)
-        ((name, value),) = section[1].items()
-        path = f"{section[0]}.{name}"
+        ((key, value),) = section[1].items()
+        path = f"{section[0]}.{key}"
     if not isinstance(value, Mapping):
         raise ConfigError(where, path, "expected an object with command or url")
     unused = dict(_check_members(value, where, path))
     try:
-        fields = _fields(_resolve(value), where, path)
+        fields = _fields(_resolve(value), _Place(where, path, name, variables))
     except Inexpressible as problem:
         raise ConfigError(where, path, str(problem)) from problem
     except AddressError as problem:
@@ -121,7 +126,18 @@ def _check_members(value: Mapping[str, Any], where: str, path: str) -> Iterator[
         yield name, UNUSED_MEMBERS.get(name, "the hub does not know this member")
 
 
-def _fields(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an entry stands, and what becomes of its secrets."""
+
+    where: str
+    path: str
+    name: str
+    variables: Variables | None
+
+
+def _fields(value: Mapping[str, Any], place: _Place) -> dict[str, Any]:
+    where, path = place.where, place.path
     kind = next((value[name] for name in TYPES if value.get(name)), "")
     url = next((name for name in URLS if value.get(name)), None)
     if kind and kind not in TRANSPORTS and kind not in PROGRAM_TYPES:
@@ -133,7 +149,7 @@ def _fields(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
         raise ConfigError(where, _join(path, "url"), f'expected the URL of the server beside "type": "{kind}"')
     if url is None and not value.get("command"):
         raise ConfigError(where, _join(path, "command"), "expected command (a program) or url")
-    fields = _remote(value, url, kind, where, path) if url is not None else _program(value, where, path)
+    fields = _remote(value, url, kind, place) if url is not None else _program(value, place)
     fields |= {key: value[key] for key in ("description",) if isinstance(value.get(key), str)}
     title = value.get("title", value.get("name"))
     fields |= {"title": title} if isinstance(title, str) and title else {}
@@ -142,41 +158,50 @@ def _fields(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
     return fields | ({"enabled": False} if is_off else {})
 
 
-def _remote(value: Mapping[str, Any], key: str, kind: str, where: str, path: str) -> dict[str, Any]:
-    url = value[key]
+def _remote(value: Mapping[str, Any], key: str, kind: str, place: _Place) -> dict[str, Any]:
+    url, where, path = value[key], place.where, place.path
     if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
         raise ConfigError(where, _join(path, key), f"expected an http or https URL; this is {url!r:.60}")
     parts = urlsplit(url)
-    secret = next((name for name, text in parse_qsl(parts.query) if is_secret_name(name) and "${" not in text), "")
-    if secret or (parts.password and "${" not in parts.password):
+    query = parse_qsl(parts.query, True)
+    secret = next((name for name, text in query if "${" not in text and is_url_secret(name, text)), "")
+    if (parts.password and "${" not in parts.password) or (secret and place.variables is None):
         raise _secret(where, _join(path, key), secret or "the password")
+    if place.variables is not None and secret:
+        own = {name: text for name, text in query if "${" not in text and is_url_secret(name, text)}
+        query = [(name, hide(name, text, place.name, place.variables) if name in own else text) for name, text in query]
     headers = texts(value.get("headers"), "headers")
     for name, text in headers.items():
-        if "${" not in text and is_secret(name, text):
+        if "${" not in text and is_evident_secret(name, text) and place.variables is None:
             raise _secret(where, _join(path, f"headers.{name}"), name)
+    if place.variables is not None:
+        headers = hide_headers(headers, place.name, place.variables)
     transport: Transport = "sse" if TRANSPORTS.get(kind) == "sse" else "auto"
-    address = format_address(Http(url.partition("?")[0] if "${" in parts.query else url, {}, transport))
-    if "${" in parts.query:
-        given = [f"query.{name}={quote(text, safe='/:@,${}')}" for name, text in parse_qsl(parts.query, True)]
+    has_reference = any("${" in text for _, text in query)
+    address = format_address(Http(url.partition("?")[0] if has_reference else url, {}, transport))
+    if has_reference:
+        given = [f"query.{name}={quote(text, safe='/:@,${}')}" for name, text in query]
         sign = "&" if "?" in address else "?"
         address = f"{'' if address.startswith('mcp+') else 'mcp+'}{address}{sign}{'&'.join(given)}"
     return {"kind": "upstream", "address": address} | ({"headers": headers} if headers else {})
 
 
-def _program(value: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
+def _program(value: Mapping[str, Any], place: _Place) -> dict[str, Any]:
     command, args = value.get("command"), value.get("args")
     if isinstance(command, list) and command:
         command, args = command[0], [*command[1:], *(args or [])]
     key = next((name for name in _ENVIRONMENTS if name in value), "env")
     environment = texts(value.get(key), key)
-    for name, text in environment.items():
-        if "${" not in text and is_secret(name, text):
-            raise _secret(where, _join(path, f"{key}.{name}"), name)
     target = make_stdio(command, args, environment, value.get("cwd"), References("shell", Path.home()))
+    if place.variables is not None:
+        return mount_fields(Entry(place.name, target), place.name, place.variables)
+    for name, text in environment.items():
+        if "${" not in text and is_evident_secret(name, text):
+            raise _secret(place.where, _join(place.path, f"{key}.{name}"), name)
     variables = Variables()
     fields = mount_fields(Entry("", target), "", variables, dict.fromkeys(environment, False))
     if variables.values:
-        raise _secret(where, _join(path, "args"), ", ".join(variables.values))
+        raise _secret(place.where, _join(place.path, "args"), ", ".join(variables.values))
     return fields
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas of the JSON responses about registries, for the OpenAPI document."""
+"""The JSON Schemas of the JSON responses about registries and pasted configurations, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ REGISTRY_SHAPES: dict[str, Schema] = {
                         choices=array_of(TEXT),
                     )
                 ),
+            )
+        ),
+    ),
+    "Pasted": object_of(
+        problem=nullable(TEXT),
+        servers=array_of(
+            object_of(
+                **dict.fromkeys(("name", "runs", "rights", "definition"), TEXT),
+                problem=nullable(TEXT),
+                unused=array_of(object_of(name=TEXT, reason=TEXT)),
+                variables=array_of(object_of(name=TEXT, set=FLAG, dropped=FLAG)),
+                taken=FLAG,
             )
         ),
     ),

@@ -122,6 +122,15 @@ SERVER_CHANGES = (
         status=(303,),
         operator=True,
     ),
+    Route(
+        "POST",
+        "/servers/new/pasted",
+        "Show what a pasted configuration would run (`text`), or mount one of its servers (`definition` and `name`).",
+        schema_ref("Pasted"),
+        body=form_body("csrf", text="", definition="", name="", replace=""),
+        status=(200, 303),
+        operator=True,
+    ),
     Route("POST", "/servers/new", "Save a new server.", body=form_body("csrf"), status=(200, 303), operator=True),
     Route(
         "POST",

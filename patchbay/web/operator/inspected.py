@@ -11,7 +11,7 @@ from typing import Any
 
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.servers import Server
-from patchbay.catalogue.watching.mount_files import write_mount
+from patchbay.catalogue.watching.mount_files import check_name_is_free, write_mount
 from patchbay.client.addresses.address import NamedServer, find_preset, parse_address, to_profile_fields
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.contracts.contract import store_snapshot
@@ -104,8 +104,7 @@ def keep_profile(name: str, server: Server, wanted: InspectionTarget, replace: b
 def mount_server(catalogue: Catalogue, name: str, wanted: InspectionTarget, replace: bool) -> str:
     """Mount the server as /mcp/NAME, like `patchbay mount`; return the path of its page. Raises ConfigError."""
     folder = catalogue.settings.servers
-    if not replace and name in {one.name for one in catalogue.all()}:
-        raise ConfigError("name", "", f"expected a new name: this hub has a server {name}")
+    check_name_is_free(folder, name, {one.name for one in catalogue.all()}, replace)
     with catalogue.store.bus.subscribe([NAMES_CHANGED]) as mailbox:
         write_mount(folder, name, wanted.fields, replace, "the box on the page")
         end = time.monotonic() + MOUNT_WAIT_SECONDS

@@ -19,6 +19,7 @@ from flask import Blueprint, Response, request
 from itsdangerous import Signer
 
 from patchbay.access.hub_key import load_key
+from patchbay.catalogue.operating.pasted_servers import find_pasted_address
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.addresses.targets import Era
 from patchbay.errors import PatchbayError, Refused
@@ -68,11 +69,13 @@ class _Views:
         return self._show(wanted, proof.is_operator and is_intended)
 
     def begin(self) -> Response:
-        """POST /inspect: inspect the server at `address`."""
+        """POST /inspect: inspect the server at `address`, which may also be a pasted configuration with one server."""
         fields = read_form(MAX_FORM_BYTES)
         self._site.operators.check_use(fields)
-        wanted = _requested_target(fields.get("address", "").strip(), fields.get("era", ""))
+        typed = fields.get("address", "").strip()
+        wanted = _requested_target(typed, fields.get("era", ""))
         try:
+            wanted = replace(wanted, address=find_pasted_address(typed))
             self._inspected.reach(wanted)
             if is_domain(wanted.address):
                 wanted = replace(wanted, address=address_of(wanted.address, wanted.public))

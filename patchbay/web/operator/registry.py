@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, request
 
-from patchbay.catalogue.watching.mount_files import write_mount
+from patchbay.catalogue.watching.mount_files import check_name_is_free, write_mount
 from patchbay.cid import cid_of
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.registry.choices import choose_way, describe_run, find_server, own_name
 from patchbay.client.registry.lookup import Registries
 from patchbay.client.registry.offers import Offer, RegisteredServer, Wanted, make_fields, variable_of
-from patchbay.errors import ConfigError, InvalidParams, PatchbayError, Refused
+from patchbay.errors import InvalidParams, PatchbayError, Refused
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.answers import render_answer, wants_json
@@ -82,9 +82,9 @@ class _Views:
             resolve_public_address(parts.hostname or "", parts.port or 443, "the URL of the registry")
         name, catalogue = form.get("as", "").strip() or own_name(server), self._site.catalogue
         is_replaced = bool(form.get("replace"))
-        if not is_replaced and name in {one.name for one in catalogue.all()}:
-            raise ConfigError("the name", "", f"expected a new name: this hub has a server {name}")
-        write_mount(self._site.settings.servers, name, fields, is_replaced, "the box on the page")
+        folder = self._site.settings.servers
+        check_name_is_free(folder, name, {one.name for one in catalogue.all()}, is_replaced)
+        write_mount(folder, name, fields, is_replaced, "the box on the page")
         follow_folder(self._site)
         return page_path(name)
 

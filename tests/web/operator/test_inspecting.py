@@ -46,6 +46,14 @@ def test_the_page_shows_all_that_a_server_offers(looker: Hub, far: str) -> None:
     assert Reader(html).faults == []
 
 
+def test_a_pasted_configuration_is_inspected(looker: Hub, far: str) -> None:
+    """47.11"""
+    html = inspected(looker, json.dumps({"mcpServers": {"away": {"type": "http", "url": far}}}))
+    assert "Ask first." in page_text(html)
+    several = press(looker, address=json.dumps({"mcpServers": {"a": {"url": far}, "b": {"url": far}}}))
+    assert "expected one server to inspect; it has a, b" in page_text(several.text).replace("Expected", "expected")
+
+
 def test_a_program_gets_the_same_as_json(looker: Hub, far: str) -> None:
     found = program(looker, far)
     assert found["problem"] is None and found["operator"] is True

@@ -1,0 +1,154 @@
+"""`/servers/new/pasted`: a pasted configuration is answered with what would run, and one button mounts it.
+
+Only the operator may paste, and each form needs the token of a page of this hub: a paste names programs, and another
+site must not have one started. The first form changes nothing. The second one carries the definition that the page
+showed, which has references in place of secrets, so that exactly this is mounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from flask import Blueprint, Response, request
+
+from patchbay.catalogue.operating.pasted_servers import (
+    PastedServer,
+    describe_rights,
+    describe_run,
+    read_pasted_servers,
+)
+from patchbay.catalogue.watching.mount_files import check_name_is_free, is_mount, write_mount
+from patchbay.client.addresses.targets import Http
+from patchbay.client.public_hosts import resolve_public_address
+from patchbay.errors import InvalidParams, PatchbayError
+from patchbay.kind import configured_kind
+from patchbay.kinds.mount.configuration import mount_of
+from patchbay.settings import whole_environment
+from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
+from patchbay.web.operator.login import redirect_to
+from patchbay.web.pages.answers import render_answer, wants_json
+from patchbay.web.pages.data import page_path
+from patchbay.web.site import Site
+from patchbay.wire.authentication import is_local_request
+
+PAGE = "/servers/new/pasted"
+MAX_NAME_CHARACTERS = 128
+
+
+class _Views:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def post(self) -> Response:
+        """POST /servers/new/pasted: with `text`, show its servers; with `definition` and `name`, mount one.
+
+        A text that cannot be read is shown again with the reason (422). Raises Refused, ReadOnly, and InvalidParams
+        for a reader of JSON.
+        """
+        fields, refused = read_draft_form(self._site)
+        if refused is not None:
+            return self._page(fields, problem=refused.message, status=refused.status)
+        try:
+            if "definition" in fields:
+                return redirect_to(self._mount(fields))
+            return self._page(fields, read_pasted_servers(fields.get("text", "")))
+        except PatchbayError as problem:
+            if wants_json(request.headers.get("Accept", "")):
+                raise InvalidParams(problem.message) from problem
+            return self._page(fields, _kept(fields), problem.message, 422)
+
+    def _mount(self, fields: Mapping[str, str]) -> str:
+        """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
+        definition, name = _read_definition(fields), fields.get("name", "").strip()
+        if definition["kind"] == "upstream" and not is_local_request(request.environ):
+            _check_public(definition)
+        is_replaced = bool(fields.get("replace"))
+        folder, taken = self._site.settings.servers, {one.name for one in self._site.catalogue.all()}
+        check_name_is_free(folder, name, taken, is_replaced)
+        write_mount(folder, name, definition, is_replaced, "the box on the page")
+        follow_folder(self._site)
+        return page_path(name)
+
+    def _page(
+        self,
+        fields: Mapping[str, str],
+        found: list[PastedServer] | None = None,
+        problem: str | None = None,
+        status: int = 200,
+    ) -> Response:
+        folder = self._site.settings.servers
+        taken = {one.name for one in self._site.catalogue.all() if is_mount(folder / f"{one.name}.json")}
+        response = render_answer(
+            self._site,
+            "paste.html",
+            "servers",
+            {"problem": problem, "servers": [_describe(one, taken) for one in found or ()]},
+            # A text that was read may hold secrets, and is not sent back.
+            text=fields.get("text", "") if problem is not None else "",
+            refusal=explain_refusal(self._site),
+            csrf=self._site.operators.csrf(),
+        )
+        response.status_code = status
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+
+def _kept(fields: Mapping[str, str]) -> list[PastedServer]:
+    """Return the server of a form that was refused, to show it again with the name that was typed."""
+    if "definition" not in fields:
+        return []
+    try:
+        _read_definition(fields)
+        found = read_pasted_servers(fields["definition"])
+    except PatchbayError:
+        return []
+    return [replace(one, name=fields.get("name", "").strip()[:MAX_NAME_CHARACTERS]) for one in found]
+
+
+def _read_definition(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the definition of a mount that a form carries. Raises InvalidParams."""
+    try:
+        definition = orjson.loads(fields["definition"])
+    except orjson.JSONDecodeError as problem:
+        raise InvalidParams(f"definition must be the JSON that the page showed: {problem}") from problem
+    kind = configured_kind(definition) if isinstance(definition, dict) and "kind" in definition else None
+    if kind is None or kind[0].name not in ("upstream", "openapi"):
+        raise InvalidParams("definition must be that of a mount, as the page showed it")
+    return dict(definition)
+
+
+def _check_public(definition: Mapping[str, Any]) -> None:
+    """Refuse a URL at a private address: only an operator on the machine of the hub may mount one."""
+    reach = mount_of("", definition, "the definition").direct_reach
+    if isinstance(reach, Http):
+        parts = urlsplit(reach.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        resolve_public_address(parts.hostname or "", port, "the URL")
+
+
+def _describe(one: PastedServer, taken: set[str]) -> dict[str, Any]:
+    """A pasted server as a JSON object."""
+    environment = whole_environment()
+    return {
+        "name": one.name,
+        "problem": one.problem or None,
+        "runs": describe_run(one.fields) if one.fields else "",
+        "rights": describe_rights(one.fields) if one.fields else "",
+        "definition": orjson.dumps(one.fields, option=orjson.OPT_INDENT_2).decode() if one.fields else "",
+        "unused": [{"name": name, "reason": reason} for name, reason in one.unused.items()],
+        "variables": [
+            {"name": name, "set": name in environment, "dropped": name in one.dropped} for name in one.variables
+        ],
+        "taken": one.name in taken,
+    }
+
+
+def pasting_blueprint(site: Site) -> Blueprint:
+    """The route `/servers/new/pasted`."""
+    pages = Blueprint("pasting", __name__)
+    pages.add_url_rule(PAGE, "post", _Views(site).post, methods=["POST"])
+    return pages

@@ -1,0 +1,175 @@
+"""`/servers/new`: a pasted configuration is answered with what would run, and one button mounts it. Issue 47.11."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from tests.client.reaching import SCRIPTED
+from tests.hubs import Hub
+from tests.waiting import until
+from tests.web.browsing import BROWSER, read
+from tests.web.inspecting import page_text
+from tests.wire.hostile import HOSTILE, Reader
+
+NO_HEADERS: Mapping[str, str] = {}
+PATH = "/servers/new/pasted"
+TOKEN = "ghp_0123456789abcdef"
+PROGRAM = {"command": sys.executable, "args": ["-S", str(SCRIPTED)], "env": {"LEVEL": "low"}}
+FAR = {"type": "http", "url": "https://far.example/mcp", "headers": {"Authorization": f"Bearer {TOKEN}"}}
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    one = Hub(tmp_path).log_in()
+    yield one
+    one.close()
+
+
+def csrf(hub: Hub) -> str:
+    found = re.search(rf'action="{PATH}".*?name="csrf" value="([^"]*)"', read(hub, "/servers/new"), re.DOTALL)
+    assert found
+    return found[1]
+
+
+def send(hub: Hub, fields: Mapping[str, str], headers: Mapping[str, str] = NO_HEADERS) -> TestResponse:
+    """Send a form of the page."""
+    answer = hub.client.post(PATH, data={"csrf": csrf(hub), **fields}, headers={**BROWSER, **headers})
+    if answer.mimetype == "text/html" and answer.status_code != 303:
+        assert Reader(answer.text).faults == []
+    return answer
+
+
+def paste(hub: Hub, text: str, headers: Mapping[str, str] = NO_HEADERS) -> TestResponse:
+    """Paste a text."""
+    return send(hub, {"text": text}, headers)
+
+
+def forms(page: str) -> list[dict[str, str]]:
+    """The fields of each form that mounts a server, as a browser would send them."""
+    found = re.findall(r'<form method="post" action="[^"]+" class="filters".*?</form>', page, re.DOTALL)
+    return [
+        {
+            name: unescape(value)
+            for name, value in re.findall(r'<input (?:type="hidden" )?name="(\w+)" value="([^"]*)"', one)
+        }
+        for one in found
+    ]
+
+
+def mounts(hub: Hub) -> dict[str, Any]:
+    return {file.stem: json.loads(file.read_text("utf-8")) for file in hub.servers.glob("*.json")}
+
+
+@pytest.mark.process
+def test_a_paste_is_answered_with_what_will_run_and_one_button_mounts_it(hub: Hub) -> None:
+    page = paste(hub, json.dumps({"mcpServers": {"piped": PROGRAM}})).text
+    text = page_text(page)
+    assert f"{sys.executable} -S {SCRIPTED}" in text
+    assert "runs on this machine" in text
+    assert not mounts(hub)
+    (form,) = forms(page)
+    done = send(hub, form)
+    assert (done.status_code, done.headers["Location"]) == (303, "/servers/piped")
+    assert mounts(hub)["piped"]["environment"] == {"LEVEL": "low"}
+    until(lambda: hub.catalogue.find("piped").tools, "its tools")
+    assert hub.call("piped", "echo", {"a": 1}).text == '{"a": 1}'
+
+
+def test_a_secret_of_a_paste_becomes_a_reference_and_is_not_sent_back(hub: Hub) -> None:
+    page = paste(hub, json.dumps({"servers": {"far": FAR, "near": PROGRAM}})).text
+    assert TOKEN not in page
+    assert "FAR_AUTHORIZATION: not set: set it and restart the hub" in page_text(page)
+    assert [form["name"] for form in forms(page)] == ["far", "near"]
+    assert send(hub, forms(page)[0]).status_code == 303
+    assert mounts(hub)["far"]["headers"] == {"Authorization": "Bearer ${FAR_AUTHORIZATION}"}
+    assert TOKEN not in (hub.servers / "far.json").read_text("utf-8")
+
+
+def test_a_reader_of_json_gets_the_same_and_an_error(hub: Hub) -> None:
+    json_only = {"Accept": "application/json"}
+    found = paste(hub, "npx -y some-package", json_only).get_json()
+    assert found["problem"] is None
+    assert [(one["name"], one["runs"]) for one in found["servers"]] == [("some-package", "npx -y some-package")]
+    assert paste(hub, "{", json_only).status_code == 400
+
+
+def test_a_text_that_cannot_be_read_comes_back_with_the_reason(hub: Hub) -> None:
+    answer = paste(hub, '{"mcpServers": {')
+    assert answer.status_code == 422
+    assert "expected a string in double quotes at line 1" in answer.text
+    area = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", answer.text, re.DOTALL)
+    assert area and unescape(area[1]) == '{"mcpServers": {'
+
+
+def test_a_server_that_cannot_be_mounted_has_no_button(hub: Hub) -> None:
+    page = paste(hub, json.dumps({"mcpServers": {"odd": {"command": "a", "envFile": ".env"}}})).text
+    assert "envFile" in page_text(page)
+    assert forms(page) == []
+
+
+def test_a_taken_name_is_replaced_only_with_the_box(hub: Hub) -> None:
+    (form,) = forms(paste(hub, "https://far.example/mcp").text)
+    assert send(hub, form).status_code == 303
+    again = send(hub, form)
+    assert again.status_code == 422
+    assert "has a server far" in again.text
+    assert [one["name"] for one in forms(again.text)] == ["far"]
+    assert send(hub, form | {"replace": "on"}).status_code == 303
+    assert "no mount of the servers folder" in send(hub, form | {"name": "echo", "replace": "on"}).text
+
+
+@pytest.mark.parametrize(
+    "definition", ["{", "[]", '{"kind": "static"}', '{"kind": "upstream"}', '{"kind": "upstream", "address": "x:"}']
+)
+def test_a_definition_that_is_no_mount_is_refused(hub: Hub, definition: str) -> None:
+    assert send(hub, {"definition": definition, "name": "odd"}).status_code == 422
+    assert not mounts(hub)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": "npx -y x"}, {"definition": '{"kind": "upstream", "address": "mcp+npx://x"}', "name": "x"}]
+)
+def test_only_the_operator_and_only_a_form_of_the_hub_may_paste(hub: Hub, fields: dict[str, str]) -> None:
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert send(hub, fields, headers).status_code == 403
+    assert hub.client.post(PATH, data=fields | {"csrf": "another"}, headers=BROWSER).status_code == 403
+    proof = csrf(hub)
+    stranger = hub.app.test_client()
+    assert stranger.post(PATH, data=fields | {"csrf": proof}, headers=BROWSER).status_code == 401
+    assert not mounts(hub)
+
+
+def test_a_read_only_hub_mounts_no_paste(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, boot="readonly").log_in()
+    try:
+        for fields in ({"text": "npx -y x"}, {"definition": '{"kind": "upstream", "address": "@x"}', "name": "x"}):
+            proof = re.findall(r'name="csrf" value="([^"]+)"', read(hub, "/servers/new"))[0]
+            assert hub.client.post(PATH, data=fields | {"csrf": proof}, headers=BROWSER).status_code == 405
+    finally:
+        hub.close()
+
+
+def test_a_url_at_a_private_address_is_refused_for_an_operator_of_another_machine(hub: Hub) -> None:
+    (form,) = forms(paste(hub, "http://127.0.0.1:9/mcp").text)
+    far = {"environ_overrides": {"REMOTE_ADDR": "203.0.113.9"}}
+    refused = hub.client.post(PATH, data=form | {"csrf": csrf(hub)}, headers=BROWSER, **far)
+    assert refused.status_code == 422
+    assert "127.0.0.1" in refused.text
+    assert not mounts(hub)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_paste_stays_text(hub: Hub, text: str) -> None:
+    entry = {"command": text or "x", "args": [text], "env": {"A": text}, text: text}
+    answer = paste(hub, json.dumps({"mcpServers": {text: entry}}))
+    assert answer.status_code == 200
+    assert paste(hub, text or "{").status_code in (200, 422)
