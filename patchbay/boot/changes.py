@@ -13,7 +13,7 @@ from typing import Any
 from patchbay.boot.documents import check_documents
 from patchbay.boot.healing import bytes_for_image
 from patchbay.boot.image import Image, canonical_json, is_name, parse_image, read_image
-from patchbay.boot.references import missing_cids
+from patchbay.boot.references import missing_cids, missing_configurations, missing_contents
 from patchbay.cid import cid_of
 from patchbay.errors import ConfigError, MissingBlob, ParseError
 from patchbay.jsonrpc import parse
@@ -56,15 +56,17 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
 
     Names of the previous image that this one does not have are removed. Other changes since then stay, also a change of
     a name that has the same value in both images, unless this image is read-only. Importing the same image twice does
-    nothing. Raises ConfigError, or MissingBlob with every missing CID; then nothing has changed.
+    nothing. A missing configuration breaks its server alone. Raises ConfigError, or MissingBlob with every missing CID
+    when another content is missing; then nothing has changed.
     """
     image = parse_image(data, where)
     now = store.names.all()
     if now.get(BOOT) == image.cid:
         return now[ROOT]
-    missing = missing_cids(image, store.blobs)
-    if missing:
-        raise MissingBlob(missing, where)
+    if missing_contents(image, store.blobs):
+        raise MissingBlob(missing_cids(image, store.blobs), where)
+    if lacking := missing_configurations(image, store.blobs):
+        log.warning("%s: the store lacks %s; the servers that they configure are broken", where, ", ".join(lacking))
     changes: dict[str, str | None] = {}
     before: dict[str, str] = {}
     if BOOT in now:

@@ -1,7 +1,8 @@
 """Find the CIDs that an image needs: its own, and those inside the mcps configurations it names.
 
 Configurations are read only as far as the CIDs in them. Their full check happens when a server is built and affects
-that server alone: one that cannot be read needs no CIDs here, and the hub starts with a problem on its page.
+that server alone: one that cannot be read, or is missing, stops no import, and the hub starts with a problem on the
+page of the server.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from patchbay.cid import canonical, is_cid
 from patchbay.errors import ParseError
 from patchbay.jsonrpc import parse_file
 from patchbay.store import Blobs
+from patchbay.topics import MCPS, VARIABLES
+
+MCPS_VARIABLE = MCPS.removeprefix(VARIABLES)
 
 
 def missing_cids(image: Image, blobs: Blobs) -> list[str]:
@@ -21,9 +25,26 @@ def missing_cids(image: Image, blobs: Blobs) -> list[str]:
 
     The grace time of those that are there starts again, so that none is collected before the image is imported.
     """
+    return list(dict.fromkeys([*missing_contents(image, blobs), *missing_configurations(image, blobs)]))
+
+
+def missing_contents(image: Image, blobs: Blobs) -> list[str]:
+    """Return the missing definitions, templates and values of variables, without which an image is not imported."""
     wanted = list(_own_cids(image))
     blobs.renew(wanted)
-    missing = dict.fromkeys(blobs.missing(wanted))
+    return list(dict.fromkeys(blobs.missing(wanted)))
+
+
+def missing_configurations(image: Image, blobs: Blobs) -> list[str]:
+    """Return the missing configurations of servers, the missing CIDs in them, and a missing value of `mcps`.
+
+    Each of them breaks the servers that it configures, and no other one.
+    """
+    missing: dict[str, None] = {}
+    reference = cid_in_definition(image.variables.get(MCPS_VARIABLE, ""))
+    if reference is not None:
+        blobs.renew([reference])
+        missing |= dict.fromkeys(blobs.missing([reference]))
     configurations = [row["config_cid"] for row in image.servers.values() if "config_cid" in row]
     configurations += _configurations(image, blobs, missing)
     blobs.renew(configurations)
@@ -39,18 +60,16 @@ def missing_cids(image: Image, blobs: Blobs) -> list[str]:
 def _own_cids(image: Image) -> Iterator[str]:
     for row in image.servers.values():
         yield row["definition_cid"]
-        if "config_cid" in row:
-            yield row["config_cid"]
-    for definition in image.variables.values():
+    for name, definition in image.variables.items():
         reference = cid_in_definition(definition)
-        if reference is not None:
+        if reference is not None and name != MCPS_VARIABLE:
             yield reference
     yield from image.templates.values()
 
 
 def _configurations(image: Image, blobs: Blobs, missing: dict[str, None]) -> list[str]:
     """Return the CIDs of the configurations in the variable mcps."""
-    definition = image.variables.get("mcps", "")
+    definition = image.variables.get(MCPS_VARIABLE, "")
     reference = cid_in_definition(definition)
     if reference in missing or not definition.strip():
         return []

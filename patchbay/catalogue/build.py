@@ -23,7 +23,7 @@ from patchbay.catalogue.stored_discovery import read_definition
 from patchbay.catalogue.transforms import HandlerFor, Transforms, matches_template
 from patchbay.config import SOURCES, Config, Configs, lists_tools, parse_config
 from patchbay.descriptors import Descriptor, Discovery, Problem
-from patchbay.errors import ConfigError, ContentError
+from patchbay.errors import ConfigError, ContentError, MissingBlob
 from patchbay.kind import Configuration, ConfiguredServer, Examination, Kind, configured_kind
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import examine_definition, handler_for
@@ -309,4 +309,6 @@ def _describe_problem(problem: ContentError, row: ServerRow) -> str:
     """Return a problem as a sentence that names a file or a part of the server instead of a CID."""
     if isinstance(problem, ConfigError) and problem.where == row.config_cid:
         return ConfigError(_config_place(row), problem.path, problem.expected).message
+    if isinstance(problem, MissingBlob) and row.config_cid in problem.cids:
+        return f"its configuration is {problem.message}"
     return problem.message

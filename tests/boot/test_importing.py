@@ -2,14 +2,17 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
 from patchbay import boot
 from patchbay.boot.documents import Document, read_document
+from patchbay.catalogue.catalogue import Catalogue
 from patchbay.cid import cid_of
 from patchbay.config import Configs, Mcps
 from patchbay.errors import ContentError, MissingBlob
+from patchbay.settings import Settings
 from patchbay.stores.memory import MemoryStore
 from tests.boot.images import (
     CODE,
@@ -20,6 +23,8 @@ from tests.boot.images import (
     filled,
     state,
 )
+
+GONE = cid_of(b"gone")
 
 
 def test_an_import_puts_every_name_into_the_store_and_answers_the_root() -> None:
@@ -94,6 +99,40 @@ def test_an_image_with_missing_blobs_is_refused_whole_and_all_are_named() -> Non
         )
     assert sorted(caught.value.cids) == sorted(gone)
     assert state(store) == before
+
+
+@pytest.mark.parametrize(
+    ("mcps", "broken"),
+    [
+        (
+            {"hello": {"config_cid": GONE}},
+            {"hello": f"its mcps configuration cannot be used: not in the store: {GONE}"},
+        ),
+        (GONE, {}),
+        (None, {"hello": f"its configuration is not in the store: {GONE}"}),
+    ],
+    ids=["entry of mcps", "mcps itself", "row of the server"],
+)
+def test_a_missing_configuration_breaks_its_server_alone(
+    mcps: object, broken: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """T1.8, 50.19: at boot, as a configuration that cannot be read does."""
+    rows = [
+        {"name": name, "definition_cid": cid_of(CODE), "kind": "python", "enabled": True} for name in ("a", "hello")
+    ]
+    definition = mcps if isinstance(mcps, str) else json.dumps(mcps)
+    variables = [{"name": "mcps", "definition": definition, "enabled": True}]
+    own = {} if mcps else {"config_cid": GONE}
+    store = filled()
+    image = encoded(servers=[rows[0], rows[1] | own], variables=variables if mcps else [])
+    boot.import_image(store, image, "first.json", "me", "first")
+    catalogue = Catalogue(store, Settings(servers=tmp_path), watch=False)
+    try:
+        assert {server.name: server.broken for server in catalogue.all() if server.broken} == broken
+        assert catalogue.find("a").broken is None
+    finally:
+        catalogue.close()
+    assert GONE in caplog.text
 
 
 def test_two_hundred_mutated_images_never_change_the_store() -> None:
