@@ -228,6 +228,7 @@ class Kind:
       file name is a definition of this kind. `is_configuration` says that the definition is also the configuration.
     * `discover` reads a definition (the server's name, the text) and raises ConfigError for an invalid definition.
       `tool_target` returns the target of a tool that a configuration or a transform describes.
+    * `return_line` returns the line of a definition (its bytes) from which the result of a target comes, None without.
     * `app_files` returns the paths of the HTML files that a definition names as its apps.
     * `examine` says what a definition needs on this machine, from its bytes, the server's name, its fields, its
       discovery and the runner of the hub. Raises ConfigError.
@@ -246,6 +247,7 @@ class Kind:
     recognizes: Callable[[bytes], bool] = lambda source: False
     discover: Callable[[str, str], Discovery] | None = None
     tool_target: Callable[[EntryContext, str, Fields], dict[str, Any]] = _no_target
+    return_line: Callable[[bytes, Mapping[str, Any]], int | None] = lambda source, target: None
     app_files: Callable[[bytes], tuple[str, ...]] = lambda source: ()
     make_handler: Callable[[bytes, str, str, Fields, Any], Handler] | None = None
     examine: Callable[[bytes, str, Fields, Discovery, Any], Examination] = _needs_nothing

@@ -1,6 +1,7 @@
 """Finds the folder that a tool of a server was not allowed to change, in the records of its failed calls.
 
-The message of such a call suggests the line of the configuration (`processes/confinement/denials.py`).
+The message of such a call suggests the line of the configuration (`processes/confinement/denials.py`). A denial is past
+when the folder is allowed now, or when a later call of the same tool worked.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from patchbay.activity.records import Filter, recent
+from patchbay.activity.records import Filter, Record, recent
 from patchbay.processes.confinement.denials import find_suggestions
 from patchbay.store import Journal
 
@@ -31,16 +33,29 @@ class DeniedFolder:
 
 
 def find_denied_folder(journal: Journal, server: str, allowed: Collection[str]) -> DeniedFolder | None:
-    """Return the newest denied folder of a server that is not `allowed` meanwhile.
+    """Return the newest denied folder of a server that is not `allowed` meanwhile, and whose tool did not work since.
 
-    Finds nothing where the setting `activity_contents` does not keep the contents of calls.
+    `allowed` are the folders that the server may change; each allows what is below it. Finds nothing where the
+    setting `activity_contents` does not keep the contents of calls.
     """
     wanted = Filter(server=server, outcome="tool_error", since=time.time() - DAYS * 86_400)
     for record in recent(journal, wanted, LOOKED_AT).records:
-        for folder in find_suggestions(_text_of(record.answer)):
-            if folder not in allowed:
-                return DeniedFolder(folder, record.name, record.id)
+        denied = [each for each in find_suggestions(_text_of(record.answer)) if not _is_allowed(each, allowed)]
+        if denied and not _worked_since(journal, record):
+            return DeniedFolder(denied[0], record.name, record.id)
     return None
+
+
+def _worked_since(journal: Journal, failed: Record) -> bool:
+    """Whether a call of the same tool began after this one and worked."""
+    wanted = Filter(server=failed.server, tool=failed.name, outcome="ok", since=failed.at)
+    return any(record.at > failed.at for record in recent(journal, wanted, 1, contents=False).records)
+
+
+def _is_allowed(folder: str, allowed: Collection[str]) -> bool:
+    """Whether a folder is one of the allowed ones, or lies below one; both may begin with `~`."""
+    place = Path(folder).expanduser()
+    return any(place.is_relative_to(Path(each).expanduser()) for each in allowed)
 
 
 def _text_of(answer: Any) -> str:

@@ -30,8 +30,9 @@ from patchbay.catalogue.servers import Server
 from patchbay.catalogue.tool_state import ServerState
 from patchbay.config import parse_config
 from patchbay.descriptors import Descriptor
-from patchbay.errors import ContentError, ToolFailed, UnknownServer
+from patchbay.errors import ContentError, PatchbayError, ToolFailed, UnknownServer
 from patchbay.events import Failed
+from patchbay.kind import kind_named
 from patchbay.kinds.python.redirects import REDIRECT_PREFIX
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.settings import Settings
@@ -200,6 +201,24 @@ class CatalogueHub:
             if server not in self._kept:
                 self._kept[server] = make()
             return self._kept[server]
+
+    def find_return(self, server: Server, descriptor: Descriptor) -> tuple[str, int | None]:
+        """Return the language of a tool's definition, and the line there from which its result comes, if known.
+
+        It reads the definition: ask for it only after a failure.
+        """
+        name = descriptor.name
+        try:
+            if descriptor.belongs_to:
+                owner, name = descriptor.belongs_to
+                server = self._catalogue.find(owner)
+            kind = kind_named(server.kind)
+            if server.definition is None or name not in server.tools:
+                return kind.language, None
+            source = self._catalogue.store.blobs.get(server.definition)
+            return kind.language, kind.return_line(source, server.tools[name].target)
+        except PatchbayError:
+            return "", None
 
     def find_kept(self, server: str) -> Closing | None:
         """Return the newest object that `kept` made for a server; None without one. The keys begin with its name."""

@@ -107,7 +107,7 @@ class Server:
             return f"its packages are not ready: {self.packages.sentence}"
         fault = next((problem for problem in self.problems if problem.is_fault), None)
         if fault is not None:
-            return fault.reason
+            return f"{fault.reason} (line {fault.line})" if fault.line is not None else fault.reason
         has_entries = self.tools or self.resources or self.templates or self.prompts or self.events
         return None if has_entries or is_room_name(self.name) else "it offers no tools, resources or prompts"
 

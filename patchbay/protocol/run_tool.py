@@ -21,6 +21,7 @@ from patchbay.client.connection.list_pages import APPS
 from patchbay.descriptors import Descriptor
 from patchbay.errors import OverQuota, ResourceNotFound, ToolFailed, WrongArguments
 from patchbay.events import Ending, Event, Failed
+from patchbay.protocol.results.promises import describe_broken_promise
 from patchbay.protocol.results.result_limits import Keep, limited, limited_event
 from patchbay.views.fold import Fold, ValueFold, folded
 
@@ -106,11 +107,15 @@ class ToolRun:
 
     def _broken_promise(self, result: Mapping[str, Any]) -> str | None:
         """Return why a result does not fit the tool's outputSchema, as a sentence; None if it fits."""
-        name = self.descriptor.name
-        if "structuredContent" not in result:
-            return f"{name} has an outputSchema but gave no structured result"
-        wrong = problems(_checker(self.server, "outputSchema", self.descriptor), result["structuredContent"])
-        return f"the result of {name} does not fit its outputSchema: {describe_problems(wrong)}" if wrong else None
+        wrong: list[dict[str, str]] = []
+        if "structuredContent" in result:
+            wrong = problems(_checker(self.server, "outputSchema", self.descriptor), result["structuredContent"])
+            if not wrong:
+                return None
+        language, line = self._hub.find_return(self.server, self.descriptor)
+        schema = self.descriptor.wire["outputSchema"]
+        sentence = describe_broken_promise(self.descriptor.name, schema, result, wrong, language)
+        return f"{sentence} (line {line})" if line is not None else sentence
 
 
 def find_tool(server: Server, name: str) -> Descriptor:

@@ -86,7 +86,7 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     register_error_handlers(app, site)
     app.register_blueprint(health_blueprint(app.extensions["health"]))
     app.register_blueprint(mcp_pages_blueprint(site))
-    app.register_blueprint(pages_blueprint(site))
+    app.register_blueprint(pages_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(server_pages_blueprint(site, dispatcher.services.scheduler))
     app.register_blueprint(nodes_blueprint(site))
     app.register_blueprint(schedules_blueprint(site, dispatcher.services.scheduler))

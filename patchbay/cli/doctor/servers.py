@@ -77,7 +77,13 @@ def check_server(
         place = locate(name, row["origin"], row["broken"])
         yield problem(f"server {name}", place, f"fix {row['origin']}, or patchbay disable {name}")
         return
-    if row["status"] == "off" or row["kind"] != "upstream":
+    if row["status"] == "off":
+        return
+    if row["kind"] != "upstream":
+        if row["trouble"]:
+            yield problem(f"server {name}", f"{row['origin']}: {row['trouble']}", f"patchbay show {name}")
+        elif row["problems"]:
+            yield warning(f"server {name}", f"{row['origin']}: {state[1]}", f"patchbay show {name}")
         return
     missing = find_missing_program(read_server(settings, hub, name)["config"].get("address", ""), environ)
     if missing:
@@ -96,8 +102,14 @@ def check_denied_folders(
     with opened_store(settings) as store:
         for row in rows:
             name = row["name"]
-            found = find_denied_folder(store.journal, name, ())
-            if found is None or found.folder in read_server(settings, hub, name)["config"].get("writes", ()):
+            if (
+                find_denied_folder(store.journal, name, ()) is None
+            ):  # most servers have none, and reading one costs more
+                continue
+            found = find_denied_folder(
+                store.journal, name, read_server(settings, hub, name)["config"].get("writes", ())
+            )
+            if found is None:
                 continue
             yield warning(
                 f"server {name}",

@@ -10,7 +10,7 @@ from patchbay.errors import ConfigError, ToolFailed
 from patchbay.kind import Confinement, EntryContext, Examination, Fields, Kind
 from patchbay.kinds.confinement_description import confine_inline, confine_process
 from patchbay.kinds.python.discovery.apps import app_files
-from patchbay.kinds.python.discovery.functions import discover_functions
+from patchbay.kinds.python.discovery.functions import discover_functions, return_line
 from patchbay.kinds.python.environments.environment import PackageEnvironment
 from patchbay.kinds.python.environments.imports import missing_imports
 from patchbay.kinds.python.environments.requirements import Requirements, read_script_block, requirements_of
@@ -96,6 +96,7 @@ KIND = Kind(
     endings=(".py",),
     discover=discover_functions,
     tool_target=_tool_target,
+    return_line=return_line,
     app_files=app_files,
     make_handler=_make_handler,
     examine=_examine,

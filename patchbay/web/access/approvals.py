@@ -14,7 +14,7 @@ from patchbay.web.operator.login import read_form, redirect_to
 from patchbay.web.pages.answers import render_answer
 from patchbay.web.site import Site
 
-PAGE = "/approvals"
+PAGE, HOME = "/approvals", "/"
 APPROVE, REFUSE = "approve", "refuse"
 
 
@@ -31,14 +31,14 @@ class _Views:
             self._site,
             "approvals.html",
             "access",
-            {"approvals": [_values(one, now) for one in self._approvals.all()]},
+            {"approvals": [describe_approval(one, now) for one in self._approvals.all()]},
             csrf=self._site.operators.csrf(),
         )
         response.headers["Cache-Control"] = "no-store"
         return response
 
     def change(self) -> Response:
-        """POST: decide about the call `id` (`do=approve` or `do=refuse`).
+        """POST: decide about the call `id` (`do=approve` or `do=refuse`); `from=home` leads back to the home page.
 
         Raises Refused, NotOperator, UnknownApproval, InvalidParams.
         """
@@ -54,10 +54,10 @@ class _Views:
                 "the arguments of this call are too long to be shown here: only its caller can approve it"
             )
         self._approvals.decide(id, do == APPROVE, find_author(self._site))
-        return redirect_to(PAGE)
+        return redirect_to(HOME if fields.get("from") == "home" else PAGE)
 
 
-def _values(approval: Approval, now: float) -> dict[str, Any]:
+def describe_approval(approval: Approval, now: float) -> dict[str, Any]:
     """An approval as a JSON object."""
     state, shown = approval.state_at(now), approval.arguments
     return {

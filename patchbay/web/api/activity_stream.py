@@ -1,7 +1,8 @@
 """`/activity/events`: new calls and running calls as server-sent events, for the page of activity.
 
 Events: `calls` with an array of summaries, oldest first; `running` with the running calls of this worker; `skipped`
-with the number of calls that were left out because too many came at once. A reader counts as a listening stream
+with the number of calls that were left out because too many came at once; `approvals` with the number of calls that
+began to wait for an approval, or were decided, for the operator. A reader counts as a listening stream
 (setting `listeners`). All readers read the same journal, each at its own pace: a slow reader needs no queue and delays
 no other.
 Source: the HTML standard, server-sent events.
@@ -21,7 +22,7 @@ from patchbay.activity.records import (
 )
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import ACTIVITY, ENDING
+from patchbay.topics import ACTIVITY, APPROVALS, ENDING
 from patchbay.views.sse import COMMENT
 
 MAX_CALLS_PER_UPDATE = 100
@@ -70,6 +71,24 @@ def stream_activity(
             if frames:
                 sent_at = time.monotonic()
                 yield b"".join(frames)
+
+
+def stream_approvals(store: Store, settings: Settings, is_current: Callable[[], bool]) -> Iterator[bytes]:
+    """The event frames of one operator: `approvals` after each change of a call that waits, until the hub ends.
+
+    The stream ends when `is_current` is false.
+    """
+    with store.bus.subscribe([APPROVALS, ENDING]) as mailbox:
+        yield COMMENT
+        sent_at = time.monotonic()
+        while True:
+            got = mailbox.get(UPDATE_SECONDS)
+            if (got is not None and got[0] == ENDING) or not is_current():
+                return
+            if got is None and time.monotonic() - sent_at < min(KEEPALIVE_SECONDS, settings.keepalive):
+                continue
+            sent_at = time.monotonic()
+            yield COMMENT if got is None else format_event("approvals", 1)
 
 
 def _read_new_calls(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:

@@ -147,6 +147,15 @@ _CALL = {
     "answer_cid": nullable(TEXT),
 }
 _MOMENTS = array_of(object_of(ms=MS, kind=TEXT, words=TEXT))
+_APPROVAL = object_of(
+    **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
+    arguments=nullable(TEXT),
+    state=one_of("waiting", "approved", "refused", "used", "expired"),
+    waits=FLAG,
+    made=UNIX,
+    expires=UNIX,
+    decided=nullable(UNIX),
+)
 _CODE_LINE = object_of(file=TEXT, line=INTEGER, function=TEXT, text=TEXT)
 _RAISED = array_of(object_of(error=TEXT, relation=TEXT, frames=array_of(_CODE_LINE)))
 _RUNNING = array_of(object_of(server=TEXT, method=TEXT, name=TEXT, at=UNIX))
@@ -199,7 +208,9 @@ SCHEMAS: dict[str, Schema] = {
     "Error": {"type": "object", "properties": {"error": TEXT, "data": ANY}, "required": ["error"]},
     "Summary": object_of(**_SUMMARY, last=nullable(_LAST)),
     "Server": _DETAIL,
-    "Home": object_of(servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET)),
+    "Home": object_of(
+        servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET), approvals=array_of(schema_ref("Approval"))
+    ),
     "Connect": object_of(url=TEXT, servers=array_of(schema_ref("Summary")), snippets=array_of(_SNIPPET)),
     "Meta": object_of(
         server=schema_ref("Server"),
@@ -228,19 +239,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Revoked": object_of(revocations=array_of(object_of(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
     "Access": object_of(source=TEXT, cid=nullable(TEXT), problem=nullable(TEXT), preview=nullable({"type": "object"})),
-    "Approvals": object_of(
-        approvals=array_of(
-            object_of(
-                **dict.fromkeys(("id", "principal", "server", "tool", "tool_digest", "arguments_cid", "by"), TEXT),
-                arguments=nullable(TEXT),
-                state=one_of("waiting", "approved", "refused", "used", "expired"),
-                waits=FLAG,
-                made=UNIX,
-                expires=UNIX,
-                decided=nullable(UNIX),
-            )
-        )
-    ),
+    "Approvals": object_of(approvals=array_of(_APPROVAL)),
     "Webhooks": object_of(
         webhooks=array_of(
             object_of(

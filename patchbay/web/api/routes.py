@@ -161,7 +161,13 @@ DATA = (
     Route("GET", "/openapi.json", "This document.", {"type": "object", "required": ["openapi", "paths"]}),
     Route("GET", "/activity/plots.json", "The data of the charts.", schema_ref("Plots"), query=_CALLS),
     Route("GET", "/rooms/<room>/changes", "The seq of the newest entry as server-sent events.", other=EVENTS),
-    Route("GET", "/activity/events", "New calls as server-sent events, without an end.", other=EVENTS, query=_CALLS),
+    Route(
+        "GET",
+        "/activity/events",
+        "New calls as server-sent events, without an end.",
+        other=EVENTS,
+        query=(*_CALLS, Query("only", "`approvals`: changes of waiting calls.", {"enum": ["", "approvals"]})),
+    ),
     Route(
         "GET",
         "/cid/<address>",

@@ -21,8 +21,9 @@ from patchbay.errors import InvalidParams, OverQuota, PatchbayError
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
-from patchbay.web.api.activity_stream import stream_activity
+from patchbay.web.api.activity_stream import stream_activity, stream_approvals
 from patchbay.web.api.json_answers import json_answer
+from patchbay.web.operator.operators import PROOF_KEY
 from patchbay.web.pages.activity_numbers import (
     MAX_BARS,
     STEP_SECONDS,
@@ -129,8 +130,15 @@ class _Views:
         )
 
     def events(self) -> Response:
-        """GET /activity/events: new calls as server-sent events. Raises TooManyStreams (503)."""
+        """GET /activity/events: new calls as server-sent events; with `only=approvals`, for the operator, the changes
+        of calls that wait for an approval. Raises TooManyStreams (503), InvalidParams, NotOperator.
+        """
         wanted, places = self._requested_filter(), self._dispatcher.places
+        only = request.args.get("only", "")
+        if only not in ("", "approvals"):
+            raise InvalidParams(f"only must be approvals; it is {only!r:.60}")
+        if only:
+            self._site.operators.check_operator()
         if not self._watching.acquire():
             raise TooManyStreams("too many streams of this page are open; try again later (setting threads)")
         try:
@@ -143,12 +151,21 @@ class _Views:
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
         unchanged = self._site.access.unchanged(self._site.sender)
-        frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted), unchanged)
+        if only:
+            environ, settings = request.environ.copy(), self._site.settings
+            frames = stream_approvals(store, settings, lambda: unchanged() and self._is_still_operator(environ))
+        else:
+            frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted), unchanged)
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(release)
         response.call_on_close(self._watching.release)
         return response
+
+    def _is_still_operator(self, environ: dict[str, Any]) -> bool:
+        """Whether a request still proves the operator, whose session may have ended meanwhile."""
+        environ.pop(PROOF_KEY, None)
+        return self._site.operators.is_operator(environ)
 
     def _requested_filter(self) -> Filter:
         """The filter of the current request, with the rights of its sender. Raises InvalidParams."""

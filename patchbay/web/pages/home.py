@@ -9,9 +9,11 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response, request
 
+from patchbay.access.approvals import WAITING, Approvals
 from patchbay.catalogue.operating.removal import list_removed
 from patchbay.catalogue.watching.unserved_files import list_unserved_files
 from patchbay.topics import SERVERS
+from patchbay.web.access.approvals import describe_approval
 from patchbay.web.operator.changes import explain_refusal
 from patchbay.web.pages.answers import list_answer, render_answer
 from patchbay.web.pages.mcp import list_snippets, mend_values
@@ -21,16 +23,21 @@ from patchbay.web.site import Site, base_url
 class _Views:
     """One method for each page."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, approvals: Approvals) -> None:
         self._site = site
+        self._approvals = approvals
         self._store = site.catalogue.store
 
     def home(self) -> Response:
-        """GET /: what needs attention with a link to the fix, the totals, how to connect, and the servers."""
-        rows = self._site.summaries()
-        data = {"snippets": list_snippets(self._site, "", f"{base_url()}/mcp"), "servers": rows}
+        """GET /: what needs attention with a link to the fix, the totals, how to connect, and the servers.
+
+        The operator also sees the calls that wait for an approval.
+        """
+        rows, waiting = self._site.summaries(), self._waiting()
+        snippets = list_snippets(self._site, "", f"{base_url()}/mcp")
+        data = {"snippets": snippets, "servers": rows, "approvals": waiting}
         unserved = self._unserved()
-        return render_answer(
+        response = render_answer(
             self._site,
             "home.html",
             "home",
@@ -38,7 +45,19 @@ class _Views:
             ailing=self._ailing(rows),
             totals=add_up(rows),
             unserved=len(unserved),
+            csrf=self._site.operators.csrf(),
         )
+        if self._site.operators.lenient_proof().is_operator:
+            response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def _waiting(self) -> list[dict[str, Any]]:
+        """The calls that wait for an approval, the oldest first; none for readers other than the operator."""
+        if not self._site.operators.lenient_proof().is_operator:
+            return []
+        now = self._approvals.now()
+        waiting = [one for one in self._approvals.all() if one.state_at(now) == WAITING]
+        return [describe_approval(one, now) for one in reversed(waiting)]
 
     def _ailing(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """The servers that need attention: what is wrong, and the link that helps."""
@@ -94,9 +113,9 @@ def add_up(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {"tools": sum(row["tools"] for row in rows)} | {kind: states[kind] for kind in kinds}
 
 
-def pages_blueprint(site: Site) -> Blueprint:
+def pages_blueprint(site: Site, approvals: Approvals) -> Blueprint:
     """The routes `/` and `/servers`."""
-    views = _Views(site)
+    views = _Views(site, approvals)
     pages = Blueprint("pages", __name__)
     pages.add_url_rule("/", "home", views.home)
     pages.add_url_rule("/servers", "servers", views.servers)

@@ -73,6 +73,20 @@ def test_the_logs_say_where_the_reason_of_a_failure_is_not_recorded(tmp_path: Pa
     assert "    ZeroDivisionError\n" in logged and "division by zero" not in logged
 
 
+def test_a_wrong_name_in_an_annotation_is_a_problem_in_the_list_in_show_and_in_doctor(tmp_path: Path) -> None:
+    """Issue 47 item 7."""
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "sums.py").write_text(
+        "import json\n\n\ndef total(rows: lst[dict]) -> str:\n    return 'x'\n"
+    )
+    sentence = "the annotation of rows in total names 'lst', which is not defined (did you mean 'list'?)"
+    row = next(one for one in json.loads(run_command(tmp_path, "list", "--json").out) if one["name"] == "sums")
+    assert row["problem"].startswith(sentence) and row["problem"].endswith("(line 4)")
+    assert f"problem  total line 4: {sentence}" in run_command(tmp_path, "show", "sums").out
+    checked = run_command(tmp_path, "doctor")
+    assert sentence in checked.out and "line 4" in checked.out
+
+
 def test_a_new_api_is_a_mount_of_its_document(tmp_path: Path) -> None:
     url = "https://shop.example/openapi.json"
     assert run_command(tmp_path, "new", "shop", "--api", url).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,18 @@ def test_the_tabs_of_a_server_lead_to_each_other(ailing: Hub) -> None:
         html = read(ailing, tab)
         assert tabs <= links(html)
         assert f'<a href="{tab}" aria-current="page">' in html
+
+
+def test_a_wrong_name_in_an_annotation_needs_attention_on_the_pages(tmp_path: Path) -> None:
+    """Issue 47 item 7: the home page, the page of the server and its source name the line."""
+    hub = Hub(tmp_path, {"sums.py": "def total(rows: lst[dict]) -> str:\n    return 'x'\n"}, isolation="inline")
+    try:
+        for path in ("/", "/servers/sums", "/servers/sums/source"):
+            assert "names &#39;lst&#39;, which is not defined" in read(hub, path), path
+        assert "(line 1)" in read(hub, "/servers/sums")
+        assert "NameError" in hub.call("sums", "total", {"rows": []}, "2026-07-28").text
+    finally:
+        hub.close()
 
 
 def test_the_meta_address_is_the_page_itself(ailing: Hub) -> None:

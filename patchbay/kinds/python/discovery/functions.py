@@ -19,6 +19,7 @@ import orjson
 
 from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
+from patchbay.kinds.python.discovery.annotations import find_unresolved_names
 from patchbay.kinds.python.discovery.apps import read_apps
 from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
 from patchbay.kinds.python.discovery.event_types import read_event_types
@@ -62,8 +63,23 @@ def discover_functions(name: str, text: str) -> Discovery:
     """Return the tools of a Python definition. Raises ConfigError when it is not valid, or its block `# /// script`."""
     module = parse_module(name, text)
     read_script_block(text.encode(), name)
-    found = FunctionReader(name, Scope.of(module)).read(read_docstring(ast.get_docstring(module, clean=False)).first)
-    return replace(found, imports=foreign_imports(module), functions=functions_of(module))
+    scope = Scope.of(module)
+    found = FunctionReader(name, scope).read(read_docstring(ast.get_docstring(module, clean=False)).first)
+    problems = (*find_unresolved_names(module, scope), *found.problems)
+    return replace(found, problems=problems, imports=foreign_imports(module), functions=functions_of(module))
+
+
+def return_line(source: bytes, target: Mapping[str, Any]) -> int | None:
+    """Return the line of the only `return` of a tool's function, else the line of its `def`; None without it."""
+    try:
+        body = parse_source(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for one in body:
+        if isinstance(one, FunctionNode) and one.name == target.get("function"):
+            returns = [node for node in own_nodes(one) if isinstance(node, ast.Return) and node.value is not None]
+            return returns[0].lineno if len(returns) == 1 else one.lineno
+    return None
 
 
 def functions_of(module: ast.Module) -> dict[str, tuple[str, ...]]:
