@@ -158,9 +158,15 @@ def _dump(value: Any) -> bytes:
     try:
         dumped = orjson.dumps(value, default=_convert)
     except TypeError as problem:
-        if "Dict key must be str" not in str(problem.__cause__ or problem):
+        reason = str(problem.__cause__ or problem)
+        if "tzinfo" in reason or "timezone" in reason:  # a time with an offset, or a timezone that orjson does not know
+            dumped = orjson.dumps(
+                value, default=_convert, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+            )
+        elif "Dict key must be str" in reason:
+            dumped = orjson.dumps(value, default=_convert, option=orjson.OPT_NON_STR_KEYS)
+        else:
             raise
-        dumped = orjson.dumps(value, default=_convert, option=orjson.OPT_NON_STR_KEYS)
         _check(value)
     if b"null" in dumped:  # orjson writes NaN as null
         _check(value)

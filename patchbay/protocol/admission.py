@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, UnsupportedVersion
+from patchbay.errors import HeaderMismatch, InvalidParams, InvalidRequest, UnknownSession, UnsupportedVersion
 from patchbay.events import LOG_LEVELS
 from patchbay.jsonrpc import Message, Notification, Request
 from patchbay.messages.callers import Caller, TransportInfo
@@ -82,10 +82,16 @@ def admit_modern(request: Request, wire: TransportInfo) -> Caller:
 def admit_legacy(message: Message, wire: TransportInfo, sessions: Sessions) -> Caller:
     """Return the terms of a legacy message; `initialize` opens a session. Raises UnknownSession, InvalidParams."""
     id = wire.session_id
+    opens = isinstance(message, Request) and message.method == "initialize"
     if id is not None:
-        session = sessions.find(id, wire.endpoint, wire.principal)
-        return Caller(session.revision, session.capabilities, session.level, wire, session)
-    if isinstance(message, Request) and message.method == "initialize":
+        try:
+            session = sessions.find(id, wire.endpoint, wire.principal)
+        except UnknownSession:
+            if not opens:
+                raise  # a client that begins anew may still send the id of its ended session, which then means nothing
+        else:
+            return Caller(session.revision, session.capabilities, session.level, wire, session)
+    if isinstance(message, Request) and opens:
         return _open_session(message, wire, sessions)
     if wire.strict and not (isinstance(message, Request) and message.method == "ping"):
         raise InvalidRequest("Mcp-Session-Id is missing: this address needs a session, which initialize opens")

@@ -77,3 +77,25 @@ def test_methods_removed_in_2026_07_28_do_not_exist_there(zoo: Hub, method: str)
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen"])
 def test_methods_added_in_2026_07_28_do_not_exist_before(zoo: Hub, method: str) -> None:
     assert zoo.legacy("zoo", method).error["code"] == -32601
+
+
+@pytest.mark.parametrize("version", LEGACY)
+@pytest.mark.parametrize("id", ["unknown", "", "ended", "of another server", "x" * 300])
+def test_initialize_with_a_stale_session_id_is_answered(zoo: Hub, version: str, id: str) -> None:
+    """Issue 50 item 13: a client that begins anew may still send the id of the session that it lost."""
+    if id == "ended":
+        id = zoo.open("zoo")
+        zoo.client.delete("/mcp/zoo", headers={"Mcp-Session-Id": id, "Host": "localhost"})
+    elif id == "of another server":
+        id = zoo.open("echo")
+    answer = zoo.legacy("zoo", "initialize", HELLO | {"protocolVersion": version}, session=id, version=None)
+    assert answer.status == 200 and answer.result["protocolVersion"] == version
+    fresh = answer.headers["Mcp-Session-Id"]
+    assert fresh != id
+    assert zoo.legacy("zoo", "ping", {}, session=fresh, version=version).result == {}
+
+
+@pytest.mark.parametrize("method", ["ping", "tools/list"])
+def test_other_requests_with_a_stale_session_id_are_still_refused(zoo: Hub, method: str) -> None:
+    answer = zoo.legacy("zoo", method, {}, session="unknown")
+    assert answer.status == 404 and "initialize" in answer.error["message"]

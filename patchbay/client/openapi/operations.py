@@ -91,11 +91,12 @@ class Api:
             raise DocumentError(f"{where}: expected an OpenAPI document, a JSON or YAML object")
         self.document = document
         self.where = where
-        self.is_swagger = document.get("swagger") == "2.0"
-        version = document.get("openapi")
-        if not self.is_swagger and not (isinstance(version, str) and re.fullmatch(r"3\.\d+(\.\d+)?.*", version)):
-            raise DocumentError(f'{where}: expected "openapi": "3.x" or "swagger": "2.0", got {version!r:.80}')
-        self.version = str(version or "2.0")
+        self.is_swagger = _read_version(document.get("swagger")) == "2.0"
+        version = _read_version(document.get("openapi"))
+        if not self.is_swagger and not re.fullmatch(r"3\.\d+(\.\d+)?.*", version):
+            got = " and ".join(f'"{key}": {document[key]!r:.80}' for key in ("openapi", "swagger") if key in document)
+            raise DocumentError(f'{where}: expected "openapi": "3.x" or "swagger": "2.0", got {got or "neither"}')
+        self.version = version or "2.0"
         self.problems: dict[str, str] = {}
         """What could not be read, by its place; complete once the operations are listed."""
         self._references = References(document)
@@ -349,3 +350,9 @@ def _format_server_url(server: dict[str, Any]) -> str:
         if isinstance(variable, dict):
             url = url.replace("{" + name + "}", str(variable.get("default", "")))
     return url
+
+
+def _read_version(value: Any) -> str:
+    """Return a version as text; one without quotes in YAML is a number (`swagger: 2.0`). Empty for another value."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{float(value):.1f}" if is_number else value if isinstance(value, str) else ""

@@ -8,15 +8,17 @@ failure.
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 from patchbay.errors import ToolFailed
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic.fields import FieldInfo
 
 PLAIN = (Any, object, str, int, float, bool, None, type(None), list, dict, inspect.Parameter.empty)
 CONTEXT = "context"
@@ -37,15 +39,21 @@ class Function:
             for key, found in parameters.items()
             if found.kind not in (found.VAR_KEYWORD, found.VAR_POSITIONAL)
         }
-        self._names = named.keys()
-        self._required = {key for key, found in named.items() if found.default is found.empty}
         hints = annotations_of(call)
-        self._converters = {key: made for key in named if (made := converter(hints.get(key, Any))) is not None}
+        self._fields = find_fields({key: found.default for key, found in named.items()}, hints)
+        shown = {key: field.name for key, field in self._fields.items()}
+        self._names = {shown.get(key, key): None for key in named}.keys()
+        self._keys = {name: key for key, name in shown.items() if name != key}
+        self._defaults = {key: field.info for key, field in self._fields.items() if field.makes_default}
+        missing = {key for key, found in named.items() if _is_missing(found.default) and key not in self._defaults}
+        self._required = {shown.get(key, key) for key in missing}
+        types = {key: self._fields[key].annotation if key in self._fields else hints.get(key, Any) for key in named}
+        self._converters = {key: made for key, each in types.items() if (made := converter(each)) is not None}
 
     @property
     def is_plain(self) -> bool:
         """Whether its arguments are JSON values as they come, and it takes no context."""
-        return not self._converters and not self.takes_context
+        return not self._converters and not self.takes_context and not self._fields
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword arguments for the function. Raises ToolFailed that names the wrong argument."""
@@ -56,11 +64,66 @@ class Function:
         if not self._required <= arguments.keys():
             missing = ", ".join(repr(key) for key in self._names if key in self._required and key not in arguments)
             raise ToolFailed(f"missing argument {missing} of {self.name}")
-        bound = dict(arguments)
+        bound = {self._keys.get(name, name): value for name, value in arguments.items()}
         for key, adapter in self._converters.items():
             if key in bound:
                 bound[key] = _convert(key, bound[key], adapter)
+        for key, info in self._defaults.items():
+            if key not in bound:
+                bound[key] = info.get_default(call_default_factory=True, validated_data=dict(bound))
         return bound
+
+
+class ParameterInfo(NamedTuple):
+    """What `Field(...)` says about a parameter: the name of its argument, its type with its limits, its default.
+
+    `makes_default` says that the hub gives the parameter the default of `info`, because Python does not.
+    """
+
+    name: str
+    annotation: Any
+    info: FieldInfo
+    makes_default: bool
+
+
+def find_fields(defaults: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, ParameterInfo]:
+    """Return what `Field(...)` of pydantic says about parameters, as a default or in `Annotated`, by parameter.
+
+    A program that has such a value has loaded pydantic. `discovery/parameter_fields.py` reads the same from syntax.
+    """
+    loaded = sys.modules.get("pydantic.fields")
+    if loaded is None:
+        return {}
+    found = {}
+    for key, default in defaults.items():
+        hint = hints.get(key, Any)
+        notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, loaded.FieldInfo)]
+        is_default = isinstance(default, loaded.FieldInfo)
+        infos = [*notes, *([default] if is_default else [])]
+        if infos:
+            others = [note for note in getattr(hint, "__metadata__", ()) if not isinstance(note, loaded.FieldInfo)]
+            limits = [*others, *(limit for info in infos for limit in info.metadata)]
+            base = get_args(hint)[0] if get_origin(hint) is typing.Annotated else hint
+            # Without the fields themselves: pydantic warns of an alias outside a model.
+            annotation = typing.Annotated[(base, *limits)] if limits else base
+            giving = [info for info in infos if not info.is_required()]
+            makes_default = bool(giving) and (is_default or default is inspect.Parameter.empty)
+            found[key] = ParameterInfo(_name_of(key, infos), annotation, (giving or infos)[-1], makes_default)
+    return found
+
+
+def _name_of(key: str, infos: Sequence[FieldInfo]) -> str:
+    """Return the name of an argument: the alias of the last `Field(...)` that has one, else that of the parameter."""
+    validation = [info.validation_alias for info in infos if info.validation_alias is not None]
+    plain = [info.alias for info in infos if info.alias is not None]
+    return next((one for one in (*validation[-1:], *plain[-1:]) if isinstance(one, str) and one), key)
+
+
+def _is_missing(default: Any) -> bool:
+    """Whether a default says that the argument has to be given: there is none, or it is `Field(...)` without one."""
+    loaded = sys.modules.get("pydantic.fields")
+    is_field = loaded is not None and isinstance(default, loaded.FieldInfo)
+    return default is inspect.Parameter.empty or (is_field and default.is_required())
 
 
 def _signature(name: str, call: Callable[..., Any]) -> inspect.Signature:

@@ -222,7 +222,7 @@ def test_yaml_is_that_of_version_1_2() -> None:
     ("document", "words"),
     [
         (b"[]", "expected an OpenAPI document"),
-        (b'{"openapi": "4.0"}', "got '4.0'"),
+        (b'{"openapi": "4.0"}', "got \"openapi\": '4.0'"),
         (b'{"openapi": "3.0.0", "openapi": "3.0.0"}', "expected JSON or YAML"),
         (b'{"openapi": "3.0.0", "paths": []}', "paths: expected an object"),
         (b"<html>", "expected"),

@@ -123,7 +123,7 @@ def _member(name: str, statement: ast.AnnAssign, total: bool, doc: str, scope: S
     value, extra = statement.value, _call_keywords(statement.value, scope)
     if isinstance(value, ast.Call) and scope.path(value.func) in FIELD_CALLS:
         default = extra.get("default", ABSENT)
-        required = not _gives_default(value)
+        required = not gives_default(value)
     else:
         default = json_value(value)
         required = value is None
@@ -142,7 +142,7 @@ def _call_keywords(value: ast.expr | None, scope: Scope) -> Mapping[str, Any]:
     return keywords(value, scope) if isinstance(value, ast.Call) else {}
 
 
-def _gives_default(call: ast.Call) -> bool:
+def gives_default(call: ast.Call) -> bool:
     """Whether `Field(...)` or `field(...)` has a default; an Ellipsis means required."""
     given = [
         *call.args[:1],

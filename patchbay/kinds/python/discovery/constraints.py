@@ -89,7 +89,10 @@ def with_constraints(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[s
         size = given.get(name)
         if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
             more.update({keyword: size for kind, keyword in by_type.items() if kind in types_in(schema)})
-    return {**schema, **more}
+    extra = given.get("json_schema_extra")
+    if isinstance(given.get("deprecated"), bool | str):
+        more["deprecated"] = bool(given["deprecated"])
+    return {**schema, **more, **(extra if isinstance(extra, dict) else {})}
 
 
 def types_in(schema: Mapping[str, Any]) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import BytesIO
@@ -21,8 +22,10 @@ from patchbay.descriptors import NAME, Descriptor, Discovery, Problem
 from patchbay.errors import ConfigError, TooLarge
 from patchbay.kinds.python.discovery.annotations import find_unresolved_names
 from patchbay.kinds.python.discovery.apps import read_apps
+from patchbay.kinds.python.discovery.constraints import with_constraints
 from patchbay.kinds.python.discovery.docstrings import Doc, read_docstring
 from patchbay.kinds.python.discovery.event_types import read_event_types
+from patchbay.kinds.python.discovery.parameter_fields import field_of
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, with_default, with_definitions
 from patchbay.kinds.python.discovery.schema_shapes import Schema
 from patchbay.kinds.python.discovery.schemas import Types, expression_in
@@ -31,7 +34,7 @@ from patchbay.kinds.python.discovery.syntax import parse_source
 from patchbay.kinds.python.environments.imports import foreign_imports
 from patchbay.kinds.python.environments.requirements import read_script_block
 
-NOT_PARAMETERS = frozenset(("context", "self"))
+NOT_PARAMETERS = frozenset(("context",))
 """Parameters that the hub fills itself."""
 
 MAX_DESCRIPTOR_BYTES = 8 * 1024 * 1024
@@ -175,7 +178,11 @@ class FunctionReader:
             return f"it takes *{taken.vararg.arg}, and callers can only give arguments by name"
         if taken.kwarg:
             return f"it takes **{taken.kwarg.arg}, so its arguments cannot be described; expected named parameters"
-        return ""
+        if taken.args and taken.args[0].arg == "self":
+            return "its first parameter is self, which only a method of a class has: remove it"
+        arguments = Counter(field_of(each, default, self._scope).name for each, default in parameters(function))
+        twice = [name for name, count in arguments.items() if count > 1]
+        return f"two of its arguments have the name {twice[0]!r}; expected another alias" if twice else ""
 
     def _misnamed(self, function: FunctionNode, name: str) -> str:
         if not re.fullmatch(NAME, name):
@@ -213,13 +220,15 @@ class FunctionReader:
         }
 
     def _input(self, function: FunctionNode, doc: Doc) -> Schema:
-        given = {each.arg: (each, default) for each, default in parameters(function)}
-        schemas, shared = self._types.schema({name: each.annotation for name, (each, _) in given.items()})
+        given = {each.arg: field_of(each, default, self._scope) for each, default in parameters(function)}
+        notes = {each.arg: each.annotation for each, _ in parameters(function)}
+        schemas, shared = self._types.schema(notes)
         properties: dict[str, Schema] = {}
-        for name, (_, default) in given.items():
-            value = self._types.member_value(default)
-            properties[name] = with_default(_described(schemas[name], doc.parameters.get(name)), value, shared)
-        required = [name for name, (_, default) in given.items() if default is None]
+        for name, field in given.items():
+            value = self._types.member_value(field.default)
+            schema = with_constraints(schemas[name], field.keywords)
+            properties[field.name] = with_default(_described(schema, doc.parameters.get(name)), value, shared)
+        required = [field.name for field in given.values() if field.is_required]
         return {
             "type": "object",
             "properties": properties,

@@ -39,6 +39,19 @@ TYPES: Mapping[str, dict[str, Any]] = {
     "pydantic.PositiveFloat": {"type": "number", "exclusiveMinimum": 0},
     "pydantic.NonNegativeFloat": {"type": "number", "minimum": 0},
 }
+RESULT_TYPES: Mapping[str, dict[str, Any]] = {
+    name: {key: value for key, value in TYPES[name].items() if key != "format"}
+    for name in (
+        *("datetime.datetime", "datetime.time", "datetime.timedelta", "re.Pattern"),
+        *("ipaddress.IPv6Address", "pydantic.EmailStr", "pydantic.AnyUrl", "pydantic.HttpUrl"),
+    )
+}
+"""Types whose values do not always have their format, so that the schema of a result does not promise it.
+
+A date-time and a time of RFC 3339 have an offset, and a naive one has none; its durations have no sign and no
+fraction; a pattern of Python is not always one of JavaScript; an IPv6 address may have a zone; an address of mail or a
+URL may have other letters than ASCII. Clients that check formats throw away the whole result otherwise.
+"""
 TUPLES = frozenset(("tuple", "typing.Tuple"))
 ARRAYS = frozenset(
     (

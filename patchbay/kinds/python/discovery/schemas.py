@@ -16,7 +16,16 @@ from urllib.parse import quote
 from patchbay.errors import TooLarge
 from patchbay.kinds.python.discovery.classes import documentation, enum_values, kind_of, members
 from patchbay.kinds.python.discovery.constraints import keywords, with_constraints
-from patchbay.kinds.python.discovery.known_types import ARRAYS, COUNTERS, MAPS, SETS, TUPLES, TYPES, WRAPPERS
+from patchbay.kinds.python.discovery.known_types import (
+    ARRAYS,
+    COUNTERS,
+    MAPS,
+    RESULT_TYPES,
+    SETS,
+    TUPLES,
+    TYPES,
+    WRAPPERS,
+)
 from patchbay.kinds.python.discovery.literals import ABSENT, json_value
 from patchbay.kinds.python.discovery.schema_definitions import alternatives_of, collect_definitions, with_default
 from patchbay.kinds.python.discovery.schema_shapes import Schema, choice, fixed_array, object_schema, union
@@ -44,7 +53,8 @@ class Types:
     def schema(self, parts: Mapping[str, ast.expr | None], closed: bool = True) -> tuple[dict[str, Schema], Schema]:
         """Return the schemas of some annotations by name, and the `$defs` they share.
 
-        `closed` refuses unknown fields of dataclasses: right for arguments, too strict for results. Raises TooLarge
+        `closed` is for arguments: it refuses unknown fields of dataclasses, which is too strict for results, and names
+        formats that a result does not always have. Raises TooLarge
         when the definition's schemas are too large together.
         """
         self._definitions, self._closed, self._open = {}, closed, set()
@@ -100,7 +110,7 @@ class Types:
     def _schema_of_name(self, node: ast.expr) -> Schema:
         path = self._scope.path(node)
         if path in TYPES:
-            return dict(TYPES[path])
+            return dict(TYPES[path] if self._closed else RESULT_TYPES.get(path, TYPES[path]))
         found = self._scope.local(node)
         if isinstance(found, ast.ClassDef | ast.expr):
             return self._definition(path.removeprefix("."), found)

@@ -100,7 +100,7 @@ def test_descriptions_are_first_lines_of_docstrings() -> None:
 
 def test_the_schema_matches_the_parameters_and_keyword_only_parameters() -> None:
     """T11.6: required, optional, keyword-only, undescribed; without the hub's own parameters."""
-    source = "def f(self, plain, count: int = 3, *, context, size: float, label: str = 'x', when=now()): ..."
+    source = "def f(plain, count: int = 3, *, context, size: float, label: str = 'x', when=now()): ..."
     assert tools(source)["f"].wire["inputSchema"] == {
         "type": "object",
         "properties": {
@@ -377,3 +377,17 @@ def test_the_schema_accepts_exactly_the_calls_that_python_accepts(parameters: st
     schema = tools(source)["f"].wire["inputSchema"]
     Draft202012Validator.check_schema(schema)
     assert jsonschema_rs.Draft202012Validator(schema).is_valid(arguments) is binds
+
+
+@pytest.mark.parametrize("source", ["def f(self, a: int) -> str: ...", "async def f(self): ..."])
+def test_a_function_with_self_is_not_listed_because_it_cannot_be_called(source: str) -> None:
+    """Issue 50 item 13."""
+    found = discover("python", "notes", source.encode())
+    assert found.descriptors == ()
+    assert [(one.where, one.line) for one in found.problems] == [("f", 1)]
+    assert "self" in found.problems[0].reason and "remove it" in found.problems[0].reason
+
+
+def test_self_beside_the_first_parameter_is_an_argument_like_any_other() -> None:
+    [tool] = discover("python", "notes", b"def f(a: int, self: str = 'x') -> str: ...").descriptors
+    assert list(tool.wire["inputSchema"]["properties"]) == ["a", "self"]
