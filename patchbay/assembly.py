@@ -28,6 +28,7 @@ from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.ledger import Limit
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -92,18 +93,18 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
     catalogue.hub.visible_to = access.catalogue_for
-    quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers)
+    quotas = _make_quotas(settings, catalogue)
     catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
     shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
     catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
-    catalogue.contents.results.quota_of = quotas.bytes_stored
     catalogue.start()
     # Another process may have read the folder first. Then `start` found no change, so load the servers here.
     catalogue.refresh()
     activity = Activity(store, settings, audit=audit)
-    sessions = Sessions(key, store.journal, settings.session_hours, alone=settings.workers == 1 and not store.is_shared)
+    is_alone = settings.workers == 1 and not store.is_shared
+    sessions = Sessions(key, store.journal, settings.session_hours, is_alone, catalogue.contents.results.ledger)
     catalogue.hub.kept(ROOMS, lambda: rooms)
     dispatcher = Dispatcher(
         HubServices(
@@ -133,11 +134,19 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     return dispatcher
 
 
+def _make_quotas(settings: Settings, catalogue: Catalogue) -> Quotas:
+    """Return the quotas of the hub, which limit the ledger too."""
+    most_stored = Limit(settings.result_size, settings.stored_things)
+    quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers, most_stored)
+    catalogue.contents.results.ledger.limit_of = quotas.stored_limit
+    return quotas
+
+
 def _background_work(
     settings: Settings, catalogue: Catalogue, access: AccessControl, activity: Activity, left: Callable[[], float]
 ) -> dict[str, Any]:
     """Return the services for calls that no caller waits for: tasks, jobs and schedules."""
-    tasks = Tasks(catalogue.store, settings.task_minutes, settings.tasks, left)
+    tasks = Tasks(catalogue.store, settings.task_minutes, settings.tasks, left, catalogue.contents.results.ledger)
     jobs = Jobs(settings, catalogue, access, activity, tasks)
     scheduler = Scheduler(catalogue, ScheduledCalls(settings, catalogue, activity))
     catalogue.hub.kept(SCHEDULER, lambda: scheduler)

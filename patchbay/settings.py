@@ -135,7 +135,13 @@ class Settings:
     inline_limit: int = setting(256 * 1024, "Maximum size of a text in a result; the rest becomes a link.", "bytes")
     result_minutes: float = setting(60.0, "How long the hub stores a text that is too large for a result.", "minutes")
     result_size: int = setting(
-        64 * 1024 * 1024, "Maximum total size of these texts of one caller; the hub deletes the oldest first.", "bytes"
+        64 * 1024 * 1024,
+        "Maximum total size of what is stored for one caller: these texts, answers for replay and results of tasks."
+        " The hub deletes the oldest first.",
+        "bytes",
+    )
+    stored_things: int = setting(
+        4096, "Maximum number of these things of one caller; the hub deletes the oldest first.", least=16
     )
     read_limit: int = setting(8 * 1024 * 1024, "Maximum size of a resource that a client reads.", "bytes")
     page_size: int = setting(50, "Entries on one page of a list.", least=1, most=10_000)
@@ -150,6 +156,19 @@ class Settings:
         least=1,
     )
     session_hours: float = setting(24.0, "How long a session id is valid.", "hours")
+    session_changes: int = setting(
+        10_000,
+        "Maximum number of subscriptions and other changes in the sessions of one caller, within session_hours.",
+        least=1,
+    )
+    subscription_size: int = setting(
+        8 * 1024 * 1024, "Maximum total size of the URIs of these subscriptions.", "bytes", least=1024
+    )
+    call_ids: int = setting(
+        100_000,
+        "Maximum number of calls with an id (io.patchbay/call) that the hub remembers for one caller, for 24 hours.",
+        least=1,
+    )
     replay_minutes: float = setting(60.0, "How long the hub stores the events of a stream for replay.", "minutes")
     replay_size: int = setting(
         8 * 1024 * 1024, "Maximum size of the stored progress and log messages of one stream.", "bytes"

@@ -177,6 +177,13 @@ class Journal(Protocol):
         """Delete the entries of a topic with a seq smaller than `before`; return their number."""
         ...
 
+    def remove_all(self, before: Mapping[str, int]) -> int:
+        """Delete, in each of these topics, the entries with a seq smaller than the given one, in one transaction.
+
+        Return the number of deleted entries. Does not wait for the disk.
+        """
+        ...
+
     def sweep(self) -> int:
         """Delete expired entries; return their number."""
         ...

@@ -204,6 +204,9 @@ REQUEST_STATES = "request-state/"
 RESULTS = "results/"
 """Results that are too large for a message, by owner and CID."""
 
+LEDGERS = "ledger/"
+"""What a principal leaves in the store, by owner and account (`catalogue/contents/ledger.py`)."""
+
 LAST_OUTPUTS = "last/"
 """The last output of a tool, by server and tool."""
 

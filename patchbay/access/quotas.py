@@ -14,14 +14,27 @@ from typing import NamedTuple
 
 from patchbay.access.call_rates import CallRates, RateLimit
 from patchbay.access.decisions import is_member
-from patchbay.access.principals import Principal
+from patchbay.access.principals import OPERATOR_ID, Principal
 from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
+from patchbay.catalogue.contents import ledger
 from patchbay.errors import OverQuota
 from patchbay.events import Mailbox
 from patchbay.settings import SHARED, Settings
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
+THINGS_STORED, SESSION_CHANGES, CALL_IDS = "things_stored", "session_changes", "call_ids"
+SUBSCRIPTION_BYTES = "subscription_bytes"
+
+LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
+    ledger.STORED: (BYTES_STORED, THINGS_STORED),
+    ledger.SESSION_CHANGES: (SUBSCRIPTION_BYTES, SESSION_CHANGES),
+    ledger.CALL_IDS: (None, CALL_IDS),
+}
+"""The limits on the bytes and on the things of each account of the ledger, by name."""
+
+STORED_LIMITS = frozenset(name for pair in LEDGER_LIMITS.values() for name in pair if name is not None)
+"""Limits that count in the store, so that each process has the whole limit and not a share."""
 
 DEFAULT_CALLS_PER_MINUTE = 3000
 """Calls of one principal in a minute, in shared mode without a row."""
@@ -37,6 +50,9 @@ RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5}
 
 PACE_RETRY_SECONDS = 3
 """A caller that may try again so soon may have calls left in its minute: it began too many at once."""
+
+_FIXED = STORED_LIMITS | {CALLS_PER_MINUTE}
+"""Limits that do not grow with the number of machines."""
 
 WORDS = {
     CALLS_IN_FLIGHT: "calls at the same time",
@@ -110,13 +126,21 @@ class Quotas:
     """The quotas of one worker. Safe to use from many threads.
 
     `grants` returns the document in force; `defaults` are the limits of a principal without a row, for the whole hub,
-    by name; `workers` is the number of processes that share each limit.
+    by name; `workers` is the number of processes that share each limit. `stored` limits what is stored for a principal
+    to which no quota applies.
     """
 
-    def __init__(self, grants: Callable[[], Grants | None], defaults: Mapping[str, int], workers: int = 1) -> None:
+    def __init__(
+        self,
+        grants: Callable[[], Grants | None],
+        defaults: Mapping[str, int],
+        workers: int = 1,
+        stored: ledger.Limit = ledger.NO_LIMIT,
+    ) -> None:
         self._grants = grants
         self.defaults = defaults
         self._own_defaults = defaults
+        self._stored = stored
         self._own_workers = self._workers = workers
         self._lock = threading.Lock()
         self._in_use: dict[str, set[int]] = {}
@@ -125,6 +149,11 @@ class Quotas:
         self._cached_for: Grants | None = None
         self._cached: dict[tuple[Principal, str], Counters] = {}
         self._seen: dict[str, Principal] = {}
+
+    @property
+    def processes(self) -> int:
+        """The number of processes that share each limit."""
+        return self._workers
 
     def share(self, processes: int) -> None:
         """Let so many processes of all machines share each limit; counting goes on.
@@ -137,7 +166,7 @@ class Quotas:
                 return
             self._workers = processes
             self.defaults = {
-                name: limit if name == CALLS_PER_MINUTE else -(-limit * processes // self._own_workers)
+                name: limit if name in _FIXED else -(-limit * processes // self._own_workers)
                 for name, limit in self._own_defaults.items()
             }
             self._sweep(self._cached_for)
@@ -174,14 +203,17 @@ class Quotas:
             streams = self._find_counters(sender, server, self._grants()).streams
             return self._take_place(STREAMS, streams) if streams else None
 
-    def bytes_stored(self, id: str) -> int | None:
-        """Return the bytes of large results that the hub stores for the principal of an id; None without a limit."""
+    def limits(self, id: str) -> Mapping[str, int]:
+        """Return the limits of the principal of an id for the whole of what it does, by name; empty without limits."""
         with self._lock:
             accounts = self._find_counters(self._seen.get(id) or Principal(id), "", self._grants()).accounts
-        for account in accounts:
-            if BYTES_STORED in account.limits:
-                return account.limits[BYTES_STORED]
-        return None
+        return next((account.limits for account in accounts if account.key.startswith("principal ")), {})
+
+    def stored_limit(self, id: str, account: str) -> ledger.Limit:
+        """Return the limits of an account of the ledger, for the principal of an id."""
+        limits, (size, things) = {} if id == OPERATOR_ID else self.limits(id), LEDGER_LIMITS[account]
+        most = self._stored if account == ledger.STORED else ledger.Limit()
+        return ledger.Limit(limits.get(size or "", most.bytes), limits.get(things or "", most.things))
 
     def refusal(self, sender: Principal, server: str) -> OverQuota | None:
         """Return the error that a call would get now, without counting one; None for a call that may begin."""
@@ -273,8 +305,8 @@ class Quotas:
         return tuple(account for account in found if account.limits)
 
     def _shares(self, limits: Mapping[str, int]) -> dict[str, int]:
-        """Return the share of this worker in each limit, at least 1; stored bytes are counted by the store."""
-        return {name: limit if name == BYTES_STORED else -(-limit // self._workers) for name, limit in limits.items()}
+        """Return the share of this worker in each limit, at least 1; the store counts what is stored."""
+        return {name: limit if name in STORED_LIMITS else -(-limit // self._workers) for name, limit in limits.items()}
 
 
 def _limits_for(sender: Principal, rows: list[Quota], grants: Grants | None) -> dict[str, int]:
@@ -316,4 +348,16 @@ def default_quotas(settings: Settings) -> dict[str, int]:
         CALLS_IN_FLIGHT: max(1, threads // SHARE_OF_THREADS),
         CALLS_PER_MINUTE: DEFAULT_CALLS_PER_MINUTE,
         STREAMS: max(1, settings.workers * settings.listeners // SHARE_OF_STREAMS),
+        **_stored_defaults(settings),
+    }
+
+
+def _stored_defaults(settings: Settings) -> dict[str, int]:
+    """Return the limits on what a principal leaves in the store."""
+    return {
+        BYTES_STORED: settings.result_size,
+        THINGS_STORED: settings.stored_things,
+        SESSION_CHANGES: settings.session_changes,
+        SUBSCRIPTION_BYTES: settings.subscription_size,
+        CALL_IDS: settings.call_ids,
     }

@@ -20,6 +20,7 @@ from patchbay.activation import CancelFlag
 from patchbay.activity.call_recording import CallRecording
 from patchbay.activity.recorder import Activity
 from patchbay.catalogue.catalogue import Catalogue
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.catalogue.servers import Server
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.jsonrpc import Id, Request
@@ -161,6 +162,11 @@ class HubServices:
     webhook_sender: Sender
     scheduler: Scheduler
     jobs: Jobs
+
+    @property
+    def ledger(self) -> Ledger:
+        """What each principal leaves in the store."""
+        return self.catalogue.contents.results.ledger
 
     def keep(self, principal: str) -> Keep:
         """Return the function that stores the large results of a principal."""

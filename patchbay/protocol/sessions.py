@@ -19,7 +19,8 @@ import orjson
 from itsdangerous import BadData
 
 from patchbay.access.timed_signatures import timed_serializer
-from patchbay.errors import UnknownSession
+from patchbay.catalogue.contents.ledger import SESSION_CHANGES, Ledger
+from patchbay.errors import OverQuota, UnknownSession
 from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS, Revision
 from patchbay.store import Journal
@@ -27,6 +28,9 @@ from patchbay.topics import SESSIONS
 
 REMEMBERED = 4096
 """Limit on the sessions in the memory of each process."""
+
+OWN_REMEMBERED = REMEMBERED // 8
+"""Sessions of one principal from which on a new one takes the place of its own oldest one, when the memory is full."""
 
 PAGE = 1000
 """Changes of a session in one read."""
@@ -46,15 +50,20 @@ class _AtHand:
 class Sessions:
     """Opens, finds, changes and ends sessions. Safe to use from many threads.
 
-    Unless this process is `alone`, every access reads the changes by other processes from the journal.
+    Unless this process is `alone`, every access reads the changes by other processes from the journal. Stored changes
+    count in the account of the session's principal in `ledger`; without one, nothing is limited.
     """
 
-    def __init__(self, key: bytes, journal: Journal, hours: float = 24.0, alone: bool = True) -> None:
+    def __init__(
+        self, key: bytes, journal: Journal, hours: float = 24.0, alone: bool = True, ledger: Ledger | None = None
+    ) -> None:
         self._serializer = timed_serializer(key, "mcp-session", journal.now)
         self._journal = journal
+        self._ledger = ledger or Ledger(journal)
         self._seconds = hours * 3600
         self._alone = alone
         self._at_hand: OrderedDict[str, _AtHand] = OrderedDict()
+        self._of_principal: dict[str, OrderedDict[str, None]] = {}
         self._lock = Lock()
 
     def open(
@@ -88,8 +97,25 @@ class Sessions:
         return session
 
     def change(self, session: LegacySession, **changes: Any) -> None:
-        """Record a change of a session: `level`, `subscribed`, `unsubscribed` or `ended`."""
-        self._journal.append(f"{SESSIONS}{session.nonce}", orjson.dumps(changes), keep=self._seconds)
+        """Record a change of a session: `level`, `subscribed`, `unsubscribed` or `ended`.
+
+        A change without an effect is not stored. Raises OverQuota when the principal has changed its sessions too
+        often; an end is never refused.
+        """
+        if not _is_news(session, changes):
+            return
+        topic = f"{SESSIONS}{session.nonce}"
+        entry = (topic, orjson.dumps(changes), self._seconds)
+        row = self._ledger.row(session.principal, SESSION_CHANGES, "", len(entry[1]), self._seconds, things=1)
+        try:
+            self._ledger.add(session.principal, SESSION_CHANGES, [entry], row)
+        except OverQuota:
+            if "ended" not in changes:
+                raise
+            # The end takes the place of the earlier changes. A session that has none is forgotten by this process only:
+            # its id is of no use to another principal.
+            if self._journal.last(topic):
+                self._journal.remove(topic, self._journal.append(*entry))
         _apply(session, changes)
 
     def subscribed(self, session: LegacySession) -> Set[str]:
@@ -124,9 +150,19 @@ class Sessions:
         with self._lock:
             # If two threads read the same id, both get the first object.
             known = self._at_hand.setdefault(session.id, _AtHand(session))
+            self._of_principal.setdefault(session.principal, OrderedDict())[session.id] = None
             while len(self._at_hand) > REMEMBERED:
-                self._at_hand.popitem(last=False)
+                own = self._of_principal[session.principal]
+                self._forget(next(iter(own if len(own) > OWN_REMEMBERED else self._at_hand)))
         return known
+
+    def _forget(self, id: str) -> None:
+        """Take a session out of memory; it is read again when it is used. The caller holds the lock."""
+        principal = self._at_hand.pop(id).session.principal
+        own = self._of_principal[principal]
+        del own[id]
+        if not own:
+            del self._of_principal[principal]
 
     def _catch_up(self, known: _AtHand) -> None:
         """Apply all changes since the last read."""
@@ -139,6 +175,16 @@ class Sessions:
                 if len(entries) < PAGE:
                     break
             session.caught_up = True
+
+
+def _is_news(session: LegacySession, changes: Mapping[str, Any]) -> bool:
+    """Whether a session differs after some changes."""
+    return (
+        changes.get("level", session.level) != session.level
+        or (bool(changes.get("ended")) and not session.ended)
+        or ("subscribed" in changes and changes["subscribed"] not in session.subscribed)
+        or ("unsubscribed" in changes and changes["unsubscribed"] in session.subscribed)
+    )
 
 
 def _apply(session: LegacySession, changes: Mapping[str, Any]) -> None:

@@ -222,6 +222,9 @@ class MemoryJournal:
             del entries[:removed]
             return removed
 
+    def remove_all(self, before: Mapping[str, int]) -> int:
+        return sum(self.remove(topic, seq) for topic, seq in before.items())
+
     def sweep(self) -> int:
         now, dropped = time.time(), 0
         with self._lock:

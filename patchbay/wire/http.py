@@ -239,8 +239,9 @@ class McpOverHttp:
     def _stream(
         self, sent: Request, caller: Caller, first: Message | Sign | None, answers: Iterator[Message | Sign]
     ) -> Reply:
-        keep = self.dispatcher.services.keep(caller.wire.principal)
-        body = stream_body(first, answers, sent, caller, self._heartbeat, self.settings, keep)
+        services = self.dispatcher.services
+        keep = services.keep(caller.wire.principal)
+        body = stream_body(first, answers, sent, caller, self._heartbeat, self.settings, keep, services.ledger)
         self.dispatcher.streams.add(body)
         return stream_reply(body)
 

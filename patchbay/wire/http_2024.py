@@ -107,7 +107,8 @@ class HttpSse:
         if release is None:
             return busy(None)
         try:
-            channel = Channel.open(self._store(), endpoint, wire.principal, self._settings.session_hours * 3600)
+            seconds = self._settings.session_hours * 3600
+            channel = Channel.open(self._store(), endpoint, wire.principal, seconds, self._dispatcher.services.ledger)
         except BaseException:
             release()
             raise
@@ -189,7 +190,8 @@ class HttpSse:
         if len(named) != 1:
             raise InvalidRequest("?session= is missing; open the stream first, and post to the address it begins with")
         seconds = self._settings.session_hours * 3600
-        return Channel.find(self._store(), named[0], wire.endpoint, wire.principal, seconds)
+        ledger = self._dispatcher.services.ledger
+        return Channel.find(self._store(), named[0], wire.endpoint, wire.principal, seconds, ledger)
 
     def _conversation(self, channel: Channel, wire: TransportInfo) -> Conversation:
         def save_session(session: LegacySession, server: Server) -> None:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator
 
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import ContentError
 from patchbay.events import Detach, Pause, Wait
 from patchbay.jsonrpc import Message, Notification, Request, Sign, encode
@@ -39,21 +40,24 @@ def stream_body(
     heartbeat: Heartbeat,
     settings: Settings,
     keep: Keep,
+    ledger: Ledger | None = None,
 ) -> Body:
     """Return the stream that answers one POST with the message `request`; `first` was already taken from `answers`.
 
-    `keep` stores parts that are too large for an event.
+    `keep` stores parts that are too large for an event; `ledger` counts what is kept for replay.
     """
-    recorder = _recorder(caller.session, request, heartbeat, settings) if caller.session is not None else None
+    recorder = _recorder(caller.session, request, heartbeat, settings, ledger) if caller.session is not None else None
     frames = _framed(_frames(first, answers, caller, recorder, keep), recorder)
     return Body(frames, answers, goes_on=not caller.revision.modern)
 
 
-def _recorder(session: LegacySession, request: Request, heartbeat: Heartbeat, settings: Settings) -> Recorder | None:
+def _recorder(
+    session: LegacySession, request: Request, heartbeat: Heartbeat, settings: Settings, ledger: Ledger | None
+) -> Recorder | None:
     """Return the recorder of a session's stream for replay; if the store fails, log a warning and return None."""
     seconds, most = settings.replay_minutes * 60, settings.replay_size
     try:
-        return Recorder(heartbeat.liveness.store, session, seconds, request.id, heartbeat, most)
+        return Recorder(heartbeat.liveness.store, session, seconds, request.id, heartbeat, most, ledger)
     except ContentError as problem:
         log.warning("a stream cannot be stored for replay: %s", problem.message)
         return None

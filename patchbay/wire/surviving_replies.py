@@ -37,7 +37,10 @@ class SurvivingReplies:
         self._dispatcher = dispatcher
         self._joins_repeats = settings.join_repeats == "safe"
         seconds = settings.replay_minutes * 60
-        self._calls = SurvivingCalls(heartbeat, seconds, settings.replay_size, settings.tasks, settings.keepalive)
+        self._calls = SurvivingCalls(
+            *(heartbeat, seconds, settings.replay_size, settings.tasks, settings.keepalive),
+            dispatcher.services.ledger,
+        )
 
     def name(self, request: Request, caller: Caller, server: Server) -> CallName | None:
         """Return the name of a call that survives, None for any other request. Raises InvalidParams."""

@@ -12,8 +12,9 @@ import pytest
 
 from patchbay.access import quotas as quotas_module
 from patchbay.access.principals import LOCAL, OPERATOR, Principal
-from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.access.quotas import STORED_LIMITS, Quotas, default_quotas
 from patchbay.boot.grants import Grants, parse_grants
+from patchbay.catalogue.contents.ledger import STORED
 from patchbay.errors import ConfigError, OverQuota
 from patchbay.settings import Settings
 from tests.waiting import BOUND
@@ -141,7 +142,7 @@ def test_a_call_of_a_tool_by_a_tool_counts_for_its_server_alone() -> None:
 def test_each_worker_has_its_share() -> None:
     assert begun(quotas({"to": ["*"], "calls_in_flight": 8}, workers=4), ANN) == 2
     assert begun(quotas({"to": ["*"], "calls_in_flight": 1}, workers=4), ANN) == 1
-    assert quotas({"to": ["*"], "bytes_stored": 9}, workers=4).bytes_stored("ann") == 9
+    assert quotas({"to": ["*"], "bytes_stored": 9}, workers=4).stored_limit("ann", STORED).bytes == 9
 
 
 def test_a_place_whose_call_never_ran_is_released_with_it() -> None:
@@ -220,7 +221,10 @@ def test_many_threads_never_pass_a_quota() -> None:
 
 def test_only_shared_mode_has_default_quotas(tmp_path: Path) -> None:
     shared = Settings(data=tmp_path, servers=tmp_path, access="shared", threads=256, hosts=64, workers=2)
-    assert default_quotas(shared) == {"calls_in_flight": 32, "calls_per_minute": 3000, "streams": 2000}
+    found = default_quotas(shared)
+    running = {"calls_in_flight": 32, "calls_per_minute": 3000, "streams": 2000}
+    assert {name: limit for name, limit in found.items() if name not in STORED_LIMITS} == running
+    assert found.keys() == running.keys() | STORED_LIMITS
     assert default_quotas(Settings(data=tmp_path, servers=tmp_path)) == {}
     counts = quotas(defaults={"calls_in_flight": 2})
     assert begun(counts, ANN) == 2

@@ -208,6 +208,16 @@ def test_a_trimmed_topic_keeps_its_newest_entries_that_fit(store: Store) -> None
     assert len(store.journal.read("other")) == 1
 
 
+def test_several_topics_are_shortened_at_once(store: Store) -> None:
+    first, second, third = (store.journal.append(topic, b"x") for topic in ("one", "one", "other"))
+    store.journal.append("untouched", b"x")
+    assert store.journal.remove_all({"one": second, "other": third + 1, "nothing": 99}) == 2
+    assert [entry.seq for entry in store.journal.read("one")] == [second] and first < second
+    assert store.journal.read("other") == []
+    assert len(store.journal.read("untouched")) == 1
+    assert store.journal.remove_all({}) == 0
+
+
 def test_many_threads_write_and_read_without_losing_anything(store: Store) -> None:
     """T13.4"""
     begin = threading.Barrier(8)

@@ -2,57 +2,54 @@
 
 Results are stored in the journal, apart from the blobs of the configuration, which do not expire. Only the caller gets
 the link `cid://<cid>?key=<key>`. The CID without the key gives no access, and neither does the key for another
-principal. When the quota of an owner is full, a new result replaces the oldest ones.
+principal. Results are in the account of stored things of their owner (`ledger.py`): when it is full, a new result
+replaces the oldest things.
 """
 
 from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
 from hashlib import sha256
 from urllib.parse import parse_qs
 
-import orjson
-
+from patchbay.catalogue.contents.ledger import STORED, Ledger, Limit, owner_of
 from patchbay.cid import cid_of
 from patchbay.store import Store
 from patchbay.topics import RESULTS
 
-MAX_COUNTED_RESULTS = 100_000
-"""Maximum number of an owner's results that are counted when a new one is stored."""
+MAX_STORED_THINGS = 4096
+"""Results and answers of one owner that are stored, at most, unless its quota says another number."""
 
 
 class Results:
     """The large results of one store. Thread-safe.
 
     `key` is the hub's secret, `minutes` the minimum time a result is stored, `most` the quota of one owner in bytes.
-    `quota_of` returns the quota of a principal that has one of its own, by its id; None for `most`.
     """
 
     def __init__(self, store: Store, key: bytes, minutes: float, most: int) -> None:
         self._journal = store.journal
         self._key = key
         self._seconds = minutes * 60
-        self._most = most
-        self.quota_of: Callable[[str], int | None] = lambda principal: None
+        self.ledger = Ledger(store.journal, lambda principal, account: _stored(account, most))
 
     def keep(self, data: bytes, principal: str) -> str | None:
         """Store a result for a principal and return its URI; None when it is larger than the quota."""
-        quota = self.quota_of(principal)
-        most = self._most if quota is None else quota
-        if len(data) > most:
+        most = self.ledger.limit_of(principal, STORED).bytes
+        if most is not None and len(data) > most:
             return None
-        cid, owner = cid_of(data), _owner(principal)
-        topic = f"{RESULTS}{owner}/{cid}"
+        cid = cid_of(data)
+        topic = f"{RESULTS}{owner_of(principal)}/{cid}"
         known = self._journal.tail(topic, 1)
         # Store a repeated result again when less than `minutes` of its time are left.
         if not known or self._journal.now() - known[0].at > self._seconds / 2:
             lasts = self._seconds * 1.5
-            self._journal.append(topic, data, lasts)
-            self._journal.trim(topic, len(data))
-            self._journal.append(RESULTS + owner, orjson.dumps([cid, len(data)]), lasts)
-            self._make_room(owner, most)
+            row = self.ledger.row(principal, STORED, cid, len(data), lasts)
+            self._journal.append_all([(topic, data, lasts), row], {})
+            if known:
+                self._journal.trim(topic, len(data))
+            self.ledger.make_room(principal)
         return f"cid://{cid}?key={self._key_of(cid, principal)}"
 
     def is_own(self, cid: str, key: str, principal: str) -> bool:
@@ -63,7 +60,7 @@ class Results:
         """Return the result of a canonical CID; None for a wrong key, another principal, or an expired result."""
         if not self.is_own(cid, key, principal):
             return None
-        found = self._journal.tail(f"{RESULTS}{_owner(principal)}/{cid}", 1)
+        found = self._journal.tail(f"{RESULTS}{owner_of(principal)}/{cid}", 1)
         if not found or self._journal.now() - found[0].at > self._seconds * 1.5:
             return None
         return found[0].data if cid_of(found[0].data) == cid else None
@@ -71,24 +68,6 @@ class Results:
     def _key_of(self, cid: str, principal: str) -> str:
         made = hmac.new(self._key, f"large result\0{principal}\0{cid}".encode(), sha256).digest()
         return urlsafe_b64encode(made).rstrip(b"=").decode()
-
-    def _make_room(self, owner: str, most: int) -> None:
-        """Delete the oldest results of an owner until the rest fits the quota."""
-        total = listed = 0
-        sizes: dict[str, int] = {}
-        dropped: set[str] = set()
-        for entry in self._journal.tail(RESULTS + owner, MAX_COUNTED_RESULTS):
-            cid, size = orjson.loads(entry.data)
-            total += 0 if cid in sizes else size
-            if total > most:
-                dropped.add(cid)
-            else:
-                sizes[cid] = size
-                listed += len(entry.data)
-        for cid in dropped - sizes.keys():
-            self._journal.trim(f"{RESULTS}{owner}/{cid}", 0)
-        if dropped:
-            self._journal.trim(RESULTS + owner, listed)
 
 
 def key_in_query(query: str) -> str:
@@ -101,6 +80,6 @@ def without_key(uri: str) -> str:
     return uri.partition("?")[0] if uri.startswith("cid://") else uri
 
 
-def _owner(principal: str) -> str:
-    """Return the name of a principal in a topic, as a digest."""
-    return sha256(principal.encode()).hexdigest()[:32]
+def _stored(account: str, most: int) -> Limit:
+    """Return the limits of an account without quotas: only what is stored has some."""
+    return Limit(most, MAX_STORED_THINGS) if account == STORED else Limit()

@@ -37,13 +37,14 @@ _ROUND = ("inputResponses", "requestState")
 
 @dataclass(frozen=True, slots=True)
 class CallName:
-    """The name of a call that survives.
+    """The name of a call that survives, of a caller with the id `principal`.
 
     `owner` and `id` cancel it, in every process. `topic` holds its messages; each round of questions and answers has
     its own. `digest` is that of the method, the tool and the arguments. `after` is the number of the last event that
     the caller has. `lasts` says that a call that has ended is not run again: it has a UUID of its caller.
     """
 
+    principal: str
     owner: str
     id: str
     topic: str
@@ -78,7 +79,7 @@ def name_call(request: Request, caller: Caller, server: Server, joins_repeats: b
     rounds = [request.params.get(key) for key in _ROUND]
     content = [request.method, {key: value for key, value in request.params.items() if key != "_meta"}]
     topic = f"{CALLS}{owner.removeprefix(CALLS)}/{_digest(rounds)[:16]}"
-    return CallName(owner, id, topic, _digest(content), after, given is not None)
+    return CallName(caller.wire.principal, owner, id, topic, _digest(content), after, given is not None)
 
 
 def named_in(notification: Notification, caller: Caller) -> tuple[str, str] | None:

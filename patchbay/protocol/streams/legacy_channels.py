@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE
+from patchbay.catalogue.contents.ledger import SESSION_CHANGES, STORED, Ledger
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause, Wait
 from patchbay.store import Store
@@ -30,27 +31,38 @@ PAGE = 1000
 
 
 class Channel:
-    """One channel. `state` holds its endpoint and principal, and later the id of its session, or its end."""
+    """One channel. `state` holds its endpoint and principal, and later the id of its session, or its end.
 
-    def __init__(self, store: Store, id: str, seconds: float, state: Mapping[str, Any]) -> None:
+    The channel and its messages count in the accounts of its principal in `ledger`; without one, nothing is limited.
+    """
+
+    def __init__(
+        self, store: Store, id: str, seconds: float, state: Mapping[str, Any], ledger: Ledger | None = None
+    ) -> None:
         self.id = id
         self.state = state
         self._store = store
+        self._ledger = ledger or Ledger(store.journal)
         self._seconds = seconds
         self._topic = f"{CHANNELS}{id}"
         self._seq = 0
 
     @classmethod
-    def open(cls, store: Store, endpoint: str, principal: str, seconds: float) -> Channel:
-        """Open a channel with a lifetime of `seconds`."""
-        channel = cls(store, secrets.token_urlsafe(24), seconds, {})
-        channel.change(endpoint=endpoint, principal=principal)
+    def open(cls, store: Store, endpoint: str, principal: str, seconds: float, ledger: Ledger | None = None) -> Channel:
+        """Open a channel with a lifetime of `seconds`. Raises OverQuota if its principal has changed too many."""
+        channel = cls(store, secrets.token_urlsafe(24), seconds, {}, ledger)
+        channel.state = {"endpoint": endpoint, "principal": principal}
+        entry = (channel._topic, orjson.dumps(channel.state), seconds)
+        row = channel._ledger.row(principal, SESSION_CHANGES, "", len(entry[1]), seconds, things=1)
+        channel._ledger.add(principal, SESSION_CHANGES, [entry], row)
         return channel
 
     @classmethod
-    def find(cls, store: Store, id: str, endpoint: str, principal: str, seconds: float) -> Channel:
+    def find(
+        cls, store: Store, id: str, endpoint: str, principal: str, seconds: float, ledger: Ledger | None = None
+    ) -> Channel:
         """Return the channel of an id. Raises UnknownSession, also for another caller's channel."""
-        channel = cls(store, id, seconds, {})
+        channel = cls(store, id, seconds, {}, ledger)
         channel.read_changes()
         if (channel.state.get("endpoint"), channel.state.get("principal")) != (endpoint, principal):
             raise UnknownSession("no such session here; open a stream first, and post to the address it gives")
@@ -80,8 +92,11 @@ class Channel:
 
     def send(self, data: bytes) -> None:
         """Send a message to the stream."""
-        self._store.journal.append(f"{self._topic}/messages", data, keep=WAITING)
+        principal, topic = self.state["principal"], f"{self._topic}/messages"
+        row = self._ledger.row(principal, STORED, topic, len(data), WAITING, things=1)
+        self._store.journal.append_all([(topic, data, WAITING), row], {})
         self._store.bus.publish(self._topic)
+        self._ledger.make_room(principal)
 
     def messages(
         self, keepalive: float, ending: Callable[[], bool], busy: Callable[[], bool]

@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE
+from patchbay.catalogue.contents.ledger import KeptMessages, Ledger
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Id, encode, failure
@@ -47,12 +48,20 @@ class Recorder:
     """Stores the messages of one stream of one session for `seconds`. `id` is the request that the stream answers.
 
     After `most` bytes it stores no more notifications: a client that resumes gets the answer but misses some progress.
-    If the store fails, only the replay is incomplete; the call continues. Call `leave` after the last write. Raises
+    If the store fails, only the replay is incomplete; the call continues. Call `leave` after the last write. What is
+    stored counts in the account of the session's principal in `ledger`; without one, nothing is counted. Raises
     ContentError if the store fails at the beginning.
     """
 
     def __init__(
-        self, store: Store, session: LegacySession, seconds: float, id: Id, heartbeat: Heartbeat, most: int
+        self,
+        store: Store,
+        session: LegacySession,
+        seconds: float,
+        id: Id,
+        heartbeat: Heartbeat,
+        most: int,
+        ledger: Ledger | None = None,
     ) -> None:
         self.name = secrets.token_hex(8)
         self._store = store
@@ -63,6 +72,7 @@ class Recorder:
         self._count = 0
         self._id = id
         self._missed = False
+        self._kept = KeptMessages(ledger or Ledger(store.journal), session.principal, self._topic, seconds)
         self._append(_OPENED + orjson.dumps({"owner": heartbeat.liveness.process, "id": id}))
         heartbeat.begin()
 
@@ -94,8 +104,11 @@ class Recorder:
         return True
 
     def _append(self, entry: bytes) -> None:
-        self._store.journal.append(self._topic, entry, keep=self._seconds)
+        rows = self._kept.grow(len(entry), is_last=entry[:1] in (_ENDED, _GONE))
+        self._store.journal.append_all([(self._topic, entry, self._seconds), *rows], {})
         self._store.bus.publish(self._topic)
+        if rows:
+            self._kept.make_room()
 
 
 def parse_event_id(text: str) -> tuple[str, int] | None:

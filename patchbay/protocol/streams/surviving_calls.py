@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE
+from patchbay.catalogue.contents.ledger import CALL_IDS, Entry, KeptMessages, Ledger
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import Failure, Message, Notification, Request, Result, Sign, encode, failure
@@ -58,15 +59,21 @@ class Busy(PatchbayError):
 
 
 class CallRun:
-    """The writer of one call, in the process that runs it. `most` bytes of progress and log messages are kept."""
+    """The writer of one call, in the process that runs it. `most` bytes of progress and log messages are kept.
 
-    def __init__(self, store: Store, name: CallName, seconds: float, most: int, heartbeat: Heartbeat) -> None:
+    `kept` counts all messages in the account of the caller.
+    """
+
+    def __init__(
+        self, store: Store, name: CallName, seconds: float, most: int, heartbeat: Heartbeat, kept: KeptMessages
+    ) -> None:
         self._store = store
         self._name = name
         self._seconds = seconds
         self._left = most
         self._count = 0
         self._heartbeat = heartbeat
+        self._kept = kept
 
     def run(self, first: Message | Sign | None, answers: Answers, id: Any, keep: Keep) -> None:
         """Write all messages of a call to its end; `first` was already taken from `answers`."""
@@ -91,16 +98,17 @@ class CallRun:
         `began` is False for a call that was refused: its id stays free.
         """
         numbered = _numbered(_ANSWER if began else _REFUSAL, self._count + 1, answer)
-        entries = [(self._name.topic, numbered, self._seconds if began else ID_SECONDS)]
+        entries: list[Entry] = [(self._name.topic, numbered, self._seconds if began else ID_SECONDS)]
         if began:
-            entries.append((self._name.topic, _PAST, ID_SECONDS))
+            # The row of the answer comes before the mark that outlasts it: what makes room deletes up to the row.
+            entries += [*self._kept.grow(len(numbered), is_last=True), (self._name.topic, _PAST, ID_SECONDS)]
         waiting = threading.Event()
         try:
             for _ in range(MAX_TRIES):
                 try:
                     self._store.journal.append_all(entries, {})
                     self._store.bus.publish(self._name.topic)
-                    return
+                    break
                 except PatchbayError as problem:
                     if self._store.check() == CLOSED:
                         return
@@ -108,6 +116,15 @@ class CallRun:
                     waiting.wait(BEAT_SECONDS)
         finally:
             self._heartbeat.end()
+        if began:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Delete what the caller has stored beyond its limit; a failure of the store leaves it for the next call."""
+        try:
+            self._kept.make_room()
+        except PatchbayError as problem:
+            log.warning("old answers of a caller are not deleted yet: %s", problem)
 
     def _note(self, data: bytes) -> None:
         """Write a notification, if there is room for it and the store works."""
@@ -116,27 +133,42 @@ class CallRun:
         if self._left < 0:
             return
         try:
-            self._store.journal.append(self._name.topic, _numbered(_NOTE, self._count, data), self._seconds)
+            rows = self._kept.grow(len(data))
+            note = (self._name.topic, _numbered(_NOTE, self._count, data), self._seconds)
+            self._store.journal.append_all([note, *rows], {})
             self._store.bus.publish(self._name.topic)
         except PatchbayError as problem:
             log.warning("a message of a call is not stored: %s", problem)
 
 
 class SurvivingCalls:
-    """The calls of a process that survive. `seconds` is how long their results are kept, `limit` how many run."""
+    """The calls of a process that survive. `seconds` is how long their results are kept, `limit` how many run.
 
-    def __init__(self, heartbeat: Heartbeat, seconds: float, most: int, limit: int, keepalive: float) -> None:
+    Their ids and answers count in the accounts of their callers in `ledger`; without one, nothing is limited.
+    """
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        seconds: float,
+        most: int,
+        limit: int,
+        keepalive: float,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._heartbeat = heartbeat
         self._store = heartbeat.liveness.store
         self._seconds = seconds
         self._most = most
         self._room = threading.BoundedSemaphore(limit)
+        self._ledger = ledger or Ledger(self._store.journal)
         self._keepalive = keepalive
 
     def begin(self, name: CallName) -> CallRun | None:
         """Return the run of a call that this process runs now, or None for one that has begun.
 
-        Raises InvalidParams if the id names a call with other arguments, Busy if too many calls run here.
+        Raises InvalidParams if the id names a call with other arguments, Busy if too many calls run here, OverQuota
+        if the hub remembers too many calls of this caller.
         """
         while True:
             newest = self._store.journal.tail(name.topic, 1)
@@ -150,9 +182,12 @@ class SurvivingCalls:
             self._heartbeat.begin()
             opened = {"owner": self._heartbeat.liveness.process, "digest": name.digest}
             last = {name.topic: newest[0].seq if newest else 0}
+            entry = (name.topic, _OPENED + orjson.dumps(opened), ID_SECONDS)
+            row = self._ledger.row(name.principal, CALL_IDS, "", len(entry[1]), ID_SECONDS, things=1)
             try:
-                self._store.journal.append_all([(name.topic, _OPENED + orjson.dumps(opened), ID_SECONDS)], last)
-                return CallRun(self._store, name, self._seconds, self._most, self._heartbeat)
+                self._ledger.add(name.principal, CALL_IDS, [entry], row, last)
+                kept = KeptMessages(self._ledger, name.principal, name.topic, self._seconds)
+                return CallRun(self._store, name, self._seconds, self._most, self._heartbeat, kept)
             except StaleUpdate:
                 self._release()
             except BaseException:

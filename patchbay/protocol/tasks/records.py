@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from patchbay.catalogue.contents.ledger import STORED, Ledger
 from patchbay.jsonrpc import Notification, encode
 from patchbay.protocol.tasks.process_liveness import ProcessLiveness
 from patchbay.store import JournalEntry, Store
@@ -62,6 +63,8 @@ class Task:
     outcome: dict[str, Any] = field(default_factory=dict)
     message: str | None = None
     seq: int = 0
+    size: int = 0
+    """Bytes of its entries so far."""
 
     @property
     def status(self) -> str:
@@ -82,6 +85,7 @@ class Task:
         recorded = orjson.loads(entry.data)
         kind, params = recorded["method"], recorded.get("params", {})
         self.seq = entry.seq
+        self.size += len(entry.data)
         if self.ended is not None:
             return
         self.updated = entry.at
@@ -124,10 +128,14 @@ def _moment(seconds: float) -> str:
 
 
 class TaskStore:
-    """Reads and writes tasks; `liveness` identifies this process. Thread-safe."""
+    """Reads and writes tasks; `liveness` identifies this process. Thread-safe.
 
-    def __init__(self, store: Store) -> None:
+    Ended tasks count in the account of their principal in `ledger`; without one, nothing is limited.
+    """
+
+    def __init__(self, store: Store, ledger: Ledger | None = None) -> None:
         self.store = store
+        self._ledger = ledger or Ledger(store.journal)
         self.liveness = ProcessLiveness(store)
 
     def make(self, principal: str, endpoint: str, ttl: float, owner: str = "") -> Task:
@@ -142,8 +150,14 @@ class TaskStore:
         """Write an entry, then publish a message. The entry lasts as long as the task."""
         # The `made` entry expires first: the other entries without it do not form a task.
         keep = max(task.seconds_left(self.store.now()), 0.0) + (0.0 if kind == "made" else 1.0)
-        self.store.journal.append(task.topic, encode(Notification(kind, params)), keep)
+        entry = (task.topic, encode(Notification(kind, params)), keep)
+        rows = []
+        if kind == "ended":
+            rows.append(self._ledger.row(task.principal, STORED, task.topic, task.size + len(entry[1]), keep))
+        self.store.journal.append_all([entry, *rows], {})
         self.store.bus.publish(task.topic)
+        if rows:
+            self._ledger.make_room(task.principal)
 
     def end(self, task: Task, status: str, **more: Any) -> None:
         """Write the end of a task; an earlier end stays valid."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchbay.activation import Call, Cancelled, Events, Stopping
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import ContentError, InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Done, Event, Failed
 from patchbay.jsonrpc import failure
@@ -52,11 +53,13 @@ class Tasks:
     """The tasks of one process, and access to all others in the same store. Safe to use from many threads.
 
     A task may run for `minutes`, and its result lasts for the same time after that; at most `most` run at once. `left`
-    returns the seconds that the process still has: infinite until it stops.
+    returns the seconds that the process still has: infinite until it stops. `ledger` counts what they leave.
     """
 
-    def __init__(self, store: Store, minutes: float, most: int, left: Callable[[], float]) -> None:
-        self._ledger = TaskStore(store)
+    def __init__(
+        self, store: Store, minutes: float, most: int, left: Callable[[], float], ledger: Ledger | None = None
+    ) -> None:
+        self._records = TaskStore(store, ledger)
         self._seconds = minutes * 60
         self._room = threading.BoundedSemaphore(most)
         self._left = left
@@ -72,8 +75,8 @@ class Tasks:
         if self._left() != float("inf") or not self._room.acquire(blocking=False):
             return None
         try:
-            self._ledger.liveness.beat()
-            task = self._ledger.make(work.call.principal, endpoint, 2 * self._seconds)
+            self._records.liveness.beat()
+            task = self._records.make(work.call.principal, endpoint, 2 * self._seconds)
         except BaseException:
             self._room.release()
             raise
@@ -86,21 +89,21 @@ class Tasks:
             with self._lock:
                 self._running.pop(task.id, None)
             self._room.release()
-            self._ledger.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
+            self._records.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
             return None
         return task
 
     def queue(self, principal: str, endpoint: str) -> Task:
         """Make a task that no process runs yet; a worker calls `run_here` for it."""
-        return self._ledger.make(principal, endpoint, 2 * self._seconds, QUEUED)
+        return self._records.make(principal, endpoint, 2 * self._seconds, QUEUED)
 
     def read(self, id: str) -> Task | None:
         """Return the task of an id, of any caller; None for an unknown or expired one."""
-        return self._ledger.read(id)
+        return self._records.read(id)
 
     def fail(self, task: Task, reason: str) -> None:
         """End a task as failed."""
-        self._ledger.end(task, "failed", error=_error(PatchbayError(reason)), message=reason)
+        self._records.end(task, "failed", error=_error(PatchbayError(reason)), message=reason)
 
     def run_here(self, task: Task, work: TaskWork) -> None:
         """Run a queued task to its end, on this thread; it does not count against the limit of running tasks.
@@ -108,11 +111,11 @@ class Tasks:
         A task that was cancelled before ends at once.
         """
         if task.cancelling:
-            self._ledger.end(task, "cancelled")
+            self._records.end(task, "cancelled")
             work.events.close()
             return
-        self._ledger.liveness.beat()
-        self._ledger.append(task, "began", {"owner": self._ledger.liveness.process})
+        self._records.liveness.beat()
+        self._records.append(task, "began", {"owner": self._records.liveness.process})
         work.call.deadline = time.monotonic() + self._seconds
         self._watch_running(task, work)
         self._run(task, work)
@@ -134,7 +137,7 @@ class Tasks:
 
     def find(self, id: Any, principal: str, endpoint: str) -> Task:
         """Return the task of an id. Raises InvalidParams, in the same way for a task of another caller."""
-        task = self._ledger.read(id)
+        task = self._records.read(id)
         if task is None or (task.principal, task.endpoint) != (principal, endpoint):
             raise InvalidParams(f"there is no task {id!r:.80} here; it may have expired")
         return self._checked(task)
@@ -147,37 +150,37 @@ class Tasks:
             if key in responses and fits(question["method"], responses[key])
         }
         if taken and task.ended is None:
-            self._ledger.append(task, "answered", taken)
+            self._records.append(task, "answered", taken)
 
     def cancel(self, task: Task) -> None:
         """Ask a task to stop, which it does at its next event; an ended task does not change."""
         if task.ended is None and not task.cancelling:
-            self._ledger.append(task, "cancel", {})
+            self._records.append(task, "cancel", {})
 
     def watch(self, tasks: Sequence[Task]) -> TaskWatch:
         """Return the watch of these tasks for a listener."""
         return TaskWatch(tasks, self._caught_up)
 
     def _caught_up(self, task: Task) -> Task:
-        self._ledger.catch_up(task)
+        self._records.catch_up(task)
         return self._checked(task)
 
     def _checked(self, task: Task) -> Task:
         """Return the task; end it first if no process runs it any more."""
         if task.ended is not None or task.is_job or self._at_work(task):
             return task  # the workers decide about a job whose worker died
-        self._ledger.catch_up(task)
+        self._records.catch_up(task)
         if task.ended is None:
             # The task was to be cancelled, and it does not run: it counts as cancelled.
             if task.cancelling:
-                self._ledger.end(task, "cancelled", message=GONE)
+                self._records.end(task, "cancelled", message=GONE)
             else:
-                self._ledger.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
-            self._ledger.catch_up(task)
+                self._records.end(task, "failed", error=_error(PatchbayError(GONE)), message=GONE)
+            self._records.catch_up(task)
         return task
 
     def _at_work(self, task: Task) -> bool:
-        liveness = self._ledger.liveness
+        liveness = self._records.liveness
         return task.id in self._running if task.owner == liveness.process else liveness.is_alive(task.owner)
 
     def _run_and_release(self, task: Task, work: TaskWork) -> None:
@@ -195,7 +198,7 @@ class Tasks:
             status, outcome = "failed", {"error": _error(incident(log, f"in a task of {work.call.server}"))}
         try:
             work.events.close()
-            self._ledger.end(task, status, **outcome)
+            self._records.end(task, status, **outcome)
         except Exception:
             # The next process that reads the task ends it, because no process runs it any more.
             log.exception("the end of a task of %s could not be stored", work.call.server)
@@ -235,11 +238,11 @@ class Tasks:
     def _ask(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
         """Open questions under new keys of this task, and wait for all answers."""
         questions = {key: ask.questions[own] for key, own in keys.items()}
-        with self._ledger.store.bus.subscribe([task.topic]) as mailbox:
+        with self._records.store.bus.subscribe([task.topic]) as mailbox:
             opened = {key: {"method": one.method, "params": one.params} for key, one in questions.items()}
-            self._ledger.append(task, "asked", opened)
+            self._records.append(task, "asked", opened)
             while True:
-                self._ledger.catch_up(task)
+                self._records.catch_up(task)
                 if task.ended is not None or task.cancelling or call.cancelled:
                     raise Cancelled("cancelled while it waited for an answer")
                 if all(key in task.answers for key in questions):
@@ -251,17 +254,17 @@ class Tasks:
     def _keep(self) -> None:
         """Watch the tasks of this process, on a thread of its own, until the last one has ended."""
         try:
-            with self._ledger.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
+            with self._records.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
                 beaten = time.monotonic()
                 while self._must_continue():
                     got = mailbox.get(min(BEAT_SECONDS, self._left()))
-                    closed = self._ledger.store.check() if got is None else None
+                    closed = self._records.store.check() if got is None else None
                     if closed:
                         raise ContentError(closed)
                     ids = [got[0].removeprefix(TASK_CHANGES)] if got else list(self._running)
                     if time.monotonic() - beaten >= BEAT_SECONDS:
                         beaten = time.monotonic()
-                        self._ledger.liveness.beat()
+                        self._records.liveness.beat()
                         # A message about one of them may have been lost.
                         ids = list(self._running)
                     for id in ids:
@@ -284,7 +287,7 @@ class Tasks:
     def _heed(self, id: str) -> None:
         """Cancel a running task that was cancelled, or that another process ended because this one seemed lost."""
         call = self._running.get(id)
-        task = self._ledger.read(id) if call is not None else None
+        task = self._records.read(id) if call is not None else None
         if call is not None and (task is None or task.cancelling or task.ended is not None):
             call.cancelled.set("the task was cancelled" if task and task.cancelling else "the task is over")
 
@@ -297,9 +300,9 @@ class Tasks:
         for id, call in left.items():
             call.cancelled.set(STOPPED)
             try:
-                task = self._ledger.read(id)
+                task = self._records.read(id)
                 if task is not None:
-                    self._ledger.end(task, "failed", error=_error(PatchbayError(STOPPED)), message=STOPPED)
+                    self._records.end(task, "failed", error=_error(PatchbayError(STOPPED)), message=STOPPED)
             except Exception:
                 log.exception("the end of a task of %s could not be stored", call.server)
 

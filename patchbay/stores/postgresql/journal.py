@@ -72,6 +72,13 @@ class PostgresqlJournal:
     def remove(self, topic: str, before: int) -> int:
         return self._database.count("DELETE FROM journal WHERE topic = %s AND seq < %s", (topic, before))
 
+    def remove_all(self, before: Mapping[str, int]) -> int:
+        query = (
+            "DELETE FROM journal USING unnest(%s::text[], %s::bigint[]) AS old (name, before)"
+            " WHERE topic = old.name AND seq < old.before"
+        )
+        return self._database.count(query, (list(before), list(before.values())))
+
     def sweep(self) -> int:
         # Rows that another node deletes at this moment are left to it: two nodes never wait for each other.
         over = "SELECT seq FROM journal WHERE until <= store_time() FOR UPDATE SKIP LOCKED"

@@ -62,6 +62,11 @@ class SqliteJournal:
         with self._database.write() as connection:
             return connection.execute("DELETE FROM journal WHERE topic = ? AND seq < ?", (topic, before)).rowcount
 
+    def remove_all(self, before: Mapping[str, int]) -> int:
+        with self._database.write(durable=False) as connection:
+            query = "DELETE FROM journal WHERE topic = ? AND seq < ?"
+            return sum(connection.execute(query, row).rowcount for row in before.items())
+
     def sweep(self) -> int:
         with self._database.write(durable=False) as connection:
             return connection.execute("DELETE FROM journal WHERE until <= ?", (time.time(),)).rowcount

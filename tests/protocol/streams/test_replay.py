@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -91,14 +91,14 @@ def test_a_full_stream_stores_the_answer_and_no_more_progress(store: MemoryStore
 
 def failing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The journal of the store takes nothing as long as there is something in the list that is answered."""
-    append, reasons = store.journal.append, list[str]()
+    append, reasons = store.journal.append_all, list[str]()
 
-    def appended(topic: str, data: bytes, keep: float | None = None) -> int:
+    def appended(entries: Sequence[tuple[str, bytes, float | None]], last: Mapping[str, int]) -> list[int]:
         if reasons:
             raise ContentError(reasons[0])
-        return append(topic, data, keep)
+        return append(entries, last)
 
-    monkeypatch.setattr(store.journal, "append", appended)
+    monkeypatch.setattr(store.journal, "append_all", appended)
     return reasons
 
 

@@ -28,7 +28,7 @@ from tests.access.team import new_key, set_grants, team_hub
 from tests.hubs import Answer, Hub
 from tests.waiting import until
 
-NAME = CallName("call/owner", "ab12", "call/owner/round", "digest", 0, True)
+NAME = CallName("ann", "call/owner", "ab12", "call/owner/round", "digest", 0, True)
 SAID = Request(7, "tools/call", {"_meta": {"progressToken": "mine"}})
 PROGRESS = Notification("notifications/progress", {"progressToken": "first", "progress": 1})
 
@@ -150,7 +150,7 @@ def test_no_more_calls_run_than_the_setting_allows(store: MemoryStore) -> None:
     """36.2"""
     calls = calls_of(Heartbeat(store), limit=1)
     run = calls.begin(NAME)
-    other = CallName("call/other", "cd34", "call/other/round", "digest", 0, True)
+    other = CallName("ann", "call/other", "cd34", "call/other/round", "digest", 0, True)
     with pytest.raises(Busy):
         calls.begin(other)
     assert calls.begin(NAME) is None, "to join needs no room"
@@ -164,7 +164,7 @@ def test_an_id_with_other_arguments_is_refused(store: MemoryStore) -> None:
     calls = calls_of(Heartbeat(store))
     run_it(calls)
     with pytest.raises(InvalidParams, match="a new UUID for a new call"):
-        calls.begin(CallName(NAME.owner, NAME.id, NAME.topic, "another digest", 0, True))
+        calls.begin(CallName(NAME.principal, NAME.owner, NAME.id, NAME.topic, "another digest", 0, True))
 
 
 def test_the_stream_of_a_call_ends_when_the_credentials_of_its_reader_are_revoked(store: MemoryStore) -> None:
