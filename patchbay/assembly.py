@@ -16,6 +16,7 @@ from patchbay import __version__, boot
 from patchbay.access.approval_gate import ApprovalGate
 from patchbay.access.approvals import Approvals
 from patchbay.access.audit.chain import AuditChain, reached_cids
+from patchbay.access.audit.refusals import Refusals
 from patchbay.access.control import AccessControl
 from patchbay.access.given_key import place_given_key
 from patchbay.access.hub_key import has_key, hub_id
@@ -96,7 +97,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
     quotas = _make_quotas(settings, catalogue)
     catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
     shares = _shares(store, quotas, catalogue)
-    audit = _audit(store, settings, rooms.signer, catalogue)
+    audit = _audit(store, settings, rooms.signer, catalogue, quotas)
     approvals = Approvals(store, on_decision=audit.add_decision) if audit is not None else Approvals(store)
     catalogue.hub.gate = ApprovalGate(approvals, store.bus, access.asks_for_approval)
     catalogue.start()
@@ -256,11 +257,15 @@ def _end_processes(catalogue: Catalogue, hosts: WorkerPool, connections: Standin
         connections.end(server.standing.mount)
 
 
-def _audit(store: Store, settings: Settings, signer: Signer, catalogue: Catalogue) -> AuditedCalls | None:
+def _audit(
+    store: Store, settings: Settings, signer: Signer, catalogue: Catalogue, quotas: Quotas
+) -> AuditedCalls | None:
     """Return the audit chain for the writer of records; None where the settings switch it off."""
     if not settings.is_audited:
         return None
-    return AuditedCalls(AuditChain(store.journal, signer), lambda: catalogue.grants, settings.audit_days * 24 * 3600)
+    refusals = Refusals(settings.audit_refusals, lambda: quotas.processes)
+    chain, keep = AuditChain(store.journal, signer), settings.audit_days * 24 * 3600
+    return AuditedCalls(chain, lambda: catalogue.grants, keep, refusals)
 
 
 def _open_store(settings: Settings) -> tuple[Store, bytes]:

@@ -214,6 +214,11 @@ class Settings:
         " mode (access), else off.",
         choices=("auto", "on", "off"),
     )
+    audit_refusals: int = setting(
+        60,
+        "Refused calls of one caller in a minute that get a row in the audit chain; the others get one row together.",
+        least=1,
+    )
     audit_days: float = setting(
         365.0, "How long the hub stores rows of the audit chain; it deletes up to a signed head; 0 keeps all.", "days"
     )

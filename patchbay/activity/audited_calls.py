@@ -3,7 +3,8 @@
 While a call runs, the hub only notes its sender and the document of grants in force. The writer makes the row
 afterwards, so that a call waits neither for hashes nor for the disk. The row of a decision about a call is written at
 once, by the thread that decides. Calls without a row (a full queue, a failing
-store) are counted, and the next batch begins with a row that has their number.
+store) are counted, and the next batch begins with a row that has their number. Refused calls beyond a number in a
+minute get one row together (`access/audit/refusals.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -20,6 +21,7 @@ from patchbay.access.approvals import Approval
 from patchbay.access.audit.approval_rows import approval_row
 from patchbay.access.audit.chain import AuditChain, Batch, dropped_row
 from patchbay.access.audit.packed_rows import Draft, Template
+from patchbay.access.audit.refusals import Refusals
 from patchbay.access.audit.rows import CALL, Row, make_template
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
 from patchbay.access.principals import LOCAL
@@ -48,6 +50,9 @@ PRUNE_SECONDS = 3600.0
 MAX_WAITING = 1000
 """Limit on the batches that wait while the store is away; further rows of decisions count as dropped."""
 
+REFUSED = frozenset(("error", "tool_error", "cancelled"))
+"""Outcomes of a call that never began."""
+
 QUEUE_FULL, STORE_FAILED = "the queue of finished calls was full", "the store failed"
 
 
@@ -69,9 +74,17 @@ class AuditedCalls:
     """The audit chain as the writer of records sees it. Safe to use from many threads.
 
     `grants` returns the document in force. Rows are deleted after `keep` seconds, up to a signed head; 0 keeps all.
+    `refusals` says which refused calls get no row of their own; without it, all get one.
     """
 
-    def __init__(self, chain: AuditChain, grants: Callable[[], Grants | None], keep: float = 0.0) -> None:
+    def __init__(
+        self,
+        chain: AuditChain,
+        grants: Callable[[], Grants | None],
+        keep: float = 0.0,
+        refusals: Refusals | None = None,
+    ) -> None:
+        self._refusals = refusals
         self._drafts = Drafts()
         self._keep = keep
         self._next_prune = time.monotonic() + PRUNE_SECONDS
@@ -98,13 +111,30 @@ class AuditedCalls:
         """
         if not any(one.runs is runs for one in self._waiting):
             try:
-                drafts = self._drafts.make_all(runs, mode, entry, records)
+                together = self._count_refused(runs)
+                drafts = self._drafts.make_all(runs, mode, entry, records, together)
             except BaseException:
                 self.drop(len(runs), STORE_FAILED)
                 raise
-            self._add(runs, len(runs), (), drafts)
+            self._add(runs, len(drafts), self._refusal_rows(), drafts)
         self._write_waiting()
         self._prune()
+
+    def _count_refused(self, runs: Sequence[CallRecording]) -> set[int]:
+        """Return the places of the refused calls that get one row together."""
+        if self._refusals is None:
+            return set()
+        counts = self._refusals
+        return {
+            place
+            for place, run in enumerate(runs)
+            if not run.has_begun and run.outcome in REFUSED and counts.is_beyond(run.principal, run.at)
+        }
+
+    def _refusal_rows(self, is_end: bool = False) -> list[Row]:
+        """Return the rows of refused calls that are due."""
+        now = self.chain.now_ms() / 1000
+        return self._refusals.take_rows(now, is_end) if self._refusals is not None else []
 
     def add_decision(self, approval: Approval) -> None:
         """Append the row of a decision about a call. While the store is away the row waits for the next append. Another
@@ -162,11 +192,12 @@ class AuditedCalls:
             log.warning("old rows of the audit chain could not be deleted: %s", problem)
 
     def sign(self) -> None:
-        """Append the rows of dropped calls, and sign the head of the chain, unless this process did so after its last
-        row. Raises PatchbayError.
+        """Append the rows of dropped and of refused calls, and sign the head of the chain, unless this process did so
+        after its last row. Raises PatchbayError.
         """
-        if self._dropped:
-            self._add(None, 0, (), ())
+        rows = self._refusal_rows(is_end=True)
+        if self._dropped or rows:
+            self._add(None, 0, rows, ())
         self._write_waiting()
         if not self._is_signed:
             self.chain.sign()
@@ -180,13 +211,20 @@ class Drafts:
         self._templates: dict[tuple[Any, ...], tuple[Template, str, tuple[Any, ...]]] = {}
 
     def make_all(
-        self, runs: Sequence[CallRecording], mode: str, entry: int | None, records: Sequence[list[Any]]
+        self,
+        runs: Sequence[CallRecording],
+        mode: str,
+        entry: int | None,
+        records: Sequence[list[Any]],
+        without: Set[int] = frozenset(),
     ) -> list[Draft]:
         """Return the drafts of finished calls. `entry` is the seq of the journal entry with their `records`, None
-        without one.
+        without one. The calls at the places `without` get no draft.
         """
         drafts = list[Draft]()
         for place, run in enumerate(runs):
+            if place in without:
+                continue
             template, own = self._find_template(run, mode, has_record=entry is not None)
             record = records[place] if records else NO_RECORD
             arguments, result = record[ARGUMENTS_DIGEST_PLACE], record[ANSWER_DIGEST_PLACE]

@@ -122,6 +122,15 @@ class CallRecording:
         self._call = call
         return call.meta if self.trace is None else self.trace.handed_on(call.meta)
 
+    def note_refused(self) -> None:
+        """Note that the call does not begin after all."""
+        self.deadline = float("inf")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the call began: nothing refused it."""
+        return self.deadline != float("inf")
+
     @property
     def called(self) -> Descriptor | None:
         """The called descriptor, also of a call that did not begin; None if the server does not list it."""

@@ -248,7 +248,7 @@ def _work(
     """Return the work of a call whose events are folded as they pass. Raises OverQuota."""
     fold = Fold()
     server = owner_of(context.server, descriptor)
-    place = count_call(context.services.catalogue.hub, call, server)
+    place = count_call(context.services.catalogue.hub, call, server, context.run)
     return TaskWork(call, folded(events, fold, place=place), fold, answer)
 
 

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from patchbay.activation import Call, CallPlace, Events
+from patchbay.activity.call_recording import CallRecording
 from patchbay.arguments import describe_problems, misfits, problems, validator
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.servers import Server, ServerCache
@@ -215,13 +216,18 @@ def owner_of(server: Server, descriptor: Descriptor | None) -> str:
     return descriptor.belongs_to[0] if descriptor is not None and descriptor.belongs_to else server.name
 
 
-def count_call(hub: CatalogueHub, call: Call, server: str) -> CallPlace | None:
+def count_call(hub: CatalogueHub, call: Call, server: str, run: CallRecording | None = None) -> CallPlace | None:
     """Count a call against the quotas of its sender, until the place is released; None where no limit applies.
 
     This is the one place that asks the quotas, after everything that decides whether the call may begin.
-    Raises OverQuota.
+    The record `run` of the call notes a refusal. Raises OverQuota.
     """
-    return hub.begin_call(call.sender, server, len(call.chain) > 1)
+    try:
+        return hub.begin_call(call.sender, server, len(call.chain) > 1)
+    except OverQuota:
+        if run is not None:
+            run.note_refused()
+        raise
 
 
 def new_call(

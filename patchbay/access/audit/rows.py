@@ -5,7 +5,8 @@ the line before it, without the line feed; null in the first row), `at` (Unix ti
 
     call     one finished call; `patchbay/activity/audited_calls.py` makes these rows
     approval the decision about one call that needed an approval; `approval_rows.py` makes these rows
-    dropped  calls without a row: their number in `count`, and why
+    dropped  calls without a row: their number in `count`, and why; those of the refused calls of one `principal`
+             (`refusals.py`) have the times of the `first` and the `last` of them too
     pruned   rows that were deleted: all below the row `first`, which is a signed head
     head     a signed head: `key` is the hub's Ed25519 public key (base64), `sig` the signature of the row without `sig`
 
