@@ -38,6 +38,7 @@ from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.kinds.registry import Handlers
 from patchbay.kinds.standing import MountContext
 from patchbay.pins.records import default_changes
+from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.protocol.client_requests import States
 from patchbay.protocol.dispatch import Dispatcher
 from patchbay.protocol.event_methods.webhook_checks import webhook_source, why_webhook_ended
@@ -68,6 +69,9 @@ from patchbay.topics import BOOT, NAMES_CHANGED
 log = logging.getLogger(__name__)
 
 ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares", "/webhooks"
+PROGRAMS = "programs"
+"""The folder in the data folder with the own folders of mounted programs."""
+
 SCHEDULER, JOBS = "/scheduler", "/jobs"
 """Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules and jobs, to close
 them when it stops; no server can have them.
@@ -197,8 +201,20 @@ def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStor
     return StandingConnections(
         MountContext(
             *(store, whole_environment(), hub_id(key), __version__, publish_change),
-            *(default_changes(settings.mode), settings.servers, tokens),
+            *(default_changes(settings.mode), settings.servers, tokens, program_places(settings)),
         )
+    )
+
+
+def program_places(settings: Settings) -> ProgramPlaces:
+    """Return the places of a hub that starts programs of strangers."""
+    key_file = (Path(settings.key_file),) if settings.key_file else ()
+    return ProgramPlaces(
+        settings.data / PROGRAMS,
+        (*_hidden_folders(settings), settings.servers, *key_file),
+        (PACKAGE, Path(sys.prefix)),
+        settings.protections,
+        settings.confine,
     )
 
 

@@ -108,6 +108,11 @@ class Settings:
         " empty for none.",
         choices=("landlock", "namespaces", "privacy"),
     )
+    confine: str = setting(
+        "off",
+        "How mounted programs run, unless their server says: confined if possible, always, or not.",
+        choices=("default", "required", "off"),
+    )
     writes: tuple[str, ...] = setting(
         (), "Folders that the code of every server may write to, such as ~/notes, comma-separated."
     )

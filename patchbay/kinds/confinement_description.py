@@ -5,11 +5,14 @@ The rules are those of `handler_for`; a test checks that the two agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from patchbay.kind import NOTHING_RUNS, Confinement, kind_named
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.programs import ProgramConfinement, describe_program_protections
 from patchbay.processes.confinement.protections import describe_protections
 from patchbay.processes.limits import DEFAULT_MEMORY_MIB
 from patchbay.processes.sandbox import IF_AVAILABLE, is_available
@@ -55,11 +58,25 @@ def confine_process(place: str, config: Mapping[str, Any], memory: int) -> Confi
     return Confinement("process", most, asked, walled, f"{place}, memory {most} MiB{rest}")
 
 
-def protections(kind: str, runs: Confinement, names: Sequence[str], version: int) -> list[dict[str, Any]]:
+def _program_rows(confinement: ProgramConfinement | None) -> Iterator[dict[str, Any]]:
+    if confinement is None or not confinement.is_on:
+        sentence = "the program is not confined: it has all rights of the hub's user"
+        yield {"what": "confinement", "holds": False, "sentence": sentence}
+        return
+    rows = describe_program_protections(confinement.names, landlock.version(), os.geteuid() == 0)
+    yield from ({"what": what, "holds": holds, "sentence": sentence} for what, holds, sentence in rows)
+
+
+def protections(
+    kind: str, runs: Confinement, names: Sequence[str], version: int, upstream: Any = None
+) -> list[dict[str, Any]]:
     """Return a row for each protection of the hub against a server's code; an empty list where no code runs.
 
-    `names` are the active protections of the processes of Python definitions, `version` is that of Landlock.
+    `names` are the active protections of the processes of Python definitions, `version` is that of Landlock, `upstream`
+    is the connection to a mounted server.
     """
+    if runs.isolation == "program":
+        return [*_program_rows(upstream.confinement if upstream is not None else None)]
     if runs.isolation != "process":
         return []
     lacks = kind_named(kind).lacks

@@ -15,6 +15,7 @@ from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
 from patchbay.pins.enforcement import PinState, check_pins
 from patchbay.pins.records import load_approved, load_pins
+from patchbay.processes.confinement.programs import ProgramPlaces
 from patchbay.store import Store
 
 FIRST_LISTS_SECONDS = 2.0
@@ -29,7 +30,8 @@ class MountContext:
     """The environment of mounts. `hub` identifies this hub, `version` is its own; `announce` reports moved names.
 
     `changes` applies to mounts without this setting; None pins nothing. `folder` is the watched folder, where relative
-    paths of definitions begin. `credentials` are the tokens of callers; None where callers have none.
+    paths of definitions begin. `credentials` are the tokens of callers; None where callers have none. `programs` are
+    the places of confined programs; None where programs have all rights of this process.
     """
 
     store: Store
@@ -40,6 +42,7 @@ class MountContext:
     changes: Changes | None = None
     folder: Path | None = None
     credentials: CallerCredentials | None = None
+    programs: ProgramPlaces | None = None
 
     @cached_property
     def roots(self) -> RememberedRoots:

@@ -111,6 +111,17 @@ def signal_process(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process with this id, of any user."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def signal_group(pid: int, number: int) -> None:
     """Send a signal to the group of a process that leads one; does nothing when the group is empty."""
     with suppress(ProcessLookupError, PermissionError):  # macOS reports EPERM for a group of zombies
@@ -167,10 +178,17 @@ def _read(path: str) -> bytes:
 
 
 class Reaper:
-    """The descendants of this process, and the program among them."""
+    """The descendants of this process, and the program among them.
 
-    def __init__(self, control: socket.socket, folder: str, command: list[str]) -> None:
+    `prepare` is called in the process of the program before the program itself: it confines the process. When it raises
+    OSError, the program does not run.
+    """
+
+    def __init__(
+        self, control: socket.socket, folder: str, command: list[str], prepare: Callable[[], None] = lambda: None
+    ) -> None:
         self._control = control
+        self._prepare = prepare
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(wake, False)
@@ -191,6 +209,7 @@ class Reaper:
                 signal.signal(number, signal.SIG_DFL)
             if folder:
                 os.chdir(folder)
+            self._prepare()
             os.execv(command[0], command)
         except OSError as problem:
             os.write(2, f"{command[0]} cannot be run: {problem}\n".encode())
@@ -262,12 +281,12 @@ class Reaper:
             return
 
 
-def main(arguments: list[str]) -> None:
-    """Run as a program."""
+def main(arguments: list[str], prepare: Callable[[], None] = lambda: None) -> None:
+    """Run as a program: `arguments` are those of the module's docstring, `prepare` is that of `Reaper`."""
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
     adopt_orphans()
-    reaper = Reaper(control, arguments[1], arguments[2:])
+    reaper = Reaper(control, arguments[1], arguments[2:], prepare)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

@@ -128,7 +128,7 @@ class Site:
             values |= {"upstream": values["upstream"] | {"output": []}} if values["upstream"] is not None else {}
         runs = describe_isolation(server, self.settings)
         found = self._hosts.protections() if runs.isolation == "process" else {}
-        rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0))
+        rows = protections(server.kind, runs, found.get("names", ()), found.get("landlock", 0), server.standing)
         is_operator = self.operators.lenient_proof().is_operator
         held = len(server.pins.held) if server.pins is not None and is_operator else 0
         has_documents = isinstance(self.catalogue.hub.find_kept(server.name), Library)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -179,11 +179,21 @@ def command(folder: Path, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[Hub]:
-    """A hub of one's own on a free port, ended afterwards."""
+def running(
+    folder: Path, *arguments: str, around: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> Iterator[Hub]:
+    """A hub of one's own on a free port, ended afterwards.
+
+    `around` is a command line that runs the rest of it, such as one for another user; `environ` its environment.
+    """
     with (
         subprocess.Popen(
-            command(folder, *arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*around, *command(folder, *arguments)],
+            cwd=ROOT,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         ) as process,
         closing(Hub(process, folder)) as hub,
     ):

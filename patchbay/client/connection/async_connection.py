@@ -160,7 +160,7 @@ class AsyncConnection:
 
     @asynccontextmanager
     async def _open_program(self, target: Stdio) -> AsyncIterator[Any]:
-        async with run_program(target, self.plan.environ, self.plan.limit) as (self.child, streams):
+        async with run_program(target, self.plan) as (self.child, streams):
             yield streams
 
     async def _run_session(self, opening: RequestRun, era: Era, streams: AbstractAsyncContextManager[Any]) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Era, Target
@@ -40,6 +41,7 @@ from patchbay.client.errors import McpFailure, SessionLost, Unreachable
 from patchbay.client.question_tasks import QUESTION_TASKS
 from patchbay.events import Pause, Question
 from patchbay.jsonrpc import Exchange
+from patchbay.processes.confinement.programs import ProgramConfinement
 
 if TYPE_CHECKING:
     from patchbay.client.connection.async_connection import AsyncConnection
@@ -112,16 +114,18 @@ class Connection(ServerLists):
         limit: int = MAX_MESSAGE_BYTES,
         quick: bool = False,
         on_renewed: Callable[[], None] | None = None,
+        confinement: ProgramConfinement | None = None,
     ) -> Connection:
         """Connect to a server and agree on a revision.
 
         `ask` answers questions that no caller of a request answers; `questions` are those of QUESTIONS that the client
         declares: all of them with `ask`, else none. `listener` receives the method and params of every notification
         that belongs to no request, on the loop's thread, and has to return quickly. `environ` is the environment that a
-        program inherits from (see `environment.py`), `exchange` the server of a Local target, `signin` the
-        way to sign in to a URL, `limit` the bytes of the largest message. `quick` delays loading the official client
-        until a request needs it. `on_renewed` is called when the server had ended the session and a new one has begun,
-        with the same log level and subscriptions; changes in between are unknown. Timeouts are in seconds; the time in
+        program inherits from (see `environment.py`), `confinement` what the program may do (None: what this process
+        may), `exchange` the server of a Local target, `signin` the way to sign in to a URL, `limit` the bytes of the
+        largest message. `quick` delays loading the official client until a request needs it. `on_renewed` is called
+        when the server had ended the session and a new one has begun, with the same log level and subscriptions;
+        changes in between are unknown. Timeouts are in seconds; the time in
         which a person answers does not count.
 
         Raises Unreachable, ServerTimeout, McpFailure; InvalidParams for a header that cannot be sent.
@@ -130,6 +134,7 @@ class Connection(ServerLists):
         plan = ConnectionPlan(
             target, era, name, version, environ or {}, limit, allowed, extensions, None, exchange, log_level
         )
+        plan = replace(plan, confinement=confinement)
         loop = get_shared_loop()
         link = SessionLink(plan, loop, start_timeout, listener, make_async_asker(ask) if ask else None, signin)
         link.on_renewed = on_renewed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Era, Target
 from patchbay.jsonrpc import Exchange
+from patchbay.processes.confinement.programs import ProgramConfinement
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,7 +48,10 @@ def complete_handshake(result: Json) -> Json:
 
 @dataclass(frozen=True)
 class ConnectionPlan:
-    """How to open a connection. `limit` is the largest message in bytes."""
+    """How to open a connection. `limit` is the largest message in bytes.
+
+    `confinement` is that of a program, None for a program with all rights of this process.
+    """
 
     target: Target
     era: Era
@@ -62,3 +66,4 @@ class ConnectionPlan:
     log_level: str | None = None
     agreed: AgreedSession | None = None
     issuer: str = ""
+    confinement: ProgramConfinement | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from patchbay.client.profiles.lookup import Profiles, find_homes
 from patchbay.errors import ConfigError
 from patchbay.kinds.caller_credentials import CALLER, HUB, Upstream
 from patchbay.pins.documents import Changes
+from patchbay.processes.confinement.programs import OWN, ProgramPermissions
 
 START_SECONDS = 60.0
 """Seconds within which a server must answer for the first time."""
@@ -36,6 +37,9 @@ CALLERS_SIGN_IN = (
 )
 CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 """The fields of `oauth` for an MCP server, which names its authorization server itself."""
+
+PERMISSION_FIELDS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
+"""The fields that say what a program on this machine may do."""
 
 EACH, SHARED = "each", "shared"
 """The values of `sessions`: each session of the hub has its own process or session of the server, or all share one."""
@@ -62,7 +66,7 @@ class Mount:
     what happens when the server changes what it lists; None is the hub's default. With `has_caller_credentials` each
     caller signs in there with its own account; `oauth` is then the hub's registration, as written. `sessions` is EACH
     or SHARED; with EACH there are at most `session_limit` connections for sessions, each closed after `session_idle`
-    seconds without a call.
+    seconds without a call. `permissions` are those of a program on this machine.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Mount:
     sessions: str = EACH
     session_limit: int = SESSION_LIMIT_OF_PROGRAM
     session_idle: float = SESSION_IDLE_SECONDS
+    permissions: ProgramPermissions = field(default_factory=ProgramPermissions)
 
     @property
     def digest(self) -> str:
@@ -153,6 +158,23 @@ def mount_of(name: str, fields: Mapping[str, Any], where: str) -> Mount:
         fields.get("sessions", EACH),
         fields.get("session_limit", limit),
         float(fields.get("session_idle", SESSION_IDLE_SECONDS)),
+        _permissions_of(fields, address, where),
+    )
+
+
+def _permissions_of(fields: Mapping[str, Any], address: Address, where: str) -> ProgramPermissions:
+    """Return what the program of a mount may do. Raises ConfigError for such a field beside the address of a URL."""
+    given = [name for name in PERMISSION_FIELDS if name in fields]
+    if given and not _may_be(address, Stdio):
+        raise ConfigError(where, given[0], "expected only for the address of a program: the hub starts nothing here")
+    return ProgramPermissions(
+        tuple(fields.get("reads", ())),
+        tuple(fields.get("writes", ())),
+        fields.get("home", OWN),
+        fields.get("needs", ""),
+        fields.get("network", True),
+        fields.get("confine", ""),
+        fields.get("memory", 0),
     )
 
 

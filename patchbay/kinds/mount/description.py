@@ -11,10 +11,20 @@ from patchbay.client.addresses.targets import Http, Stdio, Target, mask_url
 from patchbay.kind import Confinement
 from patchbay.kinds.mount.configuration import SHARED
 from patchbay.kinds.mount.standing_connection import StandingConnection
+from patchbay.processes.confinement.programs import ProgramConfinement
 
 
-def mount_confinement(target: Target | None) -> Confinement:
-    """Return how the server behind a mount runs. `target` is how it is reached, None while that is unknown."""
+def mount_confinement(target: Target | None, confinement: ProgramConfinement | None = None) -> Confinement:
+    """Return how the server behind a mount runs.
+
+    `target` is how it is reached, None while that is unknown; `confinement` is that of a program, None without one.
+    """
+    if isinstance(target, Stdio) and confinement is not None and confinement.is_on:
+        memory = confinement.memory_mib
+        begin = f"the program {PurePath(target.command).name} runs on this machine, started by the hub: confined"
+        lacks = "" if len(confinement.names) > 1 else ", as far as this machine can"
+        sentence = f"{begin}{lacks}. {confinement.sentence} Each process has at most {memory} MiB of memory"
+        return Confinement("program", memory, False, False, sentence)
     if isinstance(target, Stdio):
         sentence = (
             f"the program {PurePath(target.command).name} runs on this machine, started by the hub: unconfined,"

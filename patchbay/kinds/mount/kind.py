@@ -13,19 +13,22 @@ from patchbay.descriptors import Problem
 from patchbay.errors import ConfigError
 from patchbay.kind import Configuration, ConfiguredServer, Confinement, Fields, Kind, ServerParts
 from patchbay.kinds.mount.client_entries import UNUSED, is_client_entry, translate
-from patchbay.kinds.mount.configuration import mount_of
+from patchbay.kinds.mount.configuration import PERMISSION_FIELDS, mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
 from patchbay.pins.documents import INTRODUCTION
 
 SESSION_FIELDS = ("sessions", "session_limit", "session_idle")
-OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth", *SESSION_FIELDS)
+OWN_PERMISSIONS = tuple(name for name in PERMISSION_FIELDS if name not in ("writes", "memory"))
+"""The fields for a program that no other kind of server has."""
+
+OWN_FIELDS = ("address", "headers", "era", "changes", "account", "oauth", *SESSION_FIELDS, *OWN_PERMISSIONS)
 FIELDS = frozenset(
     [
         *OWN_FIELDS,
         *("$schema", "kind", "title", "description", "instructions", "icons", "enabled", "mcp_enabled", "timeout"),
-        *("environment", "limits", "listing", "activity", "mask_errors"),
+        *("environment", "limits", "listing", "activity", "mask_errors", "writes", "memory"),
     ]
 )
 
@@ -84,7 +87,7 @@ def _text(value: Any) -> str | None:
 
 
 def _confine(config: Fields, isolation: str, memory: int, upstream: Any) -> Confinement:
-    return mount_confinement(upstream.reach if upstream is not None else None)
+    return mount_confinement(upstream.reach, upstream.confinement) if upstream is not None else mount_confinement(None)
 
 
 KIND = Kind(

@@ -23,6 +23,7 @@ from patchbay.kinds.mount.caller_accounts import MountAccounts
 from patchbay.kinds.mount.configuration import START_SECONDS, Mount
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.kinds.standing import MountContext
+from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.settings import sign_ins
 
 if TYPE_CHECKING:
@@ -46,6 +47,14 @@ class Opener:
         """The accounts of callers, None for a mount that uses the hub's credentials."""
         if mount.has_caller_credentials:
             self.accounts = MountAccounts(mount, context.environ, context.credentials)
+
+    @property
+    def confinement(self) -> ProgramConfinement | None:
+        """What the program of the mount may do; None where it has all rights of this process."""
+        programs = self._context.programs
+        if programs is None:
+            return None
+        return ProgramConfinement(self._mount.name, programs, self._mount.permissions, self._context.environ)
 
     @property
     def is_program(self) -> bool:
@@ -84,6 +93,7 @@ class Opener:
             on_renewed=self._on_renewed,
             environ=make_launch_environment(environ),
             signin=signin,
+            confinement=self.confinement,
         )
         return connection
 

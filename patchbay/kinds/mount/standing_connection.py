@@ -36,6 +36,7 @@ from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import Health, MountContext, PinnedMount, State
 from patchbay.pins.observation import observe
+from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.topics import UPDATED
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ class StandingConnection(PinnedMount[Mount]):
     def reach(self) -> Target | None:
         """How it was reached last; before that, how the address alone reaches it, None for a profile."""
         return self._opener.reach
+
+    @property
+    def confinement(self) -> ProgramConfinement | None:
+        """What the program of the mount may do; None where it has all rights of this process."""
+        return self._opener.confinement
 
     @property
     def is_program(self) -> bool:

@@ -16,8 +16,13 @@ LINUX = sys.platform == "linux"
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 """Numbers of system calls; they are the same on every architecture."""
 
+MOUNT_SETATTR = 442
+MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD = 1, 0x8000, -100
+
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+MS_SLAVE = 1 << 19
 
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP = 1, 3, 4, 15, 24
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
@@ -64,6 +69,20 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     assert _LIBC is not None, "only Linux mounts this way"
     words = (os.fsencode(source), os.fsencode(target), os.fsencode(kind) if kind else None)
     _checked(_LIBC.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)), f"mount({target})")
+
+
+def set_read_only(path: str, is_read_only: bool) -> None:
+    """Make the mount at a path, and those below it, read-only or writable. Raises OSError (before Linux 5.12).
+
+    Source: mount_setattr(2).
+    """
+    assert _LIBC is not None, "only Linux has mount_setattr"
+    change = (MOUNT_ATTR_RDONLY, 0) if is_read_only else (0, MOUNT_ATTR_RDONLY)
+    words = (ctypes.c_uint64 * 4)(*change, 0, 0)
+    place = ctypes.c_char_p(os.fsencode(path))
+    flags, size = ctypes.c_uint(AT_RECURSIVE), ctypes.c_size_t(ctypes.sizeof(words))
+    result = _LIBC.syscall(MOUNT_SETATTR, ctypes.c_int(AT_FDCWD), place, flags, ctypes.byref(words), size)
+    _checked(result, f"mount_setattr({path})")
 
 
 def drop_capabilities() -> None:

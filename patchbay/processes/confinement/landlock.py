@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from patchbay.processes.confinement.kernel import (
     LANDLOCK_ADD_RULE,
@@ -25,7 +26,9 @@ from patchbay.processes.confinement.kernel import (
     control_process,
     system_call,
 )
-from patchbay.processes.confinement.paths import AllowedPaths
+
+if TYPE_CHECKING:  # the start of a confined program loads this module, and has no time for more
+    from patchbay.processes.confinement.paths import AllowedPaths
 
 NETWORK_ABI, SCOPE_ABI = 4, 6
 """The first versions that can restrict ports, and signals."""
@@ -74,17 +77,30 @@ def restrict(places: AllowedPaths, covered: bool = False) -> None:
 
 def make_ruleset(places: AllowedPaths, covered: bool = False) -> int:
     """Return the rules for these paths as a file descriptor, which can be enforced many times. Raises OSError."""
+    return make_ruleset_of(list_rules(places, covered))
+
+
+def list_rules(places: AllowedPaths, covered: bool = False) -> dict[str, int]:
+    """Return the rights below each path that these places allow."""
+    rules = dict.fromkeys(places.readable(covered), READ)
+    if covered or places.lists_everything:
+        rules["/"] = READ_DIR
+    return rules | dict.fromkeys(places.writable(covered), all_rights())
+
+
+def make_ruleset_of(rules: Mapping[str, int], ports: Iterable[int] = ()) -> int:
+    """Return a ruleset with these rights below each path as a file descriptor. Raises OSError.
+
+    `ports` are TCP ports on which the code may listen, beside those that the kernel chooses.
+    """
     abi = version()
-    handled = _rights(abi)
     scope = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL if abi >= SCOPE_ABI else 0
-    ruleset = _new(handled, BIND_TCP if abi >= NETWORK_ABI else 0, scope, abi)
+    ruleset = _new(all_rights(), BIND_TCP if abi >= NETWORK_ABI else 0, scope, abi)
     try:
-        for place, rights in _rules(places, covered, handled).items():
+        for place, rights in rules.items():
             _allow(ruleset, place, rights)
-        if covered or places.lists_everything:
-            _allow(ruleset, "/", READ_DIR)
-        if abi >= NETWORK_ABI:
-            system_call(LANDLOCK_ADD_RULE, ruleset, RULE_NET_PORT, _PORT.pack(BIND_TCP, 0), 0)
+        for port in (0, *ports) if abi >= NETWORK_ABI else ():
+            system_call(LANDLOCK_ADD_RULE, ruleset, RULE_NET_PORT, _PORT.pack(BIND_TCP, port), 0)
     except OSError:
         os.close(ruleset)
         raise
@@ -97,12 +113,9 @@ def enforce(ruleset: int) -> None:
     system_call(LANDLOCK_RESTRICT_SELF, ruleset, 0)
 
 
-def _rules(places: AllowedPaths, covered: bool, handled: int) -> Mapping[str, int]:
-    rules = dict.fromkeys(places.readable(covered), READ)
-    return rules | dict.fromkeys(places.writable(covered), handled)
-
-
-def _rights(abi: int) -> int:
+def all_rights() -> int:
+    """Return all rights on files that this kernel knows."""
+    abi = version()
     return FIRST_RIGHTS | (REFER if abi >= 2 else 0) | (TRUNCATE if abi >= 3 else 0)
 
 

@@ -1,6 +1,7 @@
 """A server that is a program: start it, speak over its standard streams, and end it with all its descendants.
 
-The program runs below a reaper (`processes/process_trees.py`), which ends with the program and with this process.
+The program runs below a reaper (`processes/process_trees.py`), which ends with the program and with this process. A
+confined program is started by `processes/confined_start.py`, which is such a reaper too.
 Standard error is always read; its last lines, and lines of standard output that are not JSON, are part of error
 messages. To end a program: close its input, wait END_GRACE_SECONDS, SIGTERM to every descendant, wait
 END_GRACE_SECONDS, SIGKILL. The child inherits only the variables that INHERITED_VARIABLES names, and those of its
@@ -21,8 +22,9 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -30,11 +32,19 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from patchbay.client.addresses.targets import Stdio
+from patchbay.client.connection.plan import ConnectionPlan
 from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
 from patchbay.client.connection.programs.input_pipe import InputPipe
 from patchbay.client.connection.programs.output_pipe import READ_BYTES, OutputPipe
+from patchbay.client.connection.programs.own_folder import fix_paths
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
+from patchbay.processes.confinement.program_plans import (
+    make_memory_file,
+    plan_start,
+    remove_temporary_folder,
+)
+from patchbay.processes.confinement.programs import CONFINED_START, ConfinementMissing, ProgramConfinement
 
 log = logging.getLogger(__name__)
 
@@ -190,24 +200,23 @@ def describe_exit(code: int) -> str:
 
 @asynccontextmanager
 async def run_program(
-    target: Stdio, environ: Mapping[str, str], limit: int
+    target: Stdio, plan: ConnectionPlan
 ) -> AsyncIterator[tuple[ChildProcess, tuple[ChildProcess, InputPipe]]]:
     """Start a program and give the streams to it; end it with its descendants when the block is left.
 
-    `environ` is our environment, `limit` the longest line in bytes. Raises Unreachable when it cannot be started.
+    The plan has our environment, the longest line in bytes, and the confinement of the program; without one, it may do
+    what this process may. Raises Unreachable when it cannot be started.
     """
-    environment = {name: value for name, value in environ.items() if INHERITED_VARIABLES.fullmatch(name)} | dict(
-        target.env
-    )
-    words = [_find_executable(target, environment), *target.args]
+    inherited = {name: value for name, value in plan.environ.items() if INHERITED_VARIABLES.fullmatch(name)}
+    start = await asyncio.to_thread(_prepare_start, target, inherited, plan.confinement)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
         try:
-            process, inlet, output = await _start_process(words, target, environment, theirs, limit)
+            process, inlet, output = await _start_process(start, target, theirs, plan.limit)
         finally:
             theirs.close()
-        child = ChildProcess(process, inlet, output, ours, limit)
+        child = ChildProcess(process, inlet, output, ours, plan.limit)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.watch_exit)
@@ -220,23 +229,53 @@ async def run_program(
                         await child.stop()
         finally:
             output.close()
+            if start.temporary is not None:
+                await asyncio.shield(asyncio.to_thread(remove_temporary_folder, start.temporary))
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a program is started: its command line, environment and folder.
+
+    A confined one has the plan of its confinement, and a folder that is removed when it has ended.
+    """
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    plan: bytes | None = None
+    temporary: Path | None = None
+
+
+def _prepare_start(target: Stdio, inherited: Mapping[str, str], confinement: ProgramConfinement | None) -> _Start:
+    """Find the program, and plan its confinement. Raises Unreachable."""
+    environment = {**inherited, **target.env}
+    if confinement is None or not confinement.is_on:
+        return _Start([_find_executable(target, environment), *target.args], environment, target.cwd or "")
+    target = fix_paths(target, Path.cwd())
+    words = [_find_executable(target, environment), *target.args]
+    try:
+        planned = plan_start(confinement, words, inherited, target.env, target.cwd)
+    except ConfinementMissing as problem:
+        raise Unreachable(f"{target.label} cannot be started: {problem}") from problem
+    return _Start(words, planned.environment, planned.folder, planned.plan, planned.temporary)
 
 
 async def _start_process(
-    words: list[str], target: Stdio, environment: Mapping[str, str], control: socket.socket, limit: int
+    start: _Start, target: Stdio, control: socket.socket, limit: int
 ) -> tuple[asyncio.subprocess.Process, InputPipe, OutputPipe]:
-    reaper = [sys.executable, "-I", "-S", REAPER, str(control.fileno())]
+    plan = make_memory_file(start.plan) if start.plan is not None else None
+    script = [REAPER] if plan is None else [CONFINED_START, str(plan)]
     (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
-            *reaper,
-            target.cwd or "",
-            *words,
+            *(sys.executable, "-I", "-S", *script, str(control.fileno()), start.folder),
+            *start.words,
             stdin=their_input,
             stdout=their_output,
             stderr=subprocess.PIPE,
-            env=environment,
-            pass_fds=(control.fileno(),),
+            env=start.environment,
+            pass_fds=(control.fileno(), *([plan] if plan is not None else ())),
             start_new_session=True,
         )
     except BaseException as problem:
@@ -248,6 +287,8 @@ async def _start_process(
     finally:
         os.close(their_input)
         os.close(their_output)
+        if plan is not None:
+            os.close(plan)
     return process, InputPipe(our_input), OutputPipe(our_output, limit)
 
 

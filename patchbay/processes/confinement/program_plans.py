@@ -1,0 +1,209 @@
+"""Plan the start of a confined program: its environment, its folder, and the steps of `confined_start.py`.
+
+The steps make the view of the file system where the machine has namespaces: stores of packages, an own /tmp, and empty
+folders over what is hidden. Landlock then restricts what is left. Without namespaces Landlock lists what may be read
+beside the hidden places; without Landlock everything else is mounted read-only.
+
+Sources: landlock(7), mount_namespaces(7), setrlimit(2).
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables, find_user_settings
+from patchbay.processes.confinement.paths import SHARED_MEMORY, AllowedPaths
+from patchbay.processes.confinement.private_places import CONTROL_SOCKETS, RUN_FOLDERS, SHOWN_RUN_PLACES
+from patchbay.processes.confinement.programs import (
+    BROWSER,
+    OWN,
+    TMP,
+    ConfinementMissing,
+    ProgramConfinement,
+    find_namespace_way,
+    is_within,
+    resolve_place,
+)
+from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
+from patchbay.processes.limits import MAX_FILE_BYTES, MIB, max_user_tasks
+from patchbay.processes.process_trees import is_running
+
+SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
+MAX_DESCRIPTORS = 65536
+TMP_NAME = ".tmp"
+"""The folder in the own folder of a program with what each of its processes sees as /tmp."""
+
+USER_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
+"""Variables that lead to folders of the user; a program with a home of its own does not get them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStart:
+    """How a confined program starts: its environment, its folder, and its plan for `confined_start.py`.
+
+    `temporary` is the folder that it sees as /tmp; `remove_temporary_folder` removes it when the program has ended.
+    """
+
+    environment: Mapping[str, str]
+    folder: str
+    plan: bytes
+    temporary: Path
+
+
+def plan_start(
+    confinement: ProgramConfinement,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    given: Mapping[str, str],
+    cwd: str | None,
+) -> ProgramStart:
+    """Return how a program starts. Raises ConfinementMissing.
+
+    `words` are its command line, beginning with the path of the program; `environment` is what it inherits, `given` the
+    variables of its configuration, which take precedence; `cwd` None is its own folder.
+    """
+    confinement.check()
+    walled, locked = NAMESPACES in confinement.names, LANDLOCK in confinement.names
+    own, temporary = _make_folders(confinement)
+    folder = str(Path(cwd).absolute()) if cwd else str(own)
+    places = confinement.allowed_paths()
+    plan = {
+        "namespaces": find_namespace_way() if walled else "",
+        "network": confinement.permissions.network,
+        "mounts": [*_steps(confinement, places, (*words, folder), temporary)] if walled else [],
+        "rules": _rules(confinement, places, walled) if locked else None,
+        "ports": [],
+        "limits": _limits(confinement),
+    }
+    changed = _environment(confinement, environment, str(TMP) if walled else str(temporary)) | dict(given)
+    return ProgramStart(changed, folder, marshal.dumps(plan), temporary)
+
+
+def make_memory_file(content: bytes) -> int:
+    """Return the descriptor of a file in memory with this content, to be read from its beginning. Linux only."""
+    descriptor = os.memfd_create("patchbay-plan", 0)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _make_folders(confinement: ProgramConfinement) -> tuple[Path, Path]:
+    """Make the own folder of the program with its stores, and an empty folder for its /tmp; return both."""
+    own = confinement.own_folder
+    try:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _, store, work in find_overlays(confinement.environ, own):
+            for folder in (store, work):
+                folder.mkdir(parents=True, exist_ok=True)
+        (own / TMP_NAME).mkdir(mode=0o700, exist_ok=True)
+        _remove_leftovers(own / TMP_NAME)
+        temporary = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=own / TMP_NAME))
+    except OSError as problem:
+        raise ConfinementMissing(f"its own folder {own} cannot be made: {problem.strerror}") from problem
+    return own, temporary
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of processes whose hub was killed before it could."""
+    for left in folder.iterdir():
+        owner = left.name.partition("-")[0]
+        if not owner.isdecimal() or not is_running(int(owner)):
+            remove_temporary_folder(left)
+
+
+def remove_temporary_folder(folder: Path) -> None:
+    """Remove the folder that an ended program saw as /tmp; what cannot be removed stays."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment(confinement: ProgramConfinement, inherited: Mapping[str, str], temporary: str) -> dict[str, str]:
+    environ, own = confinement.environ, confinement.own_folder
+    stores = find_store_variables(environ, own)
+    changed = {name.lower() for name in stores}
+    found = {name: value for name, value in inherited.items() if name.lower() not in changed}
+    found |= {"TMPDIR": temporary}
+    if confinement.permissions.home == OWN:
+        found = {name: value for name, value in found.items() if name not in USER_FOLDERS}
+        found |= {"HOME": str(own), **find_user_settings(environ)}
+    return found | stores
+
+
+def _limits(confinement: ProgramConfinement) -> list[tuple[int, int]]:
+    is_browser = confinement.permissions.needs == BROWSER
+    tasks = max_user_tasks()
+    return [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES * (4 if is_browser else 1)),
+        (resource.RLIMIT_NOFILE, MAX_DESCRIPTORS),
+        (resource.RLIMIT_DATA, confinement.memory_mib * MIB),
+        *([(resource.RLIMIT_NPROC, tasks)] if tasks is not None else []),
+    ]
+
+
+def _rules(confinement: ProgramConfinement, places: AllowedPaths, walled: bool) -> dict[str, int]:
+    """Return the rights for Landlock below each path, as the program sees it."""
+    rules = landlock.list_rules(places, walled)
+    if walled:
+        rules[str(TMP)] = landlock.all_rights()
+        if confinement.permissions.needs == BROWSER:
+            # A browser makes namespaces for its pages, which it sets up by files of its own processes.
+            rules["/proc"] = landlock.all_rights()
+    return rules
+
+
+def _steps(
+    confinement: ProgramConfinement, places: AllowedPaths, words: Sequence[str], temporary: Path
+) -> Iterator[tuple[str | int | list[tuple[str, bool]] | list[str], ...]]:
+    """Yield the steps that make the program's view of the file system, each with its name in `confined_start.STEPS`."""
+    own = confinement.own_folder
+    yield ("proc",)
+    for shared, store, work in find_overlays(confinement.environ, own):
+        yield "overlay", str(shared), str(store), str(work)
+    if Path(SHARED_MEMORY).is_dir():
+        is_browser = confinement.permissions.needs == BROWSER
+        yield "memory", SHARED_MEMORY, BROWSER_SHARED_MEMORY_MIB if is_browser else SHARED_MEMORY_MIB
+    writable = [*places.own, *places.writes]
+    shown = [(str(one), False) for one in writable] + [(str(one), True) for one in places.shown]
+    beside_tmp = [(str(one), True) for one in _temporary_places(confinement, places, words)]
+    yield "replace", str(TMP), str(temporary), _inside(TMP, [*beside_tmp, *shown])
+    for folder in (Path(one) for one in RUN_FOLDERS):
+        if not folder.is_symlink():
+            yield "hide", str(folder), _inside(folder, [*((one, True) for one in SHOWN_RUN_PLACES), *shown])
+    for place in places.hidden:
+        yield ("hide", str(place), _inside(place, shown)) if place.is_dir() else ("cover", str(place))
+    for place in (Path(one) for one in CONTROL_SOCKETS):
+        yield "cover", str(place)
+    for place in places.kept:
+        yield "read-only", str(place)
+    if LANDLOCK not in confinement.names:
+        yield "freeze", [*map(str, writable), str(TMP), SHARED_MEMORY]
+
+
+def _inside(folder: Path, places: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Return the places inside a folder, those that contain others first."""
+    return sorted(one for one in places if one[0] != str(folder) and Path(one[0]).is_relative_to(folder))
+
+
+def _temporary_places(confinement: ProgramConfinement, places: AllowedPaths, words: Sequence[str]) -> Iterator[Path]:
+    """Yield what the program needs below /tmp to start: the program, what its command line names, this Python.
+
+    The command line was written by the operator, as the other folders that a program may read.
+    """
+    yield from (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3])
+    for word in words:
+        for part in (word, word.partition("=")[2]):
+            if not part.startswith(f"{TMP}/"):
+                continue
+            place = resolve_place(os.path.normpath(part), confinement.environ)
+            if place.exists() and not is_within(place, places.own):
+                beside = place if place.is_dir() or place.parent == TMP else place.parent
+                yield from {Path(part), beside} if Path(part) == place else {place, beside}

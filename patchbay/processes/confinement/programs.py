@@ -1,0 +1,234 @@
+"""What a program of a stranger may do on this machine; `program_plans.py` makes the plan by which it starts so.
+
+A confined program sees its own processes only. It reads the machine except the hub's data, the servers folder and the
+private places of the user (`private_places.py`), and changes its own folder and its own /tmp. `reads` and `writes` of
+its configuration open more; nothing opens the files of the hub. Its stores of packages are those of
+`package_stores.py`. What a machine lacks is missing, and `describe_program_protections` says so.
+
+Sources: landlock(7), namespaces(7).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.kernel import LINUX
+from patchbay.processes.confinement.package_stores import has_plain_npm_settings
+from patchbay.processes.confinement.paths import AllowedPaths
+from patchbay.processes.confinement.private_places import find_home, find_private_places
+from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
+
+CONFINED_START = str(Path(__file__).resolve().parents[1] / "confined_start.py")
+"""The program that confines a program and starts it."""
+
+DEFAULT, REQUIRED, OFF = "default", "required", "off"
+"""Whether a program is confined: as far as this machine can, fully or not started, or not."""
+
+OWN, USER = "own", "user"
+"""The values of `home`: HOME is the program's own folder, or that of the user."""
+
+BROWSER = "browser"
+"""The value of `needs` for a program that starts a browser."""
+
+MEMORY_MIB, BROWSER_MEMORY_MIB = 4096, 16384
+"""MiB of memory for each process of a program, beyond which the kernel refuses more."""
+
+PROBE_SECONDS = 20.0
+TMP = Path("/tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPermissions:
+    """What the configuration of one program allows; `confine` empty is the default of the hub.
+
+    `reads` and `writes` are paths, `~` is the home folder of the user. `memory` is in MiB, 0 for the default.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    home: str = OWN
+    needs: str = ""
+    network: bool = True
+    confine: str = ""
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPlaces:
+    """The places of a hub that starts programs.
+
+    `folder` holds the own folder of each program; `hidden` cannot be read, and `kept` not be changed, by any program;
+    `wanted` are the names of the setting `protections`; `confine` applies to programs that do not say otherwise.
+    """
+
+    folder: Path
+    hidden: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
+    wanted: tuple[str, ...] = (LANDLOCK, NAMESPACES)
+    confine: str = DEFAULT
+
+
+class ConfinementMissing(OSError):
+    """A program requires a confinement that this machine does not have, or its own folder cannot be made."""
+
+
+@lru_cache(maxsize=1)
+def find_namespace_way() -> str:
+    """Return how namespaces can be made here: `user`, `root`, or empty for not at all. Tried in another process."""
+    if not LINUX:
+        return ""
+    command = [sys.executable, "-I", "-S", CONFINED_START]
+    try:
+        found = subprocess.run(
+            command, capture_output=True, timeout=PROBE_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.decode().split(" ")[0].strip()
+
+
+def active_program_protections(wanted: Collection[str]) -> tuple[str, ...]:
+    """Return the wanted protections of programs that this machine has: LANDLOCK, NAMESPACES, both or none."""
+    found = [LANDLOCK] if LANDLOCK in wanted and landlock.version() > 0 else []
+    return (*found, *([NAMESPACES] if NAMESPACES in wanted and find_namespace_way() else []))
+
+
+def describe_program_protections(
+    names: Collection[str], version: int, is_root: bool
+) -> Sequence[tuple[str, bool, str]]:
+    """Return a row for each protection: its title, whether it holds, and what it does or what is missing.
+
+    `names` are the active protections, `version` is that of Landlock, `is_root` says whether the hub runs as root.
+    """
+    walled, locked = NAMESPACES in names, LANDLOCK in names
+    files = walled or locked
+    signals = walled or (locked and version >= landlock.SCOPE_ABI)
+    ports = locked and version >= landlock.NETWORK_ABI
+    spaces = "namespaces for users"
+    return (
+        _row("files", files, "reads no file of the hub and no private place of the user", f"Landlock or {spaces}"),
+        _row("changes", files, "changes only its own folder and what its writes name", f"Landlock or {spaces}"),
+        _row("environments", files, "reads no environment and no memory of other processes", f"Landlock or {spaces}"),
+        _row("signals", signals, "signals no process but its own", f"Landlock of Linux 6.12 or {spaces}"),
+        _row("processes", walled, "sees no process but its own", spaces),
+        _row("sockets", walled, "reaches no control socket, such as those of docker and D-Bus", spaces),
+        _row("temporary files", walled, "has a /tmp of its own", spaces),
+        _row("ports", ports, "cannot listen on the hub's port", "Landlock of Linux 6.7"),
+        _row("processor", not is_root, "has a limited number of processes", "a hub that does not run as root"),
+    )
+
+
+def _row(title: str, holds: bool, what: str, needs: str) -> tuple[str, bool, str]:
+    return title, holds, f"the program {what}" if holds else f"not protected here; needs {needs}"
+
+
+@dataclass(frozen=True)
+class ProgramConfinement:
+    """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
+
+    `file` is where its configuration is written, for sentences.
+    """
+
+    name: str
+    places: ProgramPlaces
+    permissions: ProgramPermissions
+    environ: Mapping[str, str]
+    file: str = ""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the program is confined, as far as this machine can."""
+        return self.mode != OFF and bool(self.names or self.mode == REQUIRED)
+
+    @property
+    def mode(self) -> str:
+        """DEFAULT, REQUIRED or OFF. A hub that requires confinement requires it of each program."""
+        own = self.permissions.confine or self.places.confine
+        return REQUIRED if self.places.confine == REQUIRED else own
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The protections that apply."""
+        return active_program_protections(self.places.wanted)
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder that the program may change."""
+        return (self.places.folder / self.name).absolute()
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory in MiB that each process may have."""
+        is_browser = self.permissions.needs == BROWSER
+        return self.permissions.memory or (BROWSER_MEMORY_MIB if is_browser else MEMORY_MIB)
+
+    @property
+    def sentence(self) -> str:
+        """What the program may do, as a sentence."""
+        changes = ", ".join((str(self.own_folder), "its own /tmp", *self.permissions.writes))
+        reads = f", except {', '.join(self.permissions.reads)}" if self.permissions.reads else ""
+        network = "" if self.permissions.network else " It has no network."
+        return (
+            "It reads neither the files of the hub nor private places of the user, such as ~/.ssh and ~/.config"
+            f"{reads}; it changes only {changes}.{network}"
+        )
+
+    def hidden_places(self) -> tuple[Path, ...]:
+        """Return the private places that stay hidden: without those that the configuration opens."""
+        opened = {resolve_place(one, self.environ) for one in (*self.permissions.reads, *self.permissions.writes)}
+        found = [one for one in find_private_places(self.environ) if one not in opened]
+        if has_plain_npm_settings(self.environ):
+            found = [one for one in found if one.name != ".npmrc"]
+        return tuple(found)
+
+    def allowed_paths(self) -> AllowedPaths:
+        """Return what the program may read and change."""
+        hub = tuple(one.resolve() for one in self.places.hidden)
+        private = self.hidden_places()
+        writes = _existing(self.permissions.writes, self.environ)
+        open_writes = [one for one in writes if not is_within(one, hub) and is_within(one, private)]
+        reads = [one for one in _existing(self.permissions.reads, self.environ) if not is_within(one, hub)]
+        kept = tuple(one.resolve() for one in self.places.kept)
+        return AllowedPaths(
+            hidden=(*hub, *private),
+            own=(self.own_folder.resolve(), *open_writes),
+            writes=tuple(one for one in writes if one not in open_writes),
+            kept=kept,
+            shown=tuple(one for one in reads if is_within(one, (*private, TMP))),
+        )
+
+    def check(self) -> None:
+        """Raise ConfinementMissing where the program needs what this machine does not have."""
+        lacking = [one for one in (LANDLOCK, NAMESPACES) if one not in self.names]
+        if self.mode == REQUIRED and lacking:
+            raise ConfinementMissing(
+                f'its configuration requires confinement ("confine": "{REQUIRED}"), and this machine lacks'
+                f" {' and '.join(lacking)}; `patchbay doctor` says why"
+            )
+        if not self.permissions.network and NAMESPACES not in self.names:
+            raise ConfinementMissing(
+                'its configuration has "network": false, and this machine has no namespaces to enforce it;'
+                " `patchbay doctor` says why"
+            )
+
+
+def resolve_place(place: str, environ: Mapping[str, str]) -> Path:
+    """Return a path of a configuration as an absolute one without symbolic links; `~` is the home folder."""
+    home = str(find_home(environ))
+    text = home + place[1:] if place == "~" or place.startswith("~/") else place
+    return Path(text).absolute().resolve()
+
+
+def is_within(place: Path, folders: Collection[Path]) -> bool:
+    """Whether a path is one of these or lies inside one."""
+    return any(place.is_relative_to(one) for one in folders)
+
+
+def _existing(places: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
+    return [one for one in (resolve_place(place, environ) for place in places) if one.exists()]
