@@ -59,6 +59,16 @@ def test_create_writes_one_form_into_the_users_directory(workspace: Workspace) -
     assert workspace.quick("jn profile validate biomcp").out == "@biomcp: valid: The contract holds\n"
 
 
+def test_the_recorded_hash_is_what_the_commands_print(workspace: Workspace) -> None:
+    """JN-49, JN-57, 50.20: of a profile that records one of two tools."""
+    created(workspace)
+    expected = written(workspace)["_meta"]["schema_hash"]
+    assert workspace.quick("jn profile version @biomcp").out.strip() == expected
+    assert workspace.quick("jn mcp hash @biomcp").out.strip() == expected
+    assert workspace.quick("jn mcp hash @biomcp --kind sha256").out.strip() == expected
+    assert json.loads(workspace.quick("jn profile explore @biomcp").out)["version_hash"] == expected
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{// comment\n}", '{"plugin": "no-such-plugin"}', '{"command": 5}'])
 def test_create_refuses_an_invalid_profile(workspace: Workspace, text: str) -> None:
     """JN-C7: one sentence, nothing written."""
@@ -127,7 +137,10 @@ def test_list_and_info_ask_no_server(workspace: Workspace) -> None:
 
 
 def test_explore_gives_what_a_profile_is_made_from(workspace: Workspace) -> None:
-    """JN-54, JN-55, JN-63: by profile, by bare name, by preset, by address; the same object."""
+    """JN-54, JN-55, JN-63: by profile, by bare name, by preset, by address; the same object.
+
+    The hash of a profile is that of the tools that it records.
+    """
     created(workspace)
     address = workspace.serve(SEARCH, COUNT)
     place = workspace.work / ".jn"
@@ -146,7 +159,9 @@ def test_explore_gives_what_a_profile_is_made_from(workspace: Workspace) -> None
     ]
     assert [one["plugin"] for one in found] == ["mcp"] * 4
     assert [one["service"] for one in found][:2] == ["biomcp"] * 2
-    assert {one["version_hash"] for one in found} == {workspace.quick("jn profile version @biomcp").out.strip()}
+    recorded = workspace.quick("jn profile version @biomcp").out.strip()
+    every = workspace.quick(f"jn profile version '{address}'").out.strip()
+    assert [one["version_hash"] for one in found] == [recorded, recorded, every, every]
     assert [tool["name"] for tool in found[0]["discoverable"]["tools"]] == ["search", "count"]
     assert found[0]["discoverable"]["resources"][0]["uri"] == "resource://trials/NCT1"
 

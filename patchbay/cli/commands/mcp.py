@@ -15,7 +15,7 @@ from patchbay.cli.records.output import emit, print_json
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
 from patchbay.client.addresses.targets import AddressError
 from patchbay.client.connection.connection import Connection
-from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid, compute_schema_hash
+from patchbay.client.contracts.contract import calculate_schema_hash, compute_contract_cid
 from patchbay.client.sources.mcp import McpSource
 from patchbay.client.sources.records import make_list_records
 from patchbay.client.sources.skill_folders import save_skill
@@ -78,19 +78,25 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
 @click.option(
     "--kind",
     type=click.Choice(["sha256", "md5", "cid"]),
-    help="Print only one: the hash in profiles (sha256), the one in profiles of JN (md5), or the CID of the contract.",
+    help="Print only one: the hash in profiles (sha256), that of JN over all tools (md5), or the CID of the contract.",
 )
 @with_session
 @with_headers
 def hash_(work: ClientSession, /, address: str, kind: str | None) -> None:
     """Print the hash of a server's tools and the CID of their contract. Both change with the contract.
 
-    The CID goes to standard error, so that scripts read only the hash. A call whose address contains schema=CID is
-    refused when the server has another contract.
+    The hash of a profile covers the tools and parameters that it records, as its field schema_hash does. The CID goes
+    to standard error, so that scripts read only the hash. A call whose address contains schema=CID is refused when the
+    server has another contract.
     """
-    kinds = {"sha256": compute_schema_hash, "md5": calculate_schema_hash, "cid": compute_contract_cid}
     found = _tools(work, address)
-    click.echo(kinds[kind or "sha256"](found))
+    if kind == "cid":
+        click.echo(compute_contract_cid(found))
+    elif kind == "md5":
+        click.echo(calculate_schema_hash(found))
+    else:
+        address = complete_reference(address)
+        click.echo(work.sources.find(address, work.context).versions(address, work.context))
     if kind is None:
         write_note(f"Contract: {compute_contract_cid(found)}")
 

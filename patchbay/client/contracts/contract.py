@@ -31,10 +31,8 @@ from patchbay.client.contracts.drift import (
 from patchbay.client.contracts.schema_types import (
     collect_properties,
     collect_required,
-    list_branches,
-    list_choices,
-    resolve_reference,
 )
+from patchbay.client.contracts.type_tokens import make_type_token
 from patchbay.client.profiles.layouts import Profile
 from patchbay.errors import ParseError, PatchbayError
 from patchbay.jsonrpc import parse
@@ -47,10 +45,6 @@ DIGESTED_FIELDS = ("name", "description", "inputSchema", "outputSchema")
 ALGORITHM_BY_LENGTH: Mapping[int, Algorithm] = {32: "md5", 64: "sha256"}
 MAX_SHOWN_CHANGES = 6
 """Changes in the warning of one call."""
-
-MAX_TYPE_PARTS = 1_000
-MAX_TYPE_DEPTH = 100
-"""Parts of one parameter's schema that go into its type, and their depth."""
 
 
 def compute_tool_digest(tool: Tool) -> str:
@@ -108,6 +102,14 @@ def compute_schema_hash(
     return (hashlib.md5(text, usedforsecurity=False) if algorithm == "md5" else hashlib.sha256(text)).hexdigest()
 
 
+def compute_profile_hash(tools: Sequence[Tool], profile: Profile | None) -> str:
+    """Compute the `schema_hash` that a profile holds while its contract is unchanged: over the tools that it records.
+
+    Without a profile, or with one that records no tools, all tools count. Raises ContractError.
+    """
+    return compute_schema_hash(tools, profile.tools or None if profile is not None else None)
+
+
 def calculate_schema_hash(tools: Sequence[Tool]) -> str:
     """Compute JN's MD5 of all tools: the `schema_hash` in its profiles."""
     return compute_schema_hash(tools, algorithm="md5")
@@ -124,36 +126,6 @@ def _make_signature(tool: Tool, recorded: Mapping[str, Any] | None, algorithm: A
     signature = {"name": tool["name"], "required": collect_required(schema, schema), "types": types}
     # JN computes its MD5 over the text of `json.dumps`.
     return json.dumps(signature, sort_keys=True) if simple else encode_canonical_json(signature).decode()
-
-
-def make_type_token(schema: Any, root: Any, simple: bool = False) -> Any:
-    """Extract the type of a parameter from its schema: the structural keywords, references resolved; "any" without one.
-
-    `simple` is JN's rule: the value of `type` alone wherever there is one.
-    """
-    found = resolve_reference(schema, root)
-    if simple and isinstance(found.get("type"), str | list):
-        return found["type"]
-    token = _extract_structure(schema, root, frozenset(), [MAX_TYPE_PARTS])
-    return encode_canonical_json(token).decode() if token else "any"
-
-
-def _extract_structure(schema: Any, root: Any, above: frozenset[int], left: list[int]) -> dict[str, Any]:
-    left[0] -= 1
-    if id(schema) in above or left[0] < 0 or len(above) > MAX_TYPE_DEPTH:
-        return {"$ref": "..."}
-    above |= {id(schema)}
-    found = resolve_reference(schema, root)
-    token: dict[str, Any] = {"type": found["type"]} if "type" in found else {}
-    values = list_choices(found)
-    if values is not None:
-        token["enum"] = sorted(values, key=encode_canonical_json)
-    for word in ("anyOf", "oneOf"):
-        if list_branches(found, word):
-            token[word] = [_extract_structure(part, root, above, left) for part in list_branches(found, word)]
-    if "items" in found:
-        token["items"] = _extract_structure(found["items"], root, above, left)
-    return token
 
 
 @dataclass(frozen=True, slots=True)

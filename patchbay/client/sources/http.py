@@ -25,7 +25,7 @@ from patchbay.client.contracts.contract import (
     check_output_format,
     check_pin,
     compute_contract_cid,
-    compute_schema_hash,
+    compute_profile_hash,
     validate,
 )
 from patchbay.client.contracts.file_arguments import resolve_files
@@ -169,7 +169,7 @@ class HttpSource:
                 "service": target.profile.name
                 if target.profile
                 else urlsplit(service.server).hostname or service.server,
-                "version_hash": compute_schema_hash(service.tools),
+                "version_hash": _hash_operations(service),
                 **_list_problems(service.api),
                 "discoverable": {
                     "endpoints": [one.endpoint for one in service.operations.values()],
@@ -210,9 +210,9 @@ class HttpSource:
             return service.operations
 
     def versions(self, address: str, context: SourceContext) -> str | None:
-        """Compute the hash of all operations."""
+        """Compute the hash of the operations that the profile of an address records, of all without a profile."""
         with self._open_service(parse_target(address, context), context, use=False) as service:
-            return compute_schema_hash(service.tools)
+            return _hash_operations(service)
 
     @contextmanager
     def _open_service(self, target: ApiTarget, context: SourceContext, use: bool = True) -> Iterator[ApiService]:
@@ -286,6 +286,13 @@ def _check_contract(service: ApiService, context: SourceContext) -> None:
             profile, validate(add_endpoint_tools(profile, service.operations), service.tools, context.blobs)
         )
         context.checked_contracts.add(mark)
+
+
+def _hash_operations(service: ApiService) -> str:
+    """Compute the hash that the profile of a service holds, without one that of all operations."""
+    profile = service.target.profile
+    recorded = add_endpoint_tools(profile, service.operations) if profile is not None else None
+    return compute_profile_hash(service.tools, recorded)
 
 
 def _merge_arguments(target: ApiTarget, operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from patchbay.client.contracts.contract import (
     check_output_format,
     check_pin,
     compute_contract_cid,
-    compute_schema_hash,
+    compute_profile_hash,
     validate,
 )
 from patchbay.client.contracts.file_arguments import resolve_files
+from patchbay.client.contracts.type_tokens import describe_parameters
 from patchbay.client.contracts.wrong_arguments import describe_wrong_arguments
 from patchbay.client.errors import (
     McpFailure,
@@ -193,16 +194,17 @@ class McpSource:
         }
 
     def explores(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
-        """List tools, resources, templates and prompts, with the MD5 hash of the tools that JN profiles hold."""
+        """List tools with their parameters, resources, templates and prompts, with the hash that a profile holds."""
         parsed = _parse(address)
         found = self.inspects(parsed, context)
         service = parsed.target.name if isinstance(parsed.target, NamedServer) else found["server"]
-        kinds = ("tools", "resources", "resourceTemplates", "prompts")
+        kinds = ("resources", "resourceTemplates", "prompts")
+        tools = [tool | {"parameters": describe_parameters(tool)} for tool in found["tools"]]
         return {
             "plugin": self.name,
             "service": service,
-            "version_hash": compute_schema_hash(found["tools"]),
-            "discoverable": {kind: found[kind] for kind in kinds},
+            "version_hash": compute_profile_hash(found["tools"], _resolve(parsed, context).profile),
+            "discoverable": {"tools": tools} | {kind: found[kind] for kind in kinds},
         }
 
     def validates(self, profile: Profile, context: SourceContext) -> ValidationResult:
@@ -214,9 +216,10 @@ class McpSource:
             return ValidationResult("error", problem.message, (), "", profile.schema_hash)
 
     def versions(self, address: str | Address, context: SourceContext) -> str | None:
-        """Compute the hash of all tools, as profiles hold it."""
-        target = _resolve(_parse(address), context).target
-        return compute_schema_hash(self._list(self.open_connection(target, context), "tools", context))
+        """Compute the hash of the tools that the profile of an address records, of all tools without a profile."""
+        resolved = _resolve(_parse(address), context)
+        tools = self._list(self.open_connection(resolved.target, context), "tools", context)
+        return compute_profile_hash(tools, resolved.profile)
 
     def list_tools(self, address: str | Address, context: SourceContext) -> list[dict[str, Any]]:
         """List the tools of the server that an address names; the server is asked once per connection."""

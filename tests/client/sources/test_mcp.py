@@ -200,14 +200,23 @@ def test_a_server_is_read_listed_and_written_to_over_one_connection(context: Sou
 
 
 def test_explore_gives_tools_resources_and_the_hash_that_version_gives(context: SourceContext) -> None:
-    """JN-53, JN-54, JN-57."""
+    """JN-53, JN-54, JN-57, 50.20: `parameters` as the source of JN shows them."""
     source = make_sources().find(TIME, context)
     found = source.explores(TIME, context)
     assert (found["plugin"], found["service"]) == ("mcp", "mcp-time")
     assert {"tools", "resources"} <= found["discoverable"].keys()
     assert source.versions(TIME, context) == found["version_hash"]
     inspected = source.inspects(TIME, context)
-    assert (inspected["transport"], inspected["tools"]) == ("stdio", found["discoverable"]["tools"])
+    parameters = {
+        "get_current_time": {"timezone": {"type": "string", "required": True}},
+        "convert_time": {
+            "source_timezone": {"type": "string", "required": True},
+            "time": {"type": "string", "required": True},
+            "target_timezone": {"type": "string", "required": True},
+        },
+    }
+    tools = [tool | {"parameters": parameters[tool["name"]]} for tool in inspected["tools"]]
+    assert (inspected["transport"], tools) == ("stdio", found["discoverable"]["tools"])
 
 
 def test_a_contract_is_checked_once_per_connection_and_can_refuse_or_be_ignored(tmp_path: Path) -> None:
