@@ -23,6 +23,7 @@ from patchbay.settings import SHARED, Settings
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
+WEBSOCKETS = "websockets"
 THINGS_STORED, SESSION_CHANGES, CALL_IDS = "things_stored", "session_changes", "call_ids"
 SUBSCRIPTION_BYTES = "subscription_bytes"
 
@@ -45,7 +46,10 @@ SHARE_OF_THREADS = 4
 SHARE_OF_STREAMS = 10
 """One principal may open this fraction of the listening streams, without a row."""
 
-RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5}
+SHARE_OF_WEBSOCKETS = 20
+"""One principal may have this fraction of the listening streams as WebSockets, without a row."""
+
+RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5, WEBSOCKETS: 5}
 """Seconds after which a caller may try again, where the hub cannot compute them."""
 
 PACE_RETRY_SECONDS = 3
@@ -58,6 +62,7 @@ WORDS = {
     CALLS_IN_FLIGHT: "calls at the same time",
     CALLS_PER_MINUTE: "calls in a minute",
     STREAMS: "open streams",
+    WEBSOCKETS: "open WebSockets",
 }
 
 MAX_CACHED_ACCOUNTS = 4096
@@ -84,6 +89,7 @@ class Counters(NamedTuple):
 
     flying: tuple[PlaceLimit, ...] = ()
     streams: tuple[PlaceLimit, ...] = ()
+    websockets: tuple[PlaceLimit, ...] = ()
     rates: tuple[RateLimit, ...] = ()
     accounts: tuple[Account, ...] = ()
     of_server: Counters | None = None
@@ -203,6 +209,12 @@ class Quotas:
             streams = self._find_counters(sender, server, self._grants()).streams
             return self._take_place(STREAMS, streams) if streams else None
 
+    def open_websocket(self, sender: Principal) -> Place | None:
+        """Count a WebSocket until the place is released; None where no limit applies. Raises OverQuota."""
+        with self._lock:
+            websockets = self._find_counters(sender, "", self._grants()).websockets
+            return self._take_place(WEBSOCKETS, websockets) if websockets else None
+
     def limits(self, id: str) -> Mapping[str, int]:
         """Return the limits of the principal of an id for the whole of what it does, by name; empty without limits."""
         with self._lock:
@@ -275,6 +287,7 @@ class Quotas:
         return Counters(
             self._places_of(CALLS_IN_FLIGHT, accounts),
             self._places_of(STREAMS, accounts),
+            self._places_of(WEBSOCKETS, accounts),
             tuple(
                 self._rates.make_limit(account.key, account.limits[CALLS_PER_MINUTE])
                 for account in accounts
@@ -334,8 +347,9 @@ def _over(account: Account, what: str, seconds: int) -> OverQuota:
     unit = "second" if seconds == 1 else "seconds"
     pace = ", and not all of them at once" if what == CALLS_PER_MINUTE and seconds <= PACE_RETRY_SECONDS else ""
     limit = f"{account.whose} may have {account.limits[what]} {WORDS[what]}{pace}"
-    if what == STREAMS:
-        return OverQuota(f"too many streams: {limit}; close one first", seconds)
+    if what in (STREAMS, WEBSOCKETS):
+        named = "WebSockets" if what == WEBSOCKETS else "streams"
+        return OverQuota(f"too many {named}: {limit}; close one first", seconds)
     return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)
 
 
@@ -348,6 +362,7 @@ def default_quotas(settings: Settings) -> dict[str, int]:
         CALLS_IN_FLIGHT: max(1, threads // SHARE_OF_THREADS),
         CALLS_PER_MINUTE: DEFAULT_CALLS_PER_MINUTE,
         STREAMS: max(1, settings.workers * settings.listeners // SHARE_OF_STREAMS),
+        WEBSOCKETS: max(1, settings.workers * settings.listeners // SHARE_OF_WEBSOCKETS),
         **_stored_defaults(settings),
     }
 

@@ -10,11 +10,23 @@ from __future__ import annotations
 import logging
 import logging.config
 import sys
+import threading
+import time
 from functools import cached_property
 from typing import Any
 
 from patchbay.settings import Settings
 from patchbay.views.terminal import is_terminal
+
+LOGGERS_OF_CONNECTIONS = (
+    "asyncio",
+    "patchbay.wire.front.slow_clients",
+    "patchbay.wire.front.websockets",
+    "patchbay.wire.rooms.sockets",
+)
+"""Loggers whose lines are about connections: each logs one line of a kind in REPEAT_SECONDS."""
+
+REPEAT_SECONDS = 60.0
 
 
 def begin(settings: Settings) -> None:
@@ -30,7 +42,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": {"()": LateFormatter, "style": _style(settings.log_format)}},
-        "filters": {"expected": {"()": ExpectedWarnings}},
+        "filters": {"expected": {"()": ExpectedWarnings}, "repeated": {"()": RepeatedLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
         "root": {"level": level, "handlers": ["stderr"]},
         "loggers": {
@@ -44,6 +56,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
             "watchfiles": {"level": "WARNING"},
             # It tells of each WebSocket that closes.
             "websockets": {"level": "WARNING"},
+            # Clients decide how often these log a line.
+            **{name: {"filters": ["repeated"]} for name in LOGGERS_OF_CONNECTIONS},
         },
     }
 
@@ -78,3 +92,28 @@ class ExpectedWarnings(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is logged."""
         return not record.getMessage().startswith("Configuration allows spawning up to")
+
+
+class RepeatedLines(logging.Filter):
+    """Lets one line of a kind pass in REPEAT_SECONDS, so that clients cannot fill a disk with lines.
+
+    A kind is a logger and a message before its values are put in. The next line says how many were left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is logged."""
+        kind, now = (record.name, str(record.msg)), time.monotonic()
+        with self._lock:
+            since, left_out = self._kinds.get(kind, (-REPEAT_SECONDS, 0))
+            if now - since < REPEAT_SECONDS:
+                self._kinds[kind] = (since, left_out + 1)
+                return False
+            self._kinds[kind] = (now, 0)
+        if left_out:
+            record.msg = f"{record.msg} (and {left_out} more such lines before it)"
+        return True

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
+
+from patchbay.serving.logs import RepeatedLines
 
 PROGRAM = """
 import logging
@@ -65,3 +69,31 @@ def test_console_lines_are_for_people() -> None:
 
 def test_lines_below_the_level_are_left_out() -> None:
     assert [json.loads(line)["event"] for line in run("json", "error").stderr.splitlines()] == ["broke"]
+
+
+FLOOD = """
+import logging
+from patchbay.serving import logs
+from patchbay.settings import Settings
+logs.begin(Settings(log_format="json"))
+for number in range(1000):
+    logging.getLogger("asyncio").warning("socket.send() raised exception.")
+    logging.getLogger("patchbay.wire.front.websockets").info("a WebSocket is closed: %d bytes", number)
+    logging.getLogger("patchbay.boot").info("loaded %s", number)
+"""
+
+
+def test_connections_log_one_line_of_a_kind() -> None:
+    """Clients decide how often such a line comes; a minute has one. Other lines all come."""
+    done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, check=True)
+    counts = Counter(json.loads(line)["logger"] for line in done.stderr.splitlines())
+    assert counts == {"asyncio": 1, "patchbay.wire.front.websockets": 1, "patchbay.boot": 1000}
+
+
+def test_the_next_line_says_how_many_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = RepeatedLines()
+    records = [logging.LogRecord("asyncio", logging.INFO, "", 0, "closed: %d", (number,), None) for number in range(4)]
+    assert [lines.filter(record) for record in records[:3]] == [True, False, False]
+    monkeypatch.setattr("patchbay.serving.logs.REPEAT_SECONDS", 0.0)
+    assert lines.filter(records[3])
+    assert records[3].getMessage() == "closed: 3 (and 2 more such lines before it)"

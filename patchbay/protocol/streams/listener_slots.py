@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from patchbay.access.principals import Principal
-from patchbay.access.quotas import Quotas
+from patchbay.access.quotas import Place, Quotas
 
 REMEMBERED = 2000
 """Limit on the stored changes of the number."""
@@ -37,23 +37,37 @@ class ListenerSlots:
             self._changed(1)
             return True
 
-    def open(self, sender: Principal, server: str = "") -> Callable[[], None] | None:
+    def open(self, sender: Principal, server: str = "", is_websocket: bool = False) -> Callable[[], None] | None:
         """Try to take a slot for a stream of a principal; return the function that releases it, None without a slot.
 
-        `server` is the server that the stream listens to, if it is one. Raises OverQuota.
+        `server` is the server that the stream listens to, if it is one. A WebSocket counts as a stream, too. Raises
+        OverQuota.
         """
-        place = self._quotas.open_stream(sender, server) if self._quotas is not None else None
+        places = self._count(sender, server, is_websocket)
         if not self.acquire():
-            if place is not None:
+            for place in places:
                 place.release()
             return None
 
         def release() -> None:
-            if place is not None:
+            for place in places:
                 place.release()
             self.release()
 
         return release
+
+    def _count(self, sender: Principal, server: str, is_websocket: bool) -> list[Place]:
+        """Count a stream of a principal; return its places. Raises OverQuota."""
+        if self._quotas is None:
+            return []
+        stream = self._quotas.open_stream(sender, server)
+        try:
+            websocket = self._quotas.open_websocket(sender) if is_websocket else None
+        except BaseException:
+            if stream is not None:
+                stream.release()
+            raise
+        return [place for place in (stream, websocket) if place is not None]
 
     def release(self) -> None:
         """Release a slot. Raises ValueError if no slot is in use."""

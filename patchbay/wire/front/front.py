@@ -74,7 +74,7 @@ class Front:
             if scope.proto == "http":
                 self._handle(scope, watcher.proto)
             else:
-                self._threads.run(partial(self._upgrade, scope, watcher.proto))
+                self._run(scope, scope.headers, partial(self._upgrade, scope, watcher.proto))
         except Exception:
             log.exception("a request could not be taken")
 

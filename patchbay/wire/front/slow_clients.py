@@ -24,11 +24,11 @@ from patchbay.settings import Settings
 from patchbay.wire.front.sockets import (
     DESCRIPTORS,
     Counters,
-    client_of,
     count_descriptors,
     give_back_memory,
     local_port,
     most_connections,
+    peer_of,
     remote_address,
     shut_down,
     sockets,
@@ -222,7 +222,7 @@ class SlowClientWatch:
         if why is None and counters.silent > self._quiet + self._at_work.oldest():
             why, level = f"nothing happened for {counters.silent:.0f} s", logging.DEBUG
         if why is not None:
-            peer.client = client_of(descriptor) or ""
+            peer.client = peer_of(descriptor) or ""
             # A request that arrives too slowly gets an error as its answer; other connections get nothing.
             self._at_work.cut_off.add(peer.client)
             address = shut_down(descriptor, number, whole=counters.pending or peer.is_shut_down)

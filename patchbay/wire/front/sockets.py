@@ -81,7 +81,7 @@ def sockets() -> list[tuple[int, int]]:
             raise
         # No free descriptor is left to list them with, so every possible one is in use.
         descriptors = range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return [(descriptor, number) for descriptor in descriptors if (number := _number(descriptor)) is not None]
+    return [(descriptor, number) for descriptor in descriptors if (number := number_of(descriptor)) is not None]
 
 
 def local_port(descriptor: int) -> int | None:
@@ -96,41 +96,16 @@ def remote_address(descriptor: int) -> str | None:
     return _ask_socket(descriptor, lambda seen: str(seen.getpeername()[0]))
 
 
-def client_of(descriptor: int) -> str | None:
-    """Return the other end of a connection, like `127.0.0.1:4711` or `::1:4711`; None for other descriptors."""
-    return _ask_socket(descriptor, lambda seen: "{}:{}".format(*seen.getpeername()))
-
-
 def is_socket(descriptor: int, number: int) -> bool:
     """Whether a descriptor is still the socket of that number."""
-    return _number(descriptor) == number
+    return number_of(descriptor) == number
 
 
-def find_connection(client: str) -> tuple[int, int] | None:
-    """The descriptor and the number of the connection whose other end is `client` (`127.0.0.1:4711`, `[::1]:4711`).
-
-    None where this system does not say, and when the connection is gone. A new connection is found soon: it has one of
-    the lowest descriptors that were free.
-    """
-    free = os.dup(0)
-    os.close(free)
-    near = [*range(free - 1, max(2, free - 33), -1), *range(free + 1, free + 33)]
-    found = next((pair for pair in map(_numbered, near) if pair and _is_from(pair[0], client)), None)
-    if found is not None or not DESCRIPTORS.is_dir():
-        return found
-    return next((pair for pair in sockets() if _is_from(pair[0], client)), None)
-
-
-def _numbered(descriptor: int) -> tuple[int, int] | None:
-    number = _number(descriptor)
-    return None if number is None else (descriptor, number)
-
-
-def _is_from(descriptor: int, client: str) -> bool:
-    host, _, port = client.rpartition(":")
+def peer_of(descriptor: int) -> str | None:
+    """Return the other end of a network connection, like `127.0.0.1:4711` or `::1:4711`; None for other sockets."""
     peer = _ask_socket(descriptor, lambda seen: seen.getpeername())
     # The other end of a socket that is not a network connection has a name, which is text.
-    return isinstance(peer, tuple) and str(peer[1]) == port and peer[0] == host.strip("[]")
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else None
 
 
 def count_descriptors() -> int:
@@ -181,15 +156,16 @@ def shut_down(descriptor: int, number: int, whole: bool) -> str | None:
         copy = os.dup(descriptor)
     except OSError as problem:
         # No descriptor is free for a copy. A small risk for another connection is better than that all stay in use.
-        full = problem.errno == errno.EMFILE and _number(descriptor) == number
+        full = problem.errno == errno.EMFILE and number_of(descriptor) == number
         return _ask_socket(descriptor, shut) if full else None
     try:
-        return _ask_socket(copy, shut) if _number(copy) == number else None
+        return _ask_socket(copy, shut) if number_of(copy) == number else None
     finally:
         os.close(copy)
 
 
-def _number(descriptor: int) -> int | None:
+def number_of(descriptor: int) -> int | None:
+    """Return the unique number of the socket that a descriptor has; None for another file, or a closed one."""
     try:
         status = os.fstat(descriptor)
     except OSError:

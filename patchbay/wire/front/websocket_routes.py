@@ -91,10 +91,12 @@ class Upgrade:
     """Whether a request becomes a WebSocket: the front puts it into the environ, and a route fills it in.
 
     `open` makes the session; None when the request is refused. `release` gives back the place of the WebSocket.
+    `sender` is the id of its principal.
     """
 
     open: Callable[[Send, Close], WebSocketSession] | None = None
     release: Callable[[], None] = lambda: None
+    sender: str = ""
 
 
 @dataclass(slots=True)
@@ -153,14 +155,16 @@ class WebSocketUpgrades:
             if environ.get("HTTP_UPGRADE", "").lower() == "websocket":
                 return refusal(501, "this web server has no WebSockets: start the hub with `patchbay serve`")
             return refusal(426, "this address is a WebSocket: connect to it with ws://", ("Upgrade", "websocket"))
+        sender = principal_of(environ)
         try:
-            release = self._places.open(principal_of(environ))
+            release = self._places.open(sender, is_websocket=True)
         except PatchbayError as problem:
             return json_reply(failure(None, problem), problem.status)
         if release is None:
             return busy(None)
         upgrade.open = partial(open_session, _request(environ, match))
         upgrade.release = release
+        upgrade.sender = sender.id
         return Reply(101)
 
 

@@ -24,10 +24,12 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol as Framing
 from websockets.protocol import Side, State
 
-from patchbay.settings import Settings
+from patchbay.settings import SHARED, Settings
+from patchbay.wire.front.connection_index import find_connection
 from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.frame_rates import FrameRate, FrameRates
+from patchbay.wire.front.incoming_frames import IncomingFrames
 from patchbay.wire.front.requests import Future, Scope
-from patchbay.wire.front.sockets import find_connection
 from patchbay.wire.front.websocket_routes import NO_CLOSE, TextFrames, Upgrade, WebSocketSession, frame_text
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class WebSockets:
         self._changed = threading.Condition()
         self._stopping = False
         self._workers = ThreadPoolExecutor(settings.threads, "websocket")
+        self._rates = FrameRates(settings.mode == SHARED)
 
     @property
     def count(self) -> int:
@@ -107,20 +110,20 @@ class WebSockets:
             return
         left = partial(self._on_close, upgrade)
         connection = Connection(self._settings, self._loop, self._workers, (transport, end), left)
-        self._loop.call(self._start, copy, connection, upgrade.open)
+        self._loop.call(self._start, copy, connection, upgrade)
 
-    def _start(
-        self, copy: socket.socket, connection: Connection, open_session: Callable[..., WebSocketSession]
-    ) -> None:
+    def _start(self, copy: socket.socket, connection: Connection, upgrade: Upgrade) -> None:
         with self._changed:
             self._open.add(connection)
             self._beginning -= 1
-        connection.begin(copy, open_session)
+        assert upgrade.open is not None
+        connection.begin(copy, upgrade.open, self._rates.open(upgrade.sender))
         if self._stopping:
             connection.close(CloseCode.GOING_AWAY, STOPPING)
 
     def _on_close(self, upgrade: Upgrade, connection: Connection) -> None:
         upgrade.release()
+        self._rates.close(upgrade.sender)
         with self._changed:
             self._open.discard(connection)
             self._changed.notify_all()
@@ -148,7 +151,8 @@ class Connection(asyncio.Protocol):
         self._session: WebSocketSession | None = None
         self._pieces: list[bytes] = []
         self._kind = Opcode.TEXT
-        self._heard = 0.0
+        self._rates: tuple[FrameRate, ...] = ()
+        self._incoming: IncomingFrames | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._goodbye: asyncio.TimerHandle | None = None
         self._ended = False
@@ -159,10 +163,12 @@ class Connection(asyncio.Protocol):
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
 
-    def begin(self, copy: socket.socket, open_session: Callable[..., WebSocketSession]) -> None:
-        """Take the connection over, and make its session."""
+    def begin(
+        self, copy: socket.socket, open_session: Callable[..., WebSocketSession], rates: tuple[FrameRate, ...]
+    ) -> None:
+        """Take the connection over, and make its session. `rates` limit the frames that are read."""
         loop = asyncio.get_running_loop()
-        self._heard = loop.time()
+        self._rates = rates
         self._do(partial(self._open, open_session))
         task = loop.create_task(loop.connect_accepted_socket(lambda: self, copy))
         task.add_done_callback(self._taken_over)
@@ -207,18 +213,17 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._incoming = IncomingFrames(self._framing, transport, self._rates, self._take_frames)
         self._timer = asyncio.get_running_loop().call_later(self._pulse, self._beat)
         self._send_queued()
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self._heard = asyncio.get_running_loop().time()
-        self._framing.receive_data(data)
-        self._take_frames()
+        if self._incoming is not None:
+            self._incoming.add(data)
 
-    def eof_received(self) -> None:
-        self._framing.receive_eof()
-        self._take_frames()
+    def eof_received(self) -> bool:
+        return self._incoming is not None and self._incoming.end()
 
     def connection_lost(self, problem: Exception | None) -> None:
         if self._ended:
@@ -227,6 +232,8 @@ class Connection(asyncio.Protocol):
         for timer in (self._timer, self._goodbye):
             if timer is not None:
                 timer.cancel()
+        if self._incoming is not None:
+            self._incoming.close()
         self._on_close(self)
         self._release_server_end()
         self._do(self._tell_end)
@@ -240,11 +247,13 @@ class Connection(asyncio.Protocol):
             return
         self._flush()
 
-    def _take_frames(self) -> None:
-        for event in self._framing.events_received():
+    def _take_frames(self) -> int:
+        events = self._framing.events_received()
+        for event in events:
             if isinstance(event, Frame):
                 self._take_frame(event)
         self._flush()
+        return len(events)
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
@@ -285,22 +294,26 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        for data in self._framing.data_to_send():
-            if data:
-                transport.write(data)
-            elif transport.can_write_eof():
-                # Read and drop further input: closing a socket with unread bytes would lose the close frame.
-                transport.write_eof()
+        pieces = self._framing.data_to_send()
+        # One write, because a transport that fails at the first one would log each further one.
+        if data := b"".join(pieces):
+            transport.write(data)
+        if b"" in pieces and transport.can_write_eof() and not transport.is_closing():
+            # Read and drop further input: closing a socket with unread bytes would lose the close frame.
+            transport.write_eof()
+        if transport.get_write_buffer_size() > UNSENT_BYTES:
+            self._cut_off()
         if self._goodbye is None and self._framing.close_expected():
             self._goodbye = asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
 
     def _beat(self) -> None:
         """Send a ping; close the connection if nothing was received since the last ping within the limit of readers."""
         loop, transport = asyncio.get_running_loop(), self._transport
-        if self._ended or transport is None:
+        if self._ended or transport is None or self._incoming is None:
             return
-        if loop.time() - self._heard > self._pulse + self._patience:
-            log.info("a WebSocket is closed: nothing came from its other end for %.0f s", loop.time() - self._heard)
+        silent = loop.time() - self._incoming.heard
+        if silent > self._pulse + self._patience:
+            log.info("a WebSocket is closed: nothing came from its other end for %.0f s", silent)
             transport.abort()
             return
         try:
@@ -327,8 +340,8 @@ class Connection(asyncio.Protocol):
             self._working = True
         if idle:
             self._workers.submit(self._work)
-        if full and self._transport is not None and not self._ended:
-            self._transport.pause_reading()
+        if full and self._incoming is not None and not self._ended:
+            self._incoming.hold()
 
     def _work(self) -> None:
         """On a worker thread: handle the waiting messages."""
@@ -348,8 +361,8 @@ class Connection(asyncio.Protocol):
                 self.close_soon(CloseCode.INTERNAL_ERROR, "the hub failed; its log says more")
 
     def _resume(self) -> None:
-        if self._transport is not None and not self._ended:
-            self._transport.resume_reading()
+        if self._incoming is not None and not self._ended:
+            self._incoming.go_on()
 
     def _receive(self, message: str | bytes) -> None:
         """On a worker thread."""

@@ -15,8 +15,8 @@ from typing import cast
 import pytest
 
 from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow, StartedAnswer, send_answer
+from patchbay.wire.front.connection_index import find_connection
 from patchbay.wire.front.requests import HttpProtocol
-from patchbay.wire.front.sockets import find_connection
 
 PIECE = 16 * 1024
 BOUND = 60.0

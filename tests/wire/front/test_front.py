@@ -1,0 +1,46 @@
+"""The front hands every request of a shared hub to the fair queue, those for a WebSocket too."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from patchbay.settings import Settings
+from patchbay.wire.front.front import Front
+from patchbay.wire.front.request_threads import RequestThreads
+from tests.waiting import until
+
+UPGRADES = 200
+
+
+def test_the_upgrades_of_a_sender_wait_for_its_turns() -> None:
+    """Without turns all of them would begin at once, on the threads that others need."""
+    open_now, begun = threading.Event(), []
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        begun.append(environ["HTTP_AUTHORIZATION"])
+        open_now.wait()
+        start_response("403 Forbidden", [])
+        return []
+
+    threads = RequestThreads(UPGRADES + 10)
+    front = Front(app, Settings(access="shared", allowed_hosts=("localhost",)), threads)
+
+    def ask(key: str) -> None:
+        headers = {"authorization": f"Bearer {key}", "upgrade": "websocket"}
+        scope = SimpleNamespace(proto="ws", http_version="1.1", server="127.0.0.1:80", client="127.0.0.1:4711")
+        scope.scheme, scope.method, scope.path, scope.query_string = "http", "GET", "/ws", ""
+        scope.authority, scope.headers = None, headers
+        watcher = SimpleNamespace(scope=scope, proto=SimpleNamespace(close=lambda status: None))
+        threading.Thread(target=front, args=(watcher,)).start()
+
+    try:
+        ask("other")
+        until(lambda: "Bearer other" in begun, "another sender is active")
+        for _ in range(UPGRADES):
+            ask("greedy")
+        assert begun.count("Bearer greedy") < UPGRADES // 2
+    finally:
+        open_now.set()
+    until(lambda: begun.count("Bearer greedy") == UPGRADES, "each of them has a turn in the end")
