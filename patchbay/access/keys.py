@@ -25,7 +25,8 @@ from patchbay.access.authentication import Credentials, Unauthorized
 from patchbay.access.decisions import is_scope
 from patchbay.access.principals import KEY_IDS, Principal
 from patchbay.access.upstreams.deletion import forget_principal
-from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
+from patchbay.boot.grants import check_can_match, check_pattern
+from patchbay.errors import ConfigError, InvalidParams, PatchbayError, StaleUpdate
 from patchbay.store import Journal, Store
 from patchbay.topics import ACCESS_ENDED, KEY_USES, KEYS
 
@@ -273,6 +274,14 @@ def _check(name: str, expires: float | None, scopes: list[str] | None, now: floa
     wrong = [scope for scope in scopes or () if not is_scope(scope)]
     if wrong:
         raise InvalidParams(f"expected grants such as call:notes.*, read:notes or see; got {wrong[0]!r:.80}")
+    for scope in scopes or ():
+        pattern = scope.partition(":")[2]
+        try:
+            if pattern:
+                check_pattern(pattern, scope, "")
+                check_can_match(pattern, scope, "")
+        except ConfigError as problem:
+            raise InvalidParams(problem.message) from problem
 
 
 def _digest(token: str) -> str:

@@ -75,7 +75,7 @@ def import_image(store: Store, data: bytes, where: str, who: str, why: str) -> s
     changes |= dict.fromkeys(f"{VARIABLES}{name}" for name in image.disabled)
     store.blobs.put_many(image.blobs().values())
     changes |= _cids(image)
-    check_documents(store, {name: changes.get(name) for name in (LISTING, ACCESS)})
+    check_documents(store, {name: changes.get(name) for name in (LISTING, ACCESS)}, is_image=True)
     manual = {name for name, cid in changes.items() if _is_changed_by_hand(name, now, before) and now.get(name) != cid}
     kept = set() if image.readonly else {name for name in manual if name in before and changes[name] == before[name]}
     _log_manual_changes(where, kept, manual - kept)

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 MOVES_PER_READ = 100
 """How many earlier texts are read from the journal in one step."""
 
+MAX_PAST_GRANTS = 1000
+"""How many earlier texts of the grants are known as such."""
+
 Read = TypeVar("Read")
 
 
@@ -80,15 +83,19 @@ def _resolve(blobs: Blobs, definition: bytes) -> bytes:
     return definition if reference is None else blobs.get(reference)
 
 
-def check_documents(store: Store, changes: Mapping[str, str | None]) -> None:
+def check_documents(store: Store, changes: Mapping[str, str | None], is_image: bool = False) -> None:
     """Check the documents among the names that are about to change. Raises ConfigError or MissingBlob.
+
+    A pattern of a grant that can never match is refused in a new text only: with `is_image`, and when the text was in
+    force before, such a row does nothing as it did then.
 
     Only changed entries of `mcps` are checked, each with its configuration: an entry that was already broken affects
     only its own server.
     """
     listing, mcps, access = changes.get(LISTING), changes.get(MCPS), changes.get(ACCESS)
     if access is not None:
-        parse_grants(text_of_variable(store.blobs, access), ACCESS)
+        is_new = not is_image and all(change.cid != access for change in store.names.past(ACCESS, MAX_PAST_GRANTS))
+        parse_grants(text_of_variable(store.blobs, access), ACCESS, is_new)
     if listing is not None:
         parse_listing(text_of_variable(store.blobs, listing), LISTING)
     if mcps is not None:

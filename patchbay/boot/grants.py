@@ -32,6 +32,11 @@ EVERYTHING = "*"
 ROOM = "room."
 """How the name of a room's server begins."""
 
+_SERVER_PATTERN = re.compile(r"[A-Za-z0-9_-]*")
+"""What the part of a pattern before its first dot may have besides wildcards."""
+
+_WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
+
 _IS_VALID = jsonschema_rs.validator_for(SCHEMA)
 
 
@@ -90,8 +95,10 @@ NOTHING = Grants()
 """Grants that give nothing: in force while the only text that the variable ever had cannot be read."""
 
 
-def parse_grants(data: bytes | None, where: str) -> Grants | None:
+def parse_grants(data: bytes | None, where: str, is_new: bool = False) -> Grants | None:
     """Return the grants in the bytes of the variable; None without the variable. Raises ConfigError.
+
+    With `is_new`, a pattern that can never match is an error too: a stored document keeps such rows, which do nothing.
 
     An empty text is not a document: it is refused, because it does not say whether it allows everything or nothing.
     """
@@ -121,6 +128,8 @@ def parse_grants(data: bytes | None, where: str) -> Grants | None:
     for row in rows:
         for pattern in row.on:
             check_pattern(pattern, where, row.place)
+            if is_new:
+                check_can_match(pattern, where, row.place)
     return Grants(groups, tuple(grants), tuple(denials), tuple(quotas), cid_of(data))
 
 
@@ -138,6 +147,23 @@ def check_pattern(pattern: str, where: str, path: str) -> None:
     name = pattern.removeprefix(ROOM)
     if not name or name.startswith(".") or name.endswith("."):
         raise ConfigError(where, path, f"expected a pattern such as notes, notes.search, notes.* or *; got {pattern!r}")
+
+
+def check_can_match(pattern: str, where: str, path: str) -> None:
+    """Check that a pattern fits the name of some server (catalogue/public_names.py). Raises ConfigError.
+
+    The entry after a dot can be anything, such as the URI of a resource.
+    """
+    server = pattern.partition(".")[0]
+    if _SERVER_PATTERN.fullmatch(_WILDCARDS.sub("", server)) is None:
+        meant = pattern.strip("/").removeprefix("mcp/").replace("/", ".", 1)
+        hint = f"; write {meant}" if _SERVER_PATTERN.fullmatch(meant.partition(".")[0]) and meant != pattern else ""
+        raise ConfigError(
+            where,
+            path,
+            f"{pattern!r:.120} can never match: the name of a server has only letters, digits, _ and -, and a dot"
+            f" stands before the tool, as in notes.search{hint}",
+        )
 
 
 def covers(pattern: str, server: str, entry: str) -> bool:

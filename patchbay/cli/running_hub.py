@@ -41,7 +41,8 @@ POLL_SECONDS = 0.1
 class RunningHub:
     """A hub on this machine: its address without a path, the `Host` that it accepts, its process, its data folder.
 
-    `folder` is its servers folder, None when the hub has not noted one.
+    `folder` is its servers folder, None when the hub has not noted one. `mode` is its mode of access, "" when the hub
+    of an older version has not noted it.
     """
 
     url: str
@@ -49,6 +50,7 @@ class RunningHub:
     process: int
     data: Path
     folder: Path | None = None
+    mode: str = ""
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path, as the operator sees it; None for 404. Raises Unreachable."""
@@ -166,7 +168,8 @@ def find_running_hub(settings: Settings) -> RunningHub | None:
         return None
     if not is_claimed(settings.data):  # another process has the id of a hub that was killed
         return None
-    return RunningHub(url, host, process, settings.data, Path(folder) if isinstance(folder, str) else None)
+    place = Path(folder) if isinstance(folder, str) else None
+    return RunningHub(url, host, process, settings.data, place, str(note.get("access", "")))
 
 
 def is_alive(process: int) -> bool:

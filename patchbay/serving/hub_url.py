@@ -29,5 +29,10 @@ def host_header(settings: Settings) -> str:
 
 
 def hub_note(settings: Settings) -> dict[str, Any]:
-    """Return what a running hub writes beside its lock: where it listens, and the servers folder that it watches."""
-    return {"url": hub_url(settings), "host": host_header(settings), "servers": str(settings.servers)}
+    """Return what a running hub writes beside its lock: where it listens, its servers folder, its mode of access."""
+    return {
+        "url": hub_url(settings),
+        "host": host_header(settings),
+        "servers": str(settings.servers),
+        "access": settings.mode,
+    }

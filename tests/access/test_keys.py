@@ -179,3 +179,20 @@ def test_a_wrong_expiry_is_refused(text: str) -> None:
 def test_a_key_does_not_begin_expired() -> None:
     with pytest.raises(InvalidParams, match="in the past"):
         PersonalKeys(MemoryStore()).make("ann", expires=1.0)
+
+
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [
+        ("call:git/git_log", "'git/git_log' can never match.* write git.git_log"),
+        ("see:/mcp/notes", "'/mcp/notes' can never match.* write notes"),
+        ("read:notes:plan", "'notes:plan' can never match"),
+        ("call:.search", "expected a pattern"),
+        ("call:notes.", "expected a pattern"),
+    ],
+)
+def test_a_grant_that_can_never_match_makes_no_key(scope: str, sentence: str) -> None:
+    keys = PersonalKeys(MemoryStore())
+    with pytest.raises(InvalidParams, match=sentence):
+        keys.make("ann", None, [scope])
+    assert keys.all() == []

@@ -148,3 +148,35 @@ def test_a_first_document_that_cannot_be_read_grants_nothing(tmp_path: Path) -> 
     assert hub.catalogue.grants is None or not hub.catalogue.grants.grants
     change_names(store, {ACCESS: None}, "test", "away")
     hub.close()
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"grants": [GRANT, GRANT | {"on": ["notes", "git/git_log"]}]}, "grant 2"),
+        ({"denials": [{"to": ["*"], "on": ["/mcp/notes"]}]}, "denial 1"),
+        ({"quotas": [{"on": ["notes/search"], "calls_per_minute": 3}]}, "quota 1"),
+    ],
+)
+def test_a_new_document_with_a_pattern_that_can_never_match_is_refused(
+    tmp_path: Path, row: dict[str, Any], place: str
+) -> None:
+    hub = team_hub(tmp_path)
+    store = hub.catalogue.store
+    cid = store.blobs.put(orjson.dumps(row))
+    with pytest.raises(ConfigError, match=f"{place}.*can never match"):
+        change_names(store, {ACCESS: cid}, "test", "wrong")
+    assert store.names.get(ACCESS) is None
+    assert parse_grants(orjson.dumps(row), ACCESS) is not None
+    hub.close()
+
+
+def test_an_earlier_document_with_such_a_pattern_can_be_put_back(tmp_path: Path) -> None:
+    hub = team_hub(tmp_path)
+    store = hub.catalogue.store
+    before = store.blobs.put(orjson.dumps({"grants": [GRANT | {"on": ["git/git_log"]}]}))
+    store.names.move({ACCESS: before}, "test", "an older version of the hub")
+    set_grants(hub, {"grants": [GRANT]})
+    change_names(store, {ACCESS: before}, "test", "put back")
+    assert store.names.get(ACCESS) == before
+    hub.close()

@@ -16,6 +16,7 @@ from patchbay.access.keys import PREFIX, PersonalKeys
 from patchbay.access.principals import Principal
 from patchbay.cli.commands.patchbay import main
 from patchbay.stores import open_store
+from tests.serving.running import running
 
 
 def run(folder: Path, *arguments: str) -> Result:
@@ -68,6 +69,7 @@ def test_revoke_ends_a_key(tmp_path: Path) -> None:
         (("new", "a b"), "1 to 64"),
         (("new", "ann", "--expires", "soon"), "expected a time such as 90d"),
         (("new", "ann", "--grants", "write:notes"), "expected grants such as"),
+        (("new", "ann", "--grants", "call:git/git_log"), "write git.git_log"),
         (("revoke", "absent"), "there is no key 'absent'"),
         (("new", "ann", "--store", "memory"), "/access/keys"),
     ],
@@ -79,3 +81,45 @@ def test_a_wrong_command_says_what_is_wrong_and_changes_nothing(
     assert failed.exit_code == 2 and failed.stdout == ""
     assert sentence in failed.stderr and failed.stderr.count("\n") == 1
     assert run(tmp_path, "list").stdout.count("\n") == 1
+
+
+def test_a_new_key_without_a_hub_says_what_it_needs_to_count(tmp_path: Path) -> None:
+    made = run(tmp_path, "new", "ann")
+    assert "a hub that starts with these settings is personal" in made.stderr
+    assert "`patchbay serve --access shared`" in made.stderr
+
+
+def test_a_new_key_says_which_of_its_grants_match_nothing_now(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "notes.py").write_text('def search() -> str:\n    """Search."""\n    return ""\n')
+    grants = "call:notes.serch,call:notes.search,see:nots"
+    made = run(
+        tmp_path / "data",
+        "new",
+        "ann",
+        "--access",
+        "shared",
+        "--servers",
+        str(tmp_path / "servers"),
+        "--grants",
+        grants,
+    )
+    assert made.exit_code == 0 and made.stdout.startswith(PREFIX)
+    assert made.stderr.splitlines() == [
+        "warning: call:notes.serch matches nothing now: notes has no tool of this name;"
+        " did you mean call:notes.search?",
+        "warning: see:nots matches nothing now: there is no server nots; did you mean see:notes?",
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("access", "note"), [("shared", ""), ("personal", "is personal")])
+def test_a_new_key_is_described_by_the_running_hub(tmp_path: Path, access: str, note: str) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "notes.py").write_text('def search() -> str:\n    """Search."""\n    return ""\n')
+    with running(tmp_path, "--access", access) as hub:
+        right = run(tmp_path / "data", "new", "ann", "--grants", "call:notes.search")
+        assert right.exit_code == 0
+        assert right.stderr == "" if not note else (note in right.stderr and f":{hub.port} " in right.stderr)
+        wrong = run(tmp_path / "data", "new", "ben", "--grants", "call:notes.serch")
+        assert wrong.exit_code == 0 and "did you mean call:notes.search?" in wrong.stderr

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
 
 from patchbay import exit_codes
+from patchbay.access.grant_matches import Entries, describe_unmatched, entry_finder
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
 from patchbay.cli.data_store import errors_as_sentence, opened_store
-from patchbay.cli.messages import fail
+from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
+from patchbay.cli.running_hub import RunningHub, find_running_hub, load_hub_settings
+from patchbay.cli.server_directory import opened_catalogue
 from patchbay.cli.tables import format_rows
-from patchbay.settings import PERSONAL
+from patchbay.errors import PatchbayError
+from patchbay.settings import OPEN, PERSONAL, Settings
 from patchbay.store import Store
 from patchbay.stores.folder_lock import claim_folder
 from patchbay.topics import ROOMS
 from patchbay.views.terminal import is_terminal
 
-PERSONAL_NOTE = (
-    "note: keys count in shared mode. A hub that only this machine can reach is personal unless it is started with"
-    " `patchbay serve --access shared`: there every request is `local`, with or without a key"
-)
+MODE_NOTES = {
+    PERSONAL: "is personal: every request from this machine is `local`, with or without a key",
+    OPEN: "is open: every request is allowed without a key",
+}
+"""What a key changes nothing about in each mode; in shared mode keys count."""
+
+NEXT_NOTE = "`patchbay serve --access shared` starts a hub on which keys count"
 
 WITHOUT_FOLDER = "make its keys on its page /access/keys"
 
@@ -58,7 +66,7 @@ def key_command() -> None:
 @click.option(
     "--grants",
     metavar="LIST",
-    help="Narrow the key to these: see, call, read, or ACTION:PATTERN such as call:notes.*; comma-separated.",
+    help="Allow only these: see, call, read, or ACTION:PATTERN such as call:notes.*; comma-separated.",
 )
 @with_settings_in_help("data")
 @click.pass_context
@@ -66,9 +74,42 @@ def new_command(context: click.Context, /, name: str, expires: str | None, grant
     """Make the key NAME and print it, alone, on standard output. The hub stores its hash: it cannot show it again."""
     with _open_keys(context) as keys:
         scopes = None if grants is None else [part.strip() for part in grants.split(",") if part.strip()]
-        click.echo(keys.make(name, parse_expiry(expires, keys.now()), scopes))
-    if load_settings(context).mode == PERSONAL:
-        click.echo(PERSONAL_NOTE, err=True)
+        token = keys.make(name, parse_expiry(expires, keys.now()), scopes)
+    click.echo(token)
+    settings = load_hub_settings(context)
+    hub = find_running_hub(settings)
+    _write_mode(settings, hub)
+    if scopes:
+        _write_unmatched(settings, hub, scopes)
+
+
+def _write_mode(settings: Settings, hub: RunningHub | None) -> None:
+    """Say that keys change nothing, on the running hub or, without one, on a hub that starts with these settings."""
+    mode = hub.mode if hub is not None else settings.mode
+    if mode in MODE_NOTES:
+        which = f"the hub at {hub.url}" if hub is not None else "a hub that starts with these settings"
+        write_note(f"note: {which} {MODE_NOTES[mode]}; {NEXT_NOTE}")
+
+
+def _write_unmatched(settings: Settings, hub: RunningHub | None, scopes: list[str]) -> None:
+    """Warn about grants that match nothing now. Without an answer of the hub there is no warning: the key is made."""
+    with suppress(PatchbayError, OSError):
+        if hub is not None:
+            found = describe_unmatched(scopes, list(hub.servers()), partial(_ask_entries, hub))
+        else:
+            with opened_catalogue(settings) as catalogue:
+                names = [server.name for server in catalogue.all()]
+                found = describe_unmatched(scopes, names, entry_finder(catalogue))
+        for sentence in found:
+            write_note(f"warning: {sentence}")
+
+
+def _ask_entries(hub: RunningHub, name: str) -> Entries | None:
+    """Return the entries of a server of the running hub; None when it has none now. Raises Unreachable."""
+    server = hub.server(name) or {"tools": (), "resources": (), "templates": (), "prompts": ()}
+    readable = [row.get("uri") or row["name"] for key in ("resources", "templates", "prompts") for row in server[key]]
+    tools = [tool["name"] for tool in server["tools"]]
+    return Entries(tools, readable, is_complete=False) if tools or readable else None
 
 
 @key_command.command("list", epilog=exit_codes.with_examples("patchbay key list"))

@@ -10,6 +10,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from patchbay.access.decisions import rights_of
+from patchbay.access.grant_matches import describe_unmatched_rows, entry_finder
 from patchbay.access.principals import Principal
 from patchbay.boot import find_variable
 from patchbay.boot.grants import CALL, READ, SEE, Grants, parse_grants
@@ -65,7 +66,7 @@ class _Views:
         if fields.get("action") == REMOVE:
             return self._save({ACCESS: None}, fields, text)
         try:
-            grants = parse_grants(text.encode("utf-8", "replace"), ACCESS)
+            grants = parse_grants(text.encode("utf-8", "replace"), ACCESS, is_new=True)
         except ConfigError as problem:
             return self._page(text, base, None, f"{problem.message}. It was not saved", 422, fields)
         if fields.get("action") == SAVE:
@@ -95,6 +96,18 @@ class _Views:
         rows = [_server_row(server, seen.shows_source(server.name)) for server in seen.all()]
         return {"as": who, "groups": sorted(names), "administrator": rights.operates, "servers": rows}
 
+    def _warnings(self, text: str) -> list[str]:
+        """Return sentences about patterns that match nothing now; none for the example and for a wrong text."""
+        catalogue = self._site.catalogue
+        if text == SAMPLE:
+            return []
+        try:
+            grants = parse_grants(text.encode("utf-8", "replace"), ACCESS)
+        except ConfigError:
+            return []
+        names = [server.name for server in catalogue.all()]
+        return describe_unmatched_rows(grants, names, entry_finder(catalogue)) if grants is not None else []
+
     def _page(
         self,
         text: str,
@@ -112,7 +125,7 @@ class _Views:
             self._site,
             "access.html",
             "access",
-            {"source": text, "cid": base, "problem": problem, "preview": shown},
+            {"source": text, "cid": base, "problem": problem, "preview": shown, "warnings": self._warnings(text)},
             fields=fields or dict(request.args),
             mode=self._site.settings.mode,
             refusal=explain_refusal(self._site),

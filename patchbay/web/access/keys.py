@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from patchbay.access.grant_matches import describe_unmatched, entry_finder
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.web.operator.login import read_form, redirect_to
@@ -46,7 +47,12 @@ class _Views:
             token = self._keys.make(name, expires, grants or None)
         except PatchbayError as problem:
             return self._page(problem=problem, fields=fields)
-        return self._page(made=name, token=token)
+        return self._page(made=name, token=token, warnings=self._warnings(grants))
+
+    def _warnings(self, grants: list[str]) -> list[str]:
+        """Return sentences about the grants that match nothing now."""
+        catalogue = self._site.catalogue
+        return describe_unmatched(grants, [server.name for server in catalogue.all()], entry_finder(catalogue))
 
     def _page(
         self,
@@ -54,10 +60,12 @@ class _Views:
         fields: dict[str, str] | None = None,
         made: str = "",
         token: str = "",
+        warnings: list[str] | None = None,
     ) -> Response:
         now = self._keys.now()
         data: dict[str, Any] = {"keys": [_values(key, now) for key in self._keys.all()]}
-        news = {"made": made, "token": token, "problem": problem.message if problem else None}
+        news: dict[str, Any] = {"made": made, "token": token, "problem": problem.message if problem else None}
+        news["warnings"] = warnings or []
         if problem or token:
             data |= news
             news = {}

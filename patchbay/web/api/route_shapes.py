@@ -238,7 +238,13 @@ SCHEMAS: dict[str, Schema] = {
         old=TEXT, new=TEXT, roots=FLAG, differences=array_of(_DIFFERENCE), contents=nullable(_COMPARISON)
     ),
     "Revoked": object_of(revocations=array_of(object_of(what=TEXT, at=UNIX, who=TEXT, why=TEXT))),
-    "Access": object_of(source=TEXT, cid=nullable(TEXT), problem=nullable(TEXT), preview=nullable({"type": "object"})),
+    "Access": object_of(
+        source=TEXT,
+        cid=nullable(TEXT),
+        problem=nullable(TEXT),
+        preview=nullable({"type": "object"}),
+        warnings=array_of(TEXT),
+    ),
     "Approvals": object_of(approvals=array_of(_APPROVAL)),
     "Webhooks": object_of(
         webhooks=array_of(

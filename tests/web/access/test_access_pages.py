@@ -73,6 +73,7 @@ def test_a_key_is_made_shown_once_listed_and_revoked(hub: Hub) -> None:
         ({"name": "a b"}, 400, "1 to 64"),
         ({"name": "ann", "expires": "soon"}, 400, "expected a time"),
         ({"name": "ann", "grants": "write"}, 400, "expected grants"),
+        ({"name": "ann", "grants": "call:notes/search"}, 400, "write notes.search"),
         ({"name": "ann", "do": "show"}, 400, "do must be"),
         ({"name": "absent", "do": "revoke"}, 404, "there is no key"),
     ],
@@ -130,3 +131,26 @@ def test_only_an_administrator_reads_and_changes_access(hub: Hub) -> None:
     assert hub.client.post("/access/keys", data={"name": "x"}, headers=BROWSER).status_code == 403
     hub.app.extensions["keys"].revoke("member")
     assert json_of(hub, "/access/keys.json")["keys"] == []
+
+
+def test_a_key_with_a_grant_that_matches_nothing_now_is_made_with_a_warning(hub: Hub) -> None:
+    made = post(hub, "/access/keys", name="typist", grants="call:notes.serch, call:notes.search")
+    assert made.status_code == 200 and "patchbay_key_" in made.text
+    assert "did you mean call:notes.search?" in made.text
+    assert made.text.count("matches nothing now") == 1
+    assert post(hub, "/access/keys", do="revoke", name="typist").status_code == 303
+
+
+def test_the_page_of_grants_warns_of_rows_that_match_nothing_and_refuses_those_that_never_can(hub: Hub) -> None:
+    set_grants(hub, None)
+    text = orjson.dumps({"grants": [{"to": ["ann"], "may": ["call"], "on": ["notes.serch", "notes.search"]}]}).decode()
+    sentence = "grant 1: notes.serch matches nothing now: notes has no tool of this name; did you mean notes.search?"
+    assert sentence.removeprefix("grant") in post(hub, "/access", action="check", source=text).text
+    assert post(hub, "/access", action="save", source=text).status_code == 303
+    assert json_of(hub, "/access.json")["warnings"] == [sentence]
+    base = hub.catalogue.store.names.get("variables/access")
+    never = text.replace("notes.serch", "notes/search")
+    refused = post(hub, "/access", action="save", source=never, base=base)
+    assert refused.status_code == 422 and "can never match" in refused.text and "It was not saved" in refused.text
+    assert hub.catalogue.store.names.get("variables/access") == base
+    set_grants(hub, None)
