@@ -9,7 +9,8 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from patchbay.access.principals import PRINCIPAL, Principal
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidRequest, OverQuota, PatchbayError
-from patchbay.events import Pause, Wait
+from patchbay.events import Pause
 from patchbay.jsonrpc import Failure, Id, Message, Request, Result, Sign, encode, failure, message, parse, readable_id
 from patchbay.messages.callers import Caller, TransportInfo
 from patchbay.protocol.admission import claims, modern_header
@@ -45,6 +46,7 @@ from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
 from patchbay.wire.responses import (
     ClosingBody,
+    Later,
     ListeningBody,
     Reply,
     StartResponse,
@@ -62,6 +64,10 @@ log = logging.getLogger(__name__)
 
 Environ = MutableMapping[str, Any]
 PATH = "/mcp"
+HELD_BACK_SECONDS = 15.0
+"""Seconds for which a call without an event to send keeps the head of its answer back, so that a result of any size is
+JSON. Clients and proxies wait longer than this for a head."""
+
 LISTENING = frozenset(("subscriptions/listen", "events/stream"))
 """Methods whose answer is a stream that waits without a thread."""
 
@@ -205,21 +211,33 @@ class McpOverHttp:
     def _reply_in_form(self, sent: Request, caller: Caller, answers: Iterator[Message | Sign]) -> Reply:
         """Return JSON or a stream, chosen by the first answer."""
         first = next(answers, None)
-        # A resource may be larger than an event of a stream, so it is answered as JSON.
-        if isinstance(first, Pause) and (sent.method == "resources/read" or not caller.wire.streams):
-            return Reply(later=self._reply_later(first, sent, caller, answers))
+        if isinstance(first, Pause) and not (caller.wire.streams and _wants_progress(sent)):
+            later = self._reply_later(first, sent, caller, answers)
+            return Reply(later=later, ends_with_reader=caller.revision.modern)
         return self._reply_with(first, sent, caller, answers)
 
     def _reply_later(
         self, first: Message | Sign | None, sent: Request, caller: Caller, answers: Iterator[Message | Sign]
-    ) -> Generator[Wait, None, Reply]:
-        """Return the reply to a call that still runs, after the first message for which a reply is chosen."""
+    ) -> Later:
+        """Return the reply to a call that still runs, after the first message for which a reply is chosen.
+
+        A stream may begin after HELD_BACK_SECONDS. A resource may be larger than an event of a stream, so it has none.
+        """
+        begun = time.monotonic()
+        may_stream = caller.wire.streams and sent.method != "resources/read"
         try:
             while _is_more(first) and (isinstance(first, Pause) or not caller.wire.streams):
-                if isinstance(first, Pause) and (wait := first.wait) is not None:
-                    yield wait
+                if may_stream and time.monotonic() - begun >= HELD_BACK_SECONDS:
+                    break
+                if isinstance(first, Pause):
+                    yield first.wait
                 first = next(answers, None)
             return self._reply_with(first, sent, caller, answers)
+        except GeneratorExit:
+            closing = getattr(answers, "close", None)
+            if closing is not None:
+                closing()
+            raise
         except Exception as problem:
             return _reply_to_error(problem, f"POST /mcp/{caller.wire.endpoint}")
 

@@ -35,11 +35,16 @@ CORS_HEADERS = (
 """The headers that an allowed browser origin may send; other origins are refused before."""
 
 
+Later = Generator[Wait | None, None, "Reply"]
+"""The steps to an answer: at a Wait the thread may be left, and at None the client may have left."""
+
+
 @dataclass(slots=True)
 class Reply:
     """One answer. `at_close` is always called when the server is done with it.
 
-    With `later`, the answer is known only after these waits: `settle` returns it. It has the headers of this one, too.
+    With `later`, the answer is known only after these steps: `settle` returns it. It has the headers of this one, too.
+    `ends_with_reader` says that the steps end when the client has left.
     """
 
     status: int = 200
@@ -47,7 +52,8 @@ class Reply:
     kind: str | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     at_close: Callable[[], None] | None = None
-    later: Generator[Wait, None, Reply] | None = None
+    later: Later | None = None
+    ends_with_reader: bool = False
 
     @property
     def head(self) -> list[tuple[str, str]]:
@@ -78,7 +84,7 @@ class Reply:
 
         self.at_close = close
 
-    def settle(self) -> Generator[Wait, None, Reply]:
+    def settle(self) -> Later:
         """Return the answer that can be sent. At each Wait the thread may be left until its end."""
         if self.later is None:
             return self
@@ -89,7 +95,7 @@ class Reply:
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
         """Begin the answer; return the body for the server."""
         if self.later is not None:
-            return _settle_here(self).send(start_response)
+            return LateBody(self.settle(), start_response, self.ends_with_reader)
         start_response(_line(self.status), self.head)
         body = (self.body,) if isinstance(self.body, bytes) else self.body
         return body if self.at_close is None else ClosingBody(body, self.at_close)
@@ -134,8 +140,63 @@ class CallBody:
 
     def __iter__(self) -> Iterator[bytes]:
         while (step := self.next_step()) is not None:
-            if not isinstance(step, Wait):
+            if step and not isinstance(step, Wait):
                 yield step
+
+
+class LateBody(CallBody):
+    """The body of an answer that is chosen later: Waits until then; after that its head, and its frames.
+
+    Until then a step may be an empty frame: nothing to send, and the client may have left. `at_choice` is called once.
+    """
+
+    at_choice: Callable[[], None] | None = None
+
+    def __init__(self, later: Later, start_response: StartResponse, ends_with_reader: bool) -> None:
+        self.ends_with_reader = ends_with_reader
+        self._later = later
+        self._start_response = start_response
+        self._body: Iterable[bytes] | None = None
+        self._frames: Iterator[bytes | Wait] | None = None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the head of the answer is known."""
+        return self._body is not None
+
+    def next_step(self) -> bytes | Wait | None:
+        """Return the next Wait or frame; None at the end."""
+        if self._frames is None:
+            try:
+                return next(self._later) or b""
+            except StopIteration as end:
+                reply: Reply = end.value
+            self._note_choice()
+            self._body = reply.send(self._start_response)
+            self._frames = self._frames_of(self._body)
+        return next(self._frames, None)
+
+    def _frames_of(self, body: Iterable[bytes]) -> Iterator[bytes | Wait]:
+        streamed = call_part(body)
+        if streamed is None:
+            yield from body
+            return
+        streamed.place, streamed.rest = self.place, self.rest
+        while (step := streamed.next_step()) is not None:
+            yield step
+
+    def close(self) -> None:
+        """End the answer; a call whose answer is not chosen yet is cancelled."""
+        self._note_choice()
+        self._later.close()
+        closing = getattr(self._body, "close", None)
+        if closing is not None:
+            closing()
+
+    def _note_choice(self) -> None:
+        if self.at_choice is not None:
+            self.at_choice()
+            self.at_choice = None
 
 
 class ClosingBody:
@@ -157,21 +218,16 @@ class ClosingBody:
             self._at_close()
 
 
-def _settle_here(reply: Reply) -> Reply:
-    """Return the answer that can be sent; holds the thread. What a Wait is for waits by itself when it goes on."""
-    steps = reply.settle()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            settled: Reply = end.value
-            return settled
-
-
 def listening_part(body: Iterable[bytes]) -> ListeningBody | None:
     """Return the ListeningBody that a body is or contains, or None."""
     inner = _inner(body)
     return inner if isinstance(inner, ListeningBody) else None
+
+
+def late_part(body: Iterable[bytes]) -> LateBody | None:
+    """Return the LateBody that a body is or contains, or None."""
+    inner = _inner(body)
+    return inner if isinstance(inner, LateBody) else None
 
 
 def call_part(body: Iterable[bytes]) -> CallBody | None:

@@ -39,6 +39,14 @@ def quick(count: int) -> dict[str, list[str]]:
     return {"lines": ["x" * 100] * count}
 
 
+def slow(count: int) -> dict[str, list[str]]:
+    """Lines, as the output schema says, after more than a second."""
+    import time
+
+    time.sleep(1.5)
+    return {"lines": ["x" * 100] * count}
+
+
 def unpromised(context, count: int):
     """Lines that no schema tells of."""
     context.progress(1, 2, "at work")
@@ -122,6 +130,16 @@ async def linked(client: mcp.Client, content: Any) -> list[Any]:
 
 
 Ask = Callable[[Callable[[mcp.Client], Awaitable[Any]]], Any]
+
+
+def test_a_promised_result_that_takes_a_while_comes_whole(ask: Ask) -> None:
+    """Issue 50, item 18: a call that worked was an error because its answer had become a stream."""
+
+    async def question(client: mcp.Client) -> None:
+        result = await client.call_tool("slow", {"count": 25_000})
+        assert not result.is_error and result.structured_content == {"lines": ["x" * 100] * 25_000}
+
+    ask(question)
 
 
 async def lines(client: mcp.Client, result: Any) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 
 from patchbay import activation
 from patchbay.protocol import calls
+from patchbay.wire import http
 from tests.hubs import BOTH, Hub, modern_request, sse_messages
 from tests.waiting import BOUND, until
 
@@ -78,8 +79,17 @@ def test_a_call_with_a_progress_token_is_a_stream_of_progress_and_the_result(zoo
     assert answer.last["id"] == 7 and answer.text == "done"
 
 
-def test_a_call_that_takes_long_becomes_a_stream_when_the_client_takes_one(zoo: Hub) -> None:
+def test_a_call_without_an_event_to_send_is_answered_in_json(zoo: Hub) -> None:
+    """Issue 50, item 18: a stream carries no result above 1 MB."""
+    answer = zoo.send("zoo", slow_call(tool="hangs"), {"MCP-Protocol-Version": "2025-11-25"})
+    assert not answer.streamed and "timed out" in answer.text
+
+
+def test_a_call_that_takes_long_becomes_a_stream_when_the_client_takes_one(
+    zoo: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SUB-26, T9.4, X-6: and a plain answer when it does not."""
+    monkeypatch.setattr(http, "HELD_BACK_SECONDS", 0.0)
     streamed = zoo.send("zoo", slow_call(tool="hangs"), {"MCP-Protocol-Version": "2025-11-25"})
     plain = zoo.send("zoo", slow_call(tool="hangs"), {"Accept": "application/json"})
     assert streamed.streamed and b":\n\n" in streamed.body
@@ -162,8 +172,9 @@ def test_a_call_that_has_to_go_to_the_background_fails_for_a_client_that_cannot_
     assert zoo.call("zoo", "lasting", arguments).result["isError"] is True
 
 
-def test_closing_the_stream_cancels_in_2026_07_28(zoo: Hub) -> None:
+def test_closing_the_stream_cancels_in_2026_07_28(zoo: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """SUB-5: SPEC-DIGEST 1.11."""
+    monkeypatch.setattr(http, "HELD_BACK_SECONDS", 0.0)
     begun = time.monotonic()
     frames = zoo.stream("zoo", *modern_request("tools/call", {"name": "hangs"}))
     assert next(frames) == b":\n\n"

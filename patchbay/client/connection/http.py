@@ -29,6 +29,7 @@ from patchbay.client.addresses.targets import ANY_ISSUER, Http
 from patchbay.client.connection.direct_http import DirectHttp, HttpTarget
 from patchbay.client.connection.handover import HandoverTransport, is_direct_http_possible
 from patchbay.client.connection.plan import AgreedSession
+from patchbay.client.connection.refusals import MAX_REFUSAL_BYTES, complete_refusal
 from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.rate_limit import count_text_units, make_text_limiter
@@ -230,6 +231,50 @@ class HttpConnection:
             length = response.headers.get("content-length", "")
             announced = int(length) if length.isascii() and length.isdecimal() else None
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
+        if refused and run is not None:
+            await _complete_refusal(response)
+
+
+class _ReadStream(httpx2.AsyncByteStream):
+    """A body whose beginning is read already."""
+
+    def __init__(self, read: bytes, rest: AsyncIterator[bytes] | None, inner: httpx2.AsyncByteStream) -> None:
+        self._read = read
+        self._rest = rest
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._read
+        if self._rest is not None:
+            async for piece in self._rest:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _complete_refusal(response: httpx2.Response) -> None:
+    """Give a short refusal the form of a JSON-RPC error, so that the official client passes its words on."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    stream = response.stream
+    if kind not in ("", "text/plain", "application/problem+json", "application/json"):
+        return
+    if response.status_code in (401, 403) or not isinstance(stream, _SizeLimitedStream):
+        return  # the sign-in reads these
+    pieces, read = aiter(stream), b""
+    try:
+        async for piece in pieces:
+            read += piece
+            if len(read) > MAX_REFUSAL_BYTES:
+                response.stream = _ReadStream(read, pieces, stream)
+                return
+    except httpx2.StreamError:
+        response.stream = _ReadStream(b"", None, stream)
+        return
+    completed = complete_refusal(read)
+    if completed is not None:
+        response.headers["content-type"] = "application/json"
+    response.stream = _ReadStream(completed or read, None, stream)
 
 
 async def _pin_to_public_address(request: httpx2.Request, who: str, remedy: str = "") -> None:

@@ -125,6 +125,16 @@ class Flow:
         self._acknowledged = counters.acknowledged
         return self._unread > UNREAD_BYTES
 
+    def is_gone(self) -> bool:
+        """Whether the connection was known at an earlier question and is closed now. Only before the first piece."""
+        if self._socket is None:
+            self._socket = find_connection(self._client)
+            counters = self._counters()
+            self._acknowledged = 0 if counters is None else counters.acknowledged
+            return False
+        counters = self._counters()
+        return counters is None or not counters.open
+
     def wait(self) -> None:
         """Wait until the reader has read enough, or is gone; `slow_clients.py` disconnects one that reads nothing."""
         pause, never = SHORTEST_WAIT_SECONDS, threading.Event()

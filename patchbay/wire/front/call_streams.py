@@ -15,7 +15,7 @@ from patchbay.wire.front.answers import Flow, StartedAnswer, is_sent
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.requests import HttpProtocol, Stream
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.responses import CallBody
+from patchbay.wire.responses import CallBody, LateBody
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +42,47 @@ class CallStreams:
         self, protocol: HttpProtocol, client: str, start: StartedAnswer, body: CallBody, at_end: Callable[[], None]
     ) -> None:
         """Answer a request of `client` (`address:port`) with a body; call `at_end` at its end, from any thread."""
+        body.rest = self.rest
+        stream = CallStream(self, body, protocol, start, client, at_end)
         try:
-            sent = protocol.response_stream(start.status, start.headers)
+            if not isinstance(body, LateBody):
+                stream.open()
         except BaseException:
             at_end()
             raise
-        body.rest = self.rest
-        stream = CallStream(self, body, sent, client, at_end)
-        # The answer ends with the last reference to it: no local variable.
-        del sent
         stream.run()
 
 
 class CallStream:
-    """One streamed answer. One thread at a time runs it."""
+    """One answer in frames. One thread at a time runs it.
 
-    __slots__ = ("_at_end", "_body", "_flow", "_sent", "_streams")
+    The answer ends with the last reference to the stream of the web server, so that no local variable has it.
+    """
+
+    __slots__ = ("_at_end", "_body", "_flow", "_protocol", "_sent", "_start", "_streams")
 
     def __init__(
-        self, streams: CallStreams, body: CallBody, sent: Stream, client: str, at_end: Callable[[], None]
+        self,
+        streams: CallStreams,
+        body: CallBody,
+        protocol: HttpProtocol,
+        start: StartedAnswer,
+        client: str,
+        at_end: Callable[[], None],
     ) -> None:
         self._streams = streams
         self._body = body
-        self._sent: Stream | None = sent
+        self._protocol: HttpProtocol | None = protocol
+        self._start = start
+        self._sent: Stream | None = None
         self._flow = Flow(client)
         self._at_end = at_end
+
+    def open(self) -> None:
+        """Send the head."""
+        assert self._protocol is not None
+        protocol, self._protocol = self._protocol, None
+        self._sent = protocol.response_stream(self._start.status, self._start.headers)
 
     def run(self) -> None:
         """Send frames until the next Wait or the end; holds the thread meanwhile."""
@@ -84,7 +100,9 @@ class CallStream:
     def _is_taken(self, frame: bytes) -> bool:
         """Send a frame, and wait for a reader that is behind; False when the connection is gone."""
         if not frame:
-            return True
+            return not self._is_left()
+        if self._sent is None:
+            self.open()
         assert self._sent is not None
         if not is_sent(self._sent, frame):
             return False
@@ -101,12 +119,23 @@ class CallStream:
     def _go_on(self) -> None:
         if self._body.place is not None:
             self._body.place.go_on()
-        self.run()
+        if self._is_left():
+            self._end()
+        else:
+            self.run()
+
+    def _is_left(self) -> bool:
+        """Whether the client has left an answer that is not begun and ends with it."""
+        late = self._body
+        return isinstance(late, LateBody) and not late.is_chosen and late.ends_with_reader and self._flow.is_gone()
 
     def _end(self) -> None:
         try:
             self._at_end()
         except Exception:
             log.exception("the end of a stream failed")
+        if self._protocol is not None:  # an answer without a body, or without a reader
+            self._protocol.response_bytes(self._start.status, self._start.headers, b"")
+            self._protocol = None
         # Last, because the web server may end the process once every answer is complete.
         self._sent = None

@@ -9,7 +9,7 @@ Source: MCP specification, basic/transports (Streamable HTTP).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 from patchbay.access.principals import Principal
@@ -26,7 +26,7 @@ from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.http import PATH, McpOverHttp
 from patchbay.wire.request_bodies import media_type
-from patchbay.wire.responses import CallBody, Reply
+from patchbay.wire.responses import CallBody, Later, Reply
 from patchbay.wire.security import check_host_and_origin
 
 PLAIN = frozenset(
@@ -86,7 +86,8 @@ class DirectWay:
             if reply is None:
                 self._limits.leave(place)
         if reply.later is not None:
-            return Reply(later=self._finish_later(reply, wire.principal, place, self._at_work.leave_thread(begun)))
+            later = self._finish_later(reply, wire.principal, place, self._at_work.leave_thread(begun))
+            return Reply(later=later, ends_with_reader=reply.ends_with_reader)
         return self._finish(reply, wire.principal, place)
 
     def _finish(self, reply: Reply, sender: str, place: WorkPlace) -> Reply:
@@ -100,18 +101,17 @@ class DirectWay:
             reply.body.place = place
         return reply
 
-    def _finish_later(
-        self, reply: Reply, sender: str, place: WorkPlace, request: object
-    ) -> Generator[Wait, None, Reply]:
+    def _finish_later(self, reply: Reply, sender: str, place: WorkPlace, request: object) -> Later:
         """Return the answer to a request that waits without a thread, and without its place."""
         steps = reply.settle()
         try:
             while True:
                 wait = next(steps)
-                yield Wait(RestingMailbox(place, wait.mailbox), wait.seconds)
+                yield None if wait is None else Wait(RestingMailbox(place, wait.mailbox), wait.seconds)
         except StopIteration as end:
             return self._finish(end.value, sender, place)
         except BaseException:
+            steps.close()
             self._limits.leave(place)
             raise
         finally:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import io
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from patchbay.events import Wait
 from patchbay.settings import SHARED, Settings
-from patchbay.wire.front.answers import StartedAnswer, send_answer
+from patchbay.wire.front.answers import Flow, StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.fair_queue import FairQueue, find_sender
@@ -38,7 +37,7 @@ from patchbay.wire.front.requests import (
 from patchbay.wire.front.waiting_streams import WaitingStreams
 from patchbay.wire.front.websocket_routes import UPGRADE, Upgrade
 from patchbay.wire.front.websockets import GOODBYE_SECONDS, WebSockets
-from patchbay.wire.responses import Reply, call_part, listening_part
+from patchbay.wire.responses import Later, Reply, call_part, listening_part
 
 if TYPE_CHECKING:
     from patchbay.wire.front.direct_way import DirectWay
@@ -126,21 +125,31 @@ class Front:
             return
         self._answer(scope, headers, protocol, io.BytesIO(data), begun)
 
-    def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Generator[Wait, None, Reply]) -> None:
-        """Run steps until their next wait, or until they return the reply, which is sent."""
+    def _settle(self, scope: Scope, protocol: HttpProtocol, steps: Later, reader: Flow | None) -> None:
+        """Run steps until their next wait, or until they return the reply, which is sent.
+
+        With a `reader`, they end when the client has left.
+        """
         try:
-            try:
-                wait = next(steps)
-            except StopIteration as end:
-                self._send_reply(scope, protocol, end.value)
-            else:
-                self._calls.rest(wait, partial(self._settle, scope, protocol, steps))
+            wait = None
+            while wait is None:
+                if reader is not None and reader.is_gone():
+                    steps.close()
+                    protocol.response_empty(500, [])
+                    return
+                try:
+                    wait = next(steps)
+                except StopIteration as end:
+                    self._send_reply(scope, protocol, end.value)
+                    return
+            self._calls.rest(wait, partial(self._settle, scope, protocol, steps, reader))
         except Exception:
             _fail(scope, protocol)
 
     def _send_reply(self, scope: Scope, protocol: HttpProtocol, reply: Reply) -> None:
         if reply.later is not None:
-            self._settle(scope, protocol, reply.settle())
+            reader = Flow(scope.client) if reply.ends_with_reader else None
+            self._settle(scope, protocol, reply.settle(), reader)
             return
         if type(reply.body) is bytes and reply.at_close is None:
             protocol.response_bytes(reply.status, reply.head, reply.body)

@@ -18,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, MutableMapping
+from functools import partial
 from typing import Any
 
 from patchbay.settings import Settings
@@ -33,6 +34,7 @@ from patchbay.wire.front.sockets import (
     shut_down,
     sockets,
 )
+from patchbay.wire.responses import late_part
 
 log = logging.getLogger(__name__)
 
@@ -109,10 +111,16 @@ class AtWork:
     def __call__(self, environ: MutableMapping[str, Any], start_response: Any) -> Iterable[bytes]:
         environ[AT_WORK] = self
         thread = self.begin()
+        late = None
         try:
-            return self._app(environ, start_response)
+            body = self._app(environ, start_response)
+            late = late_part(body)
         finally:
-            self.end(thread)
+            if late is None:
+                self.end(thread)
+        if late is not None:
+            late.at_choice = partial(self.end, self.leave_thread(thread))
+        return body
 
     def begin(self) -> int:
         """Count a request that this thread runs from now on; return the thread, for `end`."""

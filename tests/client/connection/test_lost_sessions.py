@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import MAX_SESSIONS_PER_REQUEST, Connection
-from patchbay.client.errors import SessionLost
+from patchbay.client.errors import McpFailure, SessionLost
 from tests.client.bad import INFO, Bad, Handler, Json, serving
 from tests.client.reaching import text
+from tests.interaction.peers import NODE, PACKAGES
+from tests.interaction.programs import free_port, running
 from tests.waiting import BOUND, until
 
 CALLS = 8
+EVERYTHING = PACKAGES / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 OFFERS = {"tools": {}, "logging": {}, "resources": {"subscribe": True}}
 Refuse = Callable[[Handler, Json], None]
 
@@ -24,13 +30,20 @@ Refuse = Callable[[Handler, Json], None]
 class Forgetful:
     """A server with sessions that `forget` ends. It records what it carried out, by session and method."""
 
-    def __init__(self, serve: Callable[..., Bad], status: int = 404, message: str = "Session not found") -> None:
+    def __init__(
+        self,
+        serve: Callable[..., Bad],
+        status: int = 404,
+        message: str = "Session not found",
+        refusal: bytes | None = None,
+    ) -> None:
         self.begun: list[str] = []
         self.known: set[str] = set()
         self.carried_out: Counter[tuple[str, str]] = Counter()
         self.together = threading.Barrier(1)
         self.remembers = True
-        self._refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}, status
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
+        self._refusal = (json.dumps(error).encode() if refusal is None else refusal), status
         self._lock = threading.Lock()
         self.target = Http(serve(first=self._answer).url)
 
@@ -51,7 +64,8 @@ class Forgetful:
         if session not in self.known:
             if method == "tools/call":
                 self.together.wait(BOUND)
-            handler.send_json(*self._refusal)
+            kind = "application/json" if self._refusal[0][:1] == b"{" else "text/plain; charset=utf-8"
+            handler.send_bytes(*self._refusal, Content_Type=kind)
             return True
         with self._lock:
             self.carried_out[session, method] += 1
@@ -89,6 +103,58 @@ def test_a_call_of_a_forgotten_session_is_carried_out_once_in_a_new_one(
         assert text(connection.call_tool("x")) == "hello"
     assert server.begun == ["s0", "s1"]
     assert [server.carried_out[session, "tools/call"] for session in server.begun] == [1, 2]
+
+
+NO_SESSION = "Bad Request: No valid session ID provided"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        json.dumps({"jsonrpc": "2.0", "error": {"code": -32000, "message": NO_SESSION}}),
+        json.dumps({"error": {"code": -32000, "message": NO_SESSION}}),
+        json.dumps({"error": NO_SESSION}),
+        json.dumps({"detail": NO_SESSION}),
+        NO_SESSION,
+    ],
+    ids=["no id", "an error object", "an error text", "a detail", "plain text"],
+)
+def test_a_forgotten_session_is_recognised_in_a_400_of_any_form(
+    serve: Callable[..., Bad], refusal: str, quick: bool
+) -> None:
+    """Issue 50, item 1: `server-everything` leaves the id out."""
+    server = Forgetful(serve, 400, refusal=refusal.encode())
+    with Connection.open(server.target, era="legacy", quick=quick) as connection:
+        assert text(connection.call_tool("x")) == "hello"
+        server.forget()
+        assert text(connection.call_tool("x")) == "hello"
+    assert server.begun == ["s0", "s1"]
+
+
+@pytest.mark.process
+@pytest.mark.node
+def test_the_official_server_everything_is_called_again_after_its_restart(tmp_path: Path) -> None:
+    """Issue 50, item 1: each call failed for good."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    command = ["env", f"PORT={port}", str(NODE), str(EVERYTHING), "streamableHttp"]
+    with ExitStack() as closing:
+        with running(command, url, tmp_path, range(200, 500), (0, -15)):
+            connection = closing.enter_context(Connection.open(Http(url), era="legacy"))
+            assert text(connection.call_tool("echo", {"message": "before"})) == "Echo: before"
+        with running(command, url, tmp_path, range(200, 500), (0, -15)):
+            assert text(connection.call_tool("echo", {"message": "after"})) == "Echo: after"
+            closing.close()
+
+
+def test_a_400_that_names_no_session_is_an_error_with_the_words_of_the_server(serve: Callable[..., Bad]) -> None:
+    server = Forgetful(serve, 400, refusal=b'{"error": {"code": -32602, "message": "x has no such argument"}}')
+    with Connection.open(server.target, era="legacy") as connection:
+        server.forget()
+        with pytest.raises(McpFailure, match="x has no such argument") as raised:
+            connection.call_tool("x")
+    assert raised.value.code == -32602 and server.begun == ["s0"]
 
 
 def test_calls_at_once_share_one_new_session_and_none_fails(serve: Callable[..., Bad]) -> None:
@@ -132,16 +198,16 @@ def test_a_request_that_runs_in_the_old_session_gets_its_answer(serve: Callable[
 
     def tool(handler: Handler, body: Json) -> None:
         if body["params"]["name"] == "slow":
-            running.set()
+            begun.set()
             go.wait(BOUND)
         result = {"content": [{"type": "text", "text": body["params"]["name"]}]}
         handler.send_json({"jsonrpc": "2.0", "id": body["id"], "result": result})
 
-    running = threading.Event()
+    begun = threading.Event()
     server = Forgetful(lambda first: serve(tool, first))
     with Connection.open(server.target, era="legacy") as connection, ThreadPoolExecutor(1) as threads:
         slow = threads.submit(connection.call_tool, "slow")
-        assert running.wait(BOUND)
+        assert begun.wait(BOUND)
         server.forget()
         assert text(connection.call_tool("quick")) == "quick"
         go.set()

@@ -5,22 +5,27 @@ Requirement: issue 38 item 4.
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from patchbay.events import Pause, Wait
+from patchbay.events import Mailbox, Pause, Wait
 from patchbay.jsonrpc import Result
+from patchbay.settings import Settings
 from patchbay.stores.bus import LocalBus, LocalSubscription
-from patchbay.wire.front.answers import StartedAnswer
+from patchbay.wire.front.answers import Flow, StartedAnswer
 from patchbay.wire.front.call_streams import CallStreams
 from patchbay.wire.front.event_loop import EventLoop
+from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.waiting_streams import WaitingStreams
-from patchbay.wire.responses import CallBody, Reply, json_reply
+from patchbay.wire.responses import CallBody, ClosingBody, LateBody, Reply, json_reply
 from patchbay.wire.sse import Body
+from tests.waiting import until
 from tests.wire.front.test_waiting_streams import Connection
 
 BOUND = 60.0
@@ -174,3 +179,75 @@ def test_a_pause_without_a_mailbox_has_no_wait() -> None:
     with LocalBus().subscribe(["topic"]) as mailbox:
         wait = Pause(mailbox, 0.0).wait
         assert wait == Wait(mailbox, 0.0), "its time is over"
+
+
+def later(mailbox: Mailbox, noted: list[str]) -> Generator[Wait | None, None, Reply]:
+    """Steps to an answer, which note their end."""
+    try:
+        yield None
+        yield Wait(mailbox, 3600.0)
+        noted.append("answered")
+        return json_reply(Result(1, {"a": 1}), 400)
+    finally:
+        noted.append("ended")
+
+
+def test_the_head_of_an_answer_that_is_chosen_later_waits_without_a_thread_and_comes_with_it(
+    streams: CallStreams,
+) -> None:
+    """Issue 50, item 18: a request that takes the WSGI application holds no thread while its answer is held back."""
+    bus, noted, rested, ended = LocalBus(), list[str](), list[str](), threading.Event()
+    with bus.subscribe(["topic"]) as mailbox:
+        connection, start = Connection(), StartedAnswer()
+        body = Reply(later=later(mailbox, noted)).send(start)
+        assert isinstance(body, LateBody)
+        body.place, body.at_choice = NotedPlace(rested), lambda: rested.append("chosen")
+        streams.send(connection, "", start, body, ended.set)  # type: ignore[arg-type]
+        assert rested == ["rest"] and not body.is_chosen and not connection.heads
+        bus.publish("topic")
+        assert ended.wait(BOUND)
+    assert connection.heads == [400] and b'"a":1' in b"".join(connection.sent)
+    assert noted == ["answered", "ended"] and rested == ["rest", "go on", "chosen"]
+
+
+@contextmanager
+def connected() -> Iterator[tuple[socket.socket, socket.socket, str]]:
+    """A connection: the end of a client, the end of the hub, and the name of the client."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        accepted, (host, port) = listening.accept()
+        with accepted:
+            yield client, accepted, f"{host}:{port}"
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_that_leaves_before_its_answer_begins_ends_the_call_where_leaving_cancels(
+    streams: CallStreams, leaves: bool
+) -> None:
+    """2026-07-28: a closed connection is the cancellation; no frame is sent meanwhile that would notice it."""
+    bus, noted, ended = LocalBus(), list[str](), threading.Event()
+    with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
+        start = StartedAnswer()
+        body = Reply(later=later(mailbox, noted), ends_with_reader=leaves).send(start)
+        assert isinstance(body, LateBody)
+        closed = ClosingBody(body, ended.set)
+        streams.send(Connection(), name, start, body, closed.close)  # type: ignore[arg-type]
+        assert not noted
+        accepted.close()  # as the web server does when the client has left
+        bus.publish("topic")
+        assert ended.wait(BOUND)
+    assert noted == (["ended"] if leaves else ["answered", "ended"])
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_same_holds_for_an_answer_without_a_wsgi_environ(leaves: bool) -> None:
+    bus, noted = LocalBus(), list[str]()
+    front = Front(lambda *_: (), Settings(), RequestThreads(4))
+    with connected() as (_, accepted, name), bus.subscribe(["topic"]) as mailbox:
+        reader = Flow(name) if leaves else None
+        front._settle(None, Connection(), later(mailbox, noted), reader)  # type: ignore[arg-type]
+        assert not noted
+        accepted.close()
+        bus.publish("topic")
+        until(lambda: "ended" in noted, "the end of the steps")
+    assert noted == (["ended"] if leaves else ["answered", "ended"])

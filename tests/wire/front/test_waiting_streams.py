@@ -39,12 +39,21 @@ class Connection:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.heads: list[int] = []
         self.gone = False
         self.left = Left()
         self._more = threading.Condition()
 
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Connection:
+        self.heads.append(status)
         return self
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.heads.append(status)
+        self.sent.append(body)
+
+    def response_empty(self, status: int, headers: list[tuple[str, str]]) -> None:
+        self.heads.append(status)
 
     def client_disconnect(self) -> Left:
         return self.left
