@@ -23,6 +23,7 @@ from mcp import Client
 from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
 from tests.acceptance.fresh import first_calls_are_in_time
+from tests.acceptance.jobs import do_jobs
 from tests.acceptance.packages import PACKAGES, Package
 from tests.acceptance.together import run_together
 from tests.checkout import ROOT
@@ -173,6 +174,7 @@ def main() -> int:
     parser.add_argument("--claude", action="store_true", help="the claude program of npm uses the hub's tools, too")
     parser.add_argument("--clients", action="store_true", help="clients of npm read the entry of this hub; no packages")
     parser.add_argument("--fresh", action="store_true", help="time the first call from the wheel and a clone")
+    parser.add_argument("--jobs", action="store_true", help="do twelve jobs of a new user's first hour")
     parser.add_argument("--together", action="store_true", help="forty packages in one hub at once, for some minutes")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long they run together [10]")
     given = parser.parse_args()
@@ -180,6 +182,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="together-") as name:
             prepared(Path(name))
             return 0 if run_together(Path(name), given.names, given.minutes, max(1, given.at_once)) else 1
+    if given.jobs:
+        with tempfile.TemporaryDirectory(prefix="jobs-") as name:
+            return 0 if do_jobs(Path(name)) else 1
     if given.fresh:
         with tempfile.TemporaryDirectory(prefix="fresh-") as name:
             return 0 if first_calls_are_in_time(Path(name)) else 1

@@ -46,6 +46,15 @@ def fetch(url: str) -> str:
 '''
 
 
+def network_environment() -> dict[str, str]:
+    """Return the variables that say how this machine reaches its package index."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(NETWORK_PREFIXES) or name in NETWORK_VARIABLES
+    }
+
+
 class StandIn(BaseHTTPRequestHandler):
     """Answers each GET with `PAGE`."""
 
@@ -88,12 +97,12 @@ class FreshPath:
     @property
     def environment(self) -> dict[str, str]:
         """An empty home and the default PATH, with the settings of the package index."""
-        network = {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith(NETWORK_PREFIXES) or name in NETWORK_VARIABLES
+        return {
+            **network_environment(),
+            "HOME": str(self.home),
+            "PATH": os.defpath.removeprefix(":"),
+            "LANG": "C.UTF-8",
         }
-        return {**network, "HOME": str(self.home), "PATH": os.defpath.removeprefix(":"), "LANG": "C.UTF-8"}
 
     def step(self, name: str, action: Callable[[], object]) -> None:
         """Do one step and print its seconds."""
