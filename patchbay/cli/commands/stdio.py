@@ -10,7 +10,7 @@ from patchbay import exit_codes
 from patchbay.cli.failures import describe_failure
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.cli.stdio_server import serve_stdio
+from patchbay.cli.stdio.server import serve_stdio
 from patchbay.errors import PatchbayError
 
 

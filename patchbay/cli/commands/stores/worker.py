@@ -11,7 +11,7 @@ from patchbay.assembly import assemble
 from patchbay.cli.failures import describe_failure
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings
-from patchbay.cli.stdio_server import EndSignal
+from patchbay.cli.stdio.streams import EndSignal
 from patchbay.errors import ConfigError, PatchbayError
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
