@@ -30,6 +30,7 @@ from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import Limit
+from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
@@ -78,24 +79,29 @@ them when it stops; no server can have them.
 """
 
 
-def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | None = None) -> Dispatcher:
+def assemble(
+    settings: Settings,
+    left: Callable[[], float],
+    hosts: WorkerPool | None = None,
+    needed: NeededServers | None = None,
+) -> Dispatcher:
     """Return the dispatcher of a running hub: its servers are loaded and its folder is watched.
 
     `left` returns the seconds that running calls still have: infinite until the hub stops. `hosts` is the pool of
     processes for Python definitions, for a caller that closes the pool itself; the default pool ends with this process.
+    `needed` are the servers whose programs, connections, packages and transforms begin now, all by default.
 
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store, key = _open_store(settings)
     hosts = hosts or _make_pool(settings)
     upstream_tokens = TokenStore(store, key, hub_url(settings), settings.mode == OPEN)
-    connections = _open_mounts(settings, store, key, upstream_tokens)
+    needed = needed or NeededServers()
+    connections = _open_mounts(settings, store, key, upstream_tokens, needed)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
-    catalogue = _make_catalogue(settings, store, hosts, key, rooms, connections)
-    catalogue.collector.sources.append(partial(reached_cids, store.journal))
+    catalogue = _make_catalogue(settings, store, hosts, key, rooms, connections, needed)
     catalogue.hub.left = left
-    catalogue.hub.run_tool = call_from_tool
     access = AccessControl(catalogue)
     catalogue.hub.visible_to = access.catalogue_for
     quotas = _make_quotas(settings, catalogue)
@@ -132,10 +138,7 @@ def assemble(settings: Settings, left: Callable[[], float], hosts: WorkerPool | 
             **_deliver_webhooks(settings, store, key, access, catalogue),
         )
     )
-    lag = BusLag(store)
-    lag.start()
-    catalogue.hub.kept(KEPT_AS, lambda: lag)
-    shares.load = partial(_load_of, dispatcher, lag)
+    _report_load(shares, dispatcher)
     return dispatcher
 
 
@@ -189,20 +192,32 @@ def _shares(store: Store, quotas: Quotas, catalogue: Catalogue) -> QuotaShares:
     return shares
 
 
+def _report_load(shares: QuotaShares, dispatcher: Dispatcher) -> None:
+    """Let the shares of this process say what it does now."""
+    catalogue = dispatcher.services.catalogue
+    lag = BusLag(catalogue.store)
+    lag.start()
+    catalogue.hub.kept(KEPT_AS, lambda: lag)
+    shares.load = partial(_load_of, dispatcher, lag)
+
+
 def _load_of(dispatcher: Dispatcher, lag: BusLag) -> dict[str, int | None]:
     """Return what this process does now, as `patchbay nodes` shows it."""
     calls = len(dispatcher.services.activity.running)
     return {"calls": calls, "listeners": dispatcher.listening, "lag_ms": lag.milliseconds()}
 
 
-def _open_mounts(settings: Settings, store: Store, key: bytes, tokens: TokenStore) -> StandingConnections:
+def _open_mounts(
+    settings: Settings, store: Store, key: bytes, tokens: TokenStore, needed: NeededServers
+) -> StandingConnections:
     """Return the connections of mounted servers, none of which is open yet. `tokens` are those of callers."""
     publish_change = partial(store.bus.publish, NAMES_CHANGED)
     return StandingConnections(
         MountContext(
             *(store, whole_environment(), hub_id(key), __version__, publish_change),
             *(default_changes(settings.mode), settings.servers, tokens, program_places(settings)),
-        )
+        ),
+        needed,
     )
 
 
@@ -235,6 +250,7 @@ def _make_catalogue(
     key: bytes,
     rooms: Rooms,
     connections: StandingConnections,
+    needed: NeededServers,
 ) -> Catalogue:
     """Return the catalogue with all that its servers need: connections, worker processes, packages, rooms."""
     environments = PackageEnvironments(settings.data, whole_environment(), settings.packages)
@@ -250,7 +266,10 @@ def _make_catalogue(
         key=key,
         rooms=RoomServers(rooms),
         examine=handlers.examine,
+        needed=needed,
     )
+    catalogue.collector.sources.append(partial(reached_cids, store.journal))
+    catalogue.hub.run_tool = call_from_tool
     catalogue.end_processes = partial(_end_processes, catalogue, hosts, connections)
     environments.listeners.append(partial(_rebuild_servers, catalogue))
     catalogue.hub.kept(PACKAGES, lambda: environments)

@@ -49,6 +49,7 @@ class BuildContext:
 
     `vouched` says whether an operator supplied a row, because only operators may mount servers; `connections` hold the
     connections to those, `rooms` call the tools of rooms. `read` reads a definition, `examine` says what it needs.
+    `needed` says whose packages and transforms begin now.
     """
 
     blobs: Blobs
@@ -62,6 +63,7 @@ class BuildContext:
     rooms: RoomCaller | None = None
     read: Callable[[ServerRow, bytes], Discovery] = read_definition
     examine: Examine = examine_definition
+    needed: Callable[[str], bool] = lambda name: True
 
 
 def broken_server(row: ServerRow, version: str, sentence: str) -> Server:
@@ -96,12 +98,13 @@ def build_server(row: ServerRow, version: str, context: BuildContext, pinned: bo
     except ConfigError as problem:
         return broken_server(row, version, _describe_problem(problem, row))
     enabled = row.is_enabled(fields)
-    if enabled and not pinned and needs.packages is not None:
+    begins = pinned or context.needed(row.name)
+    if enabled and not pinned and begins and needs.packages is not None:
         needs.packages.start()
     streaming = frozenset(one.target["function"] for one in found.descriptors if one.target.get("streams"))
     known = {one.target.get("function", one.name): one.wire for one in found.descriptors if one.kind == "tool"}
     entry_context = EntryContext(row.name, row.kind, _config_place(row), fields, found.functions, streaming, known)
-    listed, problems = _merge_descriptors(entry_context, config if enabled else None, found, context)
+    listed, problems = _merge_descriptors(entry_context, config if enabled and begins else None, found, context)
     skills, faults = load_skills(fields if enabled else {}, entry_context.where, context.blobs)
     listed["resource"] |= _skill_resources(skills, listed["resource"])
     if not (config is None or fields.get("auto_discover", False)):

@@ -19,25 +19,26 @@ from uuid import uuid4
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.aggregate import Aggregate, build_aggregate
 from patchbay.catalogue.build import BuildContext, Examine, broken_server, build_server
-from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector, newest_move
+from patchbay.catalogue.contents.collection import Collector, newest_move
 from patchbay.catalogue.contents.reading import Contents
 from patchbay.catalogue.contents.results import Results
 from patchbay.catalogue.contents.revocations import Revocations, RevokedServer
 from patchbay.catalogue.hub_services import CatalogueHub
 from patchbay.catalogue.listing import Listing
+from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.planning import Planner, Refusal, check_enabled
 from patchbay.catalogue.provenance import is_from_operator
 from patchbay.catalogue.rows import ServerRow
 from patchbay.catalogue.servers import Server, ServerTable, unavailable_server, unknown_server
 from patchbay.catalogue.stored_discovery import StoredDiscoveries
 from patchbay.catalogue.transforms import HandlerFor
-from patchbay.catalogue.upkeep.regular_work import Upkeep
+from patchbay.catalogue.upkeep.regular_work import Upkeep, run_guarded
 from patchbay.catalogue.versions import PinnedServers, Versions, unknown_version
 from patchbay.catalogue.visibility.visible_catalogue import VisibleToAll
 from patchbay.catalogue.watching.folder import WatchedFolder
 from patchbay.catalogue.watching.following import follow
 from patchbay.config import Configs
-from patchbay.errors import StoreAway, UnavailableServer
+from patchbay.errors import UnavailableServer
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.registry import examine_definition, handler_for
 from patchbay.kinds.room.kind import RoomCaller
@@ -63,6 +64,7 @@ class Catalogue(VisibleToAll):
     `handlers` makes the handlers of definitions; the default runs Python inside the hub process. `connections` hold the
     connections to mounted servers. `key` is the hub's secret; the default is a random key of this process.
     `rooms` call the tools of the hub's rooms; without them no room is served. `examine` says what definitions need.
+    `needed` are the servers that begin with this catalogue.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Catalogue(VisibleToAll):
         key: bytes | None = None,
         rooms: RoomCaller | None = None,
         examine: Examine = examine_definition,
+        needed: NeededServers | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
@@ -88,7 +91,7 @@ class Catalogue(VisibleToAll):
         self.access_problem: str | None = None
         self._handlers = handlers
         self.connections = connections
-        self._rooms, self._examine = rooms, examine
+        self._rooms, self._examine, self._needed = rooms, examine, needed or NeededServers()
         self._id = uuid4().hex
         self._configs = Configs(store.blobs)
         self._versions = Versions(store, self._id, settings.replay_minutes * 60)
@@ -207,7 +210,7 @@ class Catalogue(VisibleToAll):
         ready = threading.Event()
         self._spawn(partial(self._listen, ready), "catalogue")
         ready.wait()
-        self._spawn(self._collect_regularly, "collection of blobs")
+        self._spawn(self.upkeep.collect_regularly, "collection of blobs")
         self.read_folder()
         if self._folder and not self.readonly:
             self._spawn(partial(self._watch, self._folder), "servers folder")
@@ -216,7 +219,7 @@ class Catalogue(VisibleToAll):
     def read_folder(self) -> None:
         """Import the files of the watched folder once; does nothing for a read-only hub."""
         if self._folder and not self.readonly:
-            self._run_guarded(partial(self._import_from_folder, self._folder.start))
+            run_guarded(partial(self._import_from_folder, self._folder.start))
 
     def close(self) -> None:
         """Stop the threads and independent functions; servers can still be found."""
@@ -226,13 +229,22 @@ class Catalogue(VisibleToAll):
         for thread in self._threads:
             thread.join(timeout=10)
         self._threads.clear()
-        self._run_guarded(self.upkeep.release)
+        run_guarded(self.upkeep.release)
         if self.connections is not None:
             self.connections.close()
 
     def rerun(self, name: str, kind: str) -> None:
         """Run a server's transforms again in every process, then announce that `kind` changed."""
         self.store.bus.publish(f"{RERUN}{name}", f"{self._id} {kind}".encode())
+
+    def begin(self, name: str) -> bool:
+        """Begin what a server needs that was to begin at its first use; return whether it had not begun before."""
+        with self._lock:
+            if name not in self._keys or not self._needed.add(name):
+                return False
+            del self._keys[name]
+            self.refresh()
+            return True
 
     def refresh(self) -> None:
         """Bring the servers up to date with the store and announce what changed; returns when that is done.
@@ -280,7 +292,8 @@ class Catalogue(VisibleToAll):
 
     def _announce(self) -> None:
         names = self._announced.keys() | self._table.every.keys()
-        fresh = [name for name in names if self._announced.get(name) is not self._table.every.get(name)]
+        # Without its transforms, the lists of a server are not complete: only a process that needs it announces them.
+        fresh = [n for n in names if self._needed(n) and self._announced.get(n) is not self._table.every.get(n)]
         moved = self._versions.announce_all({name: self._table.every.get(name) for name in sorted(fresh)})
         self._announced = self._table.every
         if fresh:
@@ -301,8 +314,8 @@ class Catalogue(VisibleToAll):
                 got = mailbox.get(STORE_POLL_SECONDS)
                 if self._ending.is_set():
                     return
-                self._run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
-                self._run_guarded(self.upkeep.sweep)
+                run_guarded(partial(self._handle_hint, *got) if got else self._poll_store)
+                run_guarded(self.upkeep.sweep)
 
     def _handle_hint(self, topic: str, message: bytes) -> None:
         if topic.startswith(RERUN):
@@ -325,28 +338,15 @@ class Catalogue(VisibleToAll):
             else:
                 self.refresh()
 
-    def _collect_regularly(self) -> None:
-        while not self._ending.wait(COLLECTION_SECONDS):
-            self._run_guarded(self.upkeep.collect)
-
     def _watch(self, folder: WatchedFolder) -> None:
         is_due = partial(self.upkeep.takes_over_watching, self.settings.servers)
         for _ in follow(folder.folders, folder.is_unsettled, self._ending, is_due):
-            self._run_guarded(partial(self._import_from_folder, folder.scan))
+            run_guarded(partial(self._import_from_folder, folder.scan))
 
     def _import_from_folder(self, scan: Callable[[], bool]) -> None:
         if self.upkeep.may_watch(self.settings.servers) and scan():
             self.store.bus.publish(NAMES_CHANGED)
             self._poll_store()
-
-    def _run_guarded(self, run: Callable[[], None]) -> None:
-        """Run one round of a thread; log a failure, and continue."""
-        try:
-            run()
-        except StoreAway as problem:  # the store itself says once that it is away
-            log.debug("the catalogue waits: %s", problem)
-        except Exception:
-            log.exception("the catalogue could not be brought up to date; the next round tries again")
 
     def _build_all(self, rows: Sequence[ServerRow | Refusal]) -> dict[str, Server]:
         """Build servers, after their versions are stored in one transaction; returns them by name."""
@@ -379,7 +379,7 @@ class Catalogue(VisibleToAll):
             self._handlers,
             self.connections,
             partial(is_from_operator, self.store),
-            *(self._rooms, self._discoveries.read, self._examine),
+            *(self._rooms, self._discoveries.read, self._examine, self._needed),
         )
 
     def rebuild(self, name: str, kind: str | None = None) -> None:

@@ -33,7 +33,9 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError, PatchbayError, ToolFailed, UnknownServer
 from patchbay.events import Failed
 from patchbay.kind import kind_named
+from patchbay.kinds.mount.snapshots import mounts_in
 from patchbay.kinds.python.redirects import REDIRECT_PREFIX
+from patchbay.kinds.standing import wait_until_known
 from patchbay.occurrences.records import MAX_ID_CHARACTERS, record_event, record_gap
 from patchbay.settings import Settings
 from patchbay.topics import UPDATED, VARIABLES
@@ -76,6 +78,10 @@ class CatalogueForHub(CatalogueForReading, Protocol):
     def configuration(self, name: str) -> Mapping[str, Any]: ...
 
     def planned_rows(self) -> Sequence[ServerRow]: ...
+
+    def begin(self, name: str) -> bool: ...
+
+    def refresh(self) -> None: ...
 
 
 class CatalogueHub:
@@ -121,10 +127,26 @@ class CatalogueHub:
     def call(self, server: str, tool: str, arguments: dict[str, Any], call: Call) -> dict[str, Any]:
         """Return the result of another server's tool. Raises ToolFailed when it cannot be called."""
         try:
-            found = self._seen_by(call).find(server)
+            found = self._find_begun(server, tool, call)
         except UnknownServer as problem:
             raise ToolFailed(problem.message) from problem
         return self.run_tool(self, found, tool, arguments, _nested_call(call, f"{server}.{tool}"))
+
+    def _find_begun(self, name: str, tool: str, call: Call) -> Server:
+        """Return a server for a call of another server's tool, once it has begun. Raises UnknownServer.
+
+        A mounted server whose tools are not known yet gets the time for its first answer, except for a call that comes
+        from a mount: two mounts that lead to each other would wait for each other.
+        """
+        found = self._seen_by(call).find(name)
+        if self._catalogue.begin(name):
+            found = self._seen_by(call).find(name)
+        standing = found.standing
+        if standing is None or tool in found.tools or standing.state_known.is_set() or mounts_in(call.meta):
+            return found
+        wait_until_known(standing, call)
+        self._catalogue.refresh()
+        return self._seen_by(call).find(name)
 
     def start(self, function: str, arguments: dict[str, Any], call: Call) -> None:
         """Run a function of the calling server independently, for at most ALONE_SECONDS. Raises ToolFailed for too

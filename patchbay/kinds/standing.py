@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
+from patchbay.activation import Call, pauses
 from patchbay.kinds.caller_credentials import CallerCredentials, CallersAccounts
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.pins.documents import INTRODUCTION, Changes, ItemKey, Wire
@@ -20,6 +21,9 @@ from patchbay.store import Store
 
 FIRST_LISTS_SECONDS = 2.0
 """Seconds after the start of a mount in which a request for its lists waits for its first answer."""
+
+FIRST_CONNECTION_SECONDS = 20.0
+"""Seconds that a call waits for the first connection to an upstream."""
 
 State = Literal["connecting", "up", "down", "circle", "sign-in"]
 """`circle`: its own lists lead back to this hub, so it is not served. `sign-in`: no caller has connected an account."""
@@ -179,6 +183,18 @@ class Standing(Protocol):
     def set_current(self, is_current: bool) -> None:
         """Say whether this is the mount of a served server."""
         ...
+
+
+def wait_until_known(standing: Standing, call: Call) -> None:
+    """Start a mount for a call and wait until it is known whether the other side answers.
+
+    The wait ends after FIRST_CONNECTION_SECONDS, and with the call.
+    """
+    standing.start()
+    until = time.monotonic() + FIRST_CONNECTION_SECONDS
+    for seconds in pauses(call):
+        if standing.state_known.wait(seconds) or call.cancelled or call.left() <= 0 or time.monotonic() >= until:
+            return
 
 
 @runtime_checkable

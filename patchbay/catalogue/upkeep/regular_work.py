@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from patchbay.catalogue.contents.collection import COLLECTION_SECONDS, Collector
 from patchbay.catalogue.upkeep.leases import Lease
+from patchbay.errors import StoreAway
 from patchbay.store import Store
+
+log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 60.0
 """Seconds between two removals of expired journal entries."""
@@ -21,6 +26,16 @@ WATCH_CHECK_SECONDS = 2.0
 
 LEASE_FACTOR = 1.5
 """The life of a lease in intervals of its work: its holder renews it each time."""
+
+
+def run_guarded(run: Callable[[], None]) -> None:
+    """Run one round of a thread of the catalogue; log a failure, so that the next round follows."""
+    try:
+        run()
+    except StoreAway as problem:  # the store itself says once that it is away
+        log.debug("the catalogue waits: %s", problem)
+    except Exception:
+        log.exception("the catalogue could not be brought up to date; the next round tries again")
 
 
 class Upkeep:
@@ -44,8 +59,12 @@ class Upkeep:
             if self._sweeping.take():
                 self._store.journal.sweep()
 
-    def collect(self) -> None:
-        """Delete the blobs that are no longer needed, and give their space back in short steps."""
+    def collect_regularly(self) -> None:
+        """Delete the blobs that are no longer needed at intervals, until the hub stops."""
+        while not self._ending.wait(COLLECTION_SECONDS):
+            run_guarded(self._collect)
+
+    def _collect(self) -> None:
         if self._collecting.take():
             self._collector.collect_and_give_back(self._ending)
 

@@ -10,6 +10,7 @@ import click
 from patchbay import exit_codes
 from patchbay.access.audit.chain import first_row
 from patchbay.assembly import assemble
+from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.local_hub import close_hub
 from patchbay.cli.messages import fail
@@ -35,7 +36,7 @@ def replay_command(context: click.Context, /, records: tuple[str, ...], **_: Any
     """
     try:
         settings = _audited(load_settings(context))
-        hub = assemble(settings, lambda: float("inf"))
+        hub = assemble(settings, lambda: float("inf"), needed=NeededServers(()))
         try:
             replayed = [_replay(hub, id) for id in records]
         finally:

@@ -12,6 +12,7 @@ from functools import partial
 
 from patchbay.access.principals import LOCAL_OPERATOR
 from patchbay.assembly import assemble
+from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.cli.stdio.streams import (
     CALL_GRACE_SECONDS,
     CANCELLED_GRACE_SECONDS,
@@ -30,6 +31,7 @@ from patchbay.wire.stdio import Pipe
 def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     """Serve one server (`name` or `name@cid`), or with `native` the whole hub, until the end of the process.
 
+    The programs of other servers start when a tool calls them.
     Raises UnknownServer, UnavailableServer, ConfigError or ContentError before it reads input.
     """
     protect_hub(settings.protections)
@@ -37,7 +39,8 @@ def serve_stdio(settings: Settings, server: str, native: bool = False) -> None:
     end_signal = EndSignal()
     logs.begin(settings)
     drain = Drain(CANCELLED_GRACE_SECONDS)
-    dispatcher = assemble(settings, drain.seconds_left)
+    name = server.partition("@")[0]
+    dispatcher = assemble(settings, drain.seconds_left, needed=NeededServers([name] if name else None))
     catalogue = dispatcher.services.catalogue
     drain.on_begin(lambda: catalogue.store.bus.publish_here(ENDING))
     try:

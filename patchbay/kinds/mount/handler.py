@@ -29,14 +29,11 @@ from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_p
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
+from patchbay.kinds.standing import FIRST_CONNECTION_SECONDS
 from patchbay.raised.forms import RAISED_KEY
 
 MAX_QUESTION_ROUNDS = 20
 """Maximum number of rounds of questions in one call (2026-07-28)."""
-
-FIRST_CONNECTION_SECONDS = 20.0
-"""Seconds that a call waits for the first connection to an upstream."""
-
 
 LOGGER = "patchbay"
 """The logger of what the hub itself tells the caller."""

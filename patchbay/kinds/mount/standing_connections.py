@@ -7,7 +7,7 @@ unchanged. `keep` never waits; `close` waits until everything has ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import overload
 
 from patchbay.kinds.mount.configuration import Mount
@@ -22,10 +22,11 @@ MAX_SPARE_CONNECTIONS = 64
 
 
 class StandingConnections:
-    """Standing connections by mount."""
+    """Standing connections by mount. `needed` says which servers' connections begin before their first use."""
 
-    def __init__(self, context: MountContext) -> None:
+    def __init__(self, context: MountContext, needed: Callable[[str], bool] = lambda name: True) -> None:
         self._context = context
+        self._is_needed = needed
         self._known: dict[Mount | Openable, Standing] = {}
         self._kept: frozenset[Mount | Openable] = frozenset()
         self._lock = threading.Lock()
@@ -51,7 +52,7 @@ class StandingConnections:
             return standing
 
     def keep(self, mounts: Iterable[Mount | Openable]) -> None:
-        """Maintain exactly these mounts: end others, start new ones."""
+        """Maintain exactly these mounts: end others, start the needed ones; the rest start at their first use."""
         wanted = frozenset(mounts)
         with self._lock:
             if self._closed:
@@ -66,8 +67,10 @@ class StandingConnections:
         for standing in gone:
             standing.stop()
         for mount in wanted:
-            self.of(mount).set_current(True)
-            self.of(mount).start()
+            standing = self.of(mount)
+            standing.set_current(True)
+            if self._is_needed(standing.mount.name):
+                standing.start()
 
     def end(self, mount: Mount | Openable) -> None:
         """End the connection of a mount, and its program; the next `of` makes a new one."""
