@@ -178,6 +178,10 @@ class UnavailableServer(UnknownServer):
     """The server is known but disabled or broken."""
 
 
+NO_SESSION = "no such session here"
+"""The beginning of the message of UnknownSession, by which a client tells it from other errors with its status."""
+
+
 class UnknownSession(PatchbayError):
     code, status = -32600, 404
 

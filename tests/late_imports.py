@@ -50,6 +50,9 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
     "a page": {
         "patchbay/app.py": ("patchbay.web.blueprints.register_pages",),
     },
+    "a process of `patchbay stdio` beside no running hub": {
+        "patchbay/cli/commands/stdio.py": ("patchbay.cli.stdio.server.serve_stdio",),
+    },
     "a passkey": {
         "patchbay/access/people/passkeys.py": ("patchbay.access.people.webauthn_ceremonies",),
     },

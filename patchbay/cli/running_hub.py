@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,7 +83,7 @@ class RunningHub:
         """Return status and body of the answer to a GET by the operator, or a POST of a form. Raises Unreachable."""
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=REQUEST_SECONDS)
-        headers = {"accept": accept, **self._headers()}
+        headers = {"accept": accept, **self.headers()}
         if form is not None:
             headers |= {"content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin"}
         try:
@@ -99,12 +100,34 @@ class RunningHub:
             f"the hub at {self.url} (process {self.process}) does not answer ({problem}): run `patchbay doctor`"
         )
 
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Return the headers of a request by the operator."""
         with suppress(ConfigError):
             token = OperatorToken(self.data).read_stored()
             return {"host": self.host} | ({"authorization": f"Bearer {token}"} if token else {})
         return {"host": self.host}
+
+    def accepts_connections(self) -> bool:
+        """Whether the hub accepts connections now."""
+        address = urlsplit(self.url)
+        try:
+            socket.create_connection((address.hostname or "", address.port or 80), REQUEST_SECONDS).close()
+        except OSError:
+            return False
+        return True
+
+    def check_served(self, endpoint: str) -> None:
+        """Check that the hub serves `name`, `name@cid` or "" (all). Wait for a server whose file is new.
+
+        Raises UnknownServer or UnavailableServer with the hub's sentence, Unreachable.
+        """
+        target, name = Local(endpoint), endpoint.partition("@")[0]
+        try:
+            self._check_server(target, name)
+        except UnknownServer:
+            if not self._follows_file(name):
+                raise
+            self._check_server(target, name)
 
     def connect(self, target: Local, open_connection: Callable[[Http], Connection]) -> Connection:
         """Open a connection to a server of this hub, as the operator. Wait for a server whose file is new.
@@ -112,7 +135,7 @@ class RunningHub:
         Raises UnknownServer, UnavailableServer, Unreachable, and what `open_connection` raises.
         """
         url = f"{self.url}{target.label}"
-        place = Http(url, self._headers(), "streamable-http", name=target.label, is_proxied=False)
+        place = Http(url, self.headers(), "streamable-http", name=target.label, is_proxied=False)
         name = target.endpoint.partition("@")[0]
         try:
             return open_connection(place)

@@ -20,7 +20,7 @@ from itsdangerous import BadData
 
 from patchbay.access.timed_signatures import timed_serializer
 from patchbay.catalogue.contents.ledger import SESSION_CHANGES, Ledger
-from patchbay.errors import OverQuota, UnknownSession
+from patchbay.errors import NO_SESSION, OverQuota, UnknownSession
 from patchbay.messages.callers import LegacySession
 from patchbay.messages.versions import REVISIONS, Revision
 from patchbay.store import Journal
@@ -93,7 +93,7 @@ class Sessions:
             self._catch_up(known)
         expired = self._journal.now() - session.opened > self._seconds
         if session.ended or expired or session.endpoint != endpoint or session.principal != principal:
-            raise UnknownSession("no such session here; it may have ended: send initialize to open a new one")
+            raise UnknownSession(f"{NO_SESSION}; it may have ended: send initialize to open a new one")
         return session
 
     def change(self, session: LegacySession, **changes: Any) -> None:
@@ -142,7 +142,7 @@ class Sessions:
             nonce, endpoint, revision, capabilities, principal, client = value
             row = REVISIONS[revision]
         except (BadData, ValueError, TypeError, KeyError) as problem:
-            raise UnknownSession("no such session here; send initialize to open a new one") from problem
+            raise UnknownSession(f"{NO_SESSION}; send initialize to open a new one") from problem
         opened = moment.timestamp()
         return self._keep(LegacySession(id, nonce, endpoint, row, capabilities, principal, opened, client=client))
 
