@@ -61,7 +61,7 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.room_servers import RoomServers
-from patchbay.serving.hub_url import hub_url
+from patchbay.serving.hub_url import public_url
 from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
@@ -95,7 +95,7 @@ def assemble(
     """
     store, key = _open_store(settings)
     hosts = hosts or _make_pool(settings)
-    upstream_tokens = TokenStore(store, key, hub_url(settings), settings.mode == OPEN)
+    upstream_tokens = TokenStore(store, key, public_url(settings), settings.mode == OPEN)
     needed = needed or NeededServers()
     connections = _open_mounts(settings, store, key, upstream_tokens, needed)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)

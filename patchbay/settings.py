@@ -70,6 +70,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = setting(
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
+    public_url: str = setting("", "URL of the hub in links for people, such as https://hub.example; else its own.")
     allowed_origins: tuple[str, ...] = setting(
         (), "Origins of other sites whose pages may call the hub, such as https://app.example, comma-separated."
     )

@@ -26,6 +26,7 @@ from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import ConfigError, ContentError, UnavailableServer, UnknownServer
+from patchbay.serving.hub_url import hub_url, public_url
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import CLAIMED, SHARED, is_claimed, read_note
 
@@ -43,7 +44,7 @@ class RunningHub:
     """A hub on this machine: its address without a path, the `Host` that it accepts, its process, its data folder.
 
     `folder` is its servers folder, None when the hub has not noted one. `mode` is its mode of access, "" when the hub
-    of an older version has not noted it.
+    of an older version has not noted it. `public` is its address for people elsewhere.
     """
 
     url: str
@@ -52,6 +53,7 @@ class RunningHub:
     data: Path
     folder: Path | None = None
     mode: str = ""
+    public: str = ""
 
     def get(self, path: str) -> Any:
         """Return the JSON at a path, as the operator sees it; None for 404. Raises Unreachable."""
@@ -192,7 +194,31 @@ def find_running_hub(settings: Settings) -> RunningHub | None:
     if not is_claimed(settings.data):  # another process has the id of a hub that was killed
         return None
     place = Path(folder) if isinstance(folder, str) else None
-    return RunningHub(url, host, process, settings.data, place, str(note.get("access", "")))
+    public = note.get("public")
+    return RunningHub(
+        *(url, host, process, settings.data, place, str(note.get("access", ""))),
+        public if isinstance(public, str) else url,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HubAddress:
+    """Where a hub is reached, without a path: on this machine, and by people elsewhere."""
+
+    local: str
+    public: str
+
+
+def find_hub_address(context: click.Context, settings: Settings) -> HubAddress:
+    """Return the addresses of the hub of a command: every command that prints an address asks here.
+
+    The options --host and --port come first, then the hub that runs on the data folder, then the settings. Raises
+    ConfigError.
+    """
+    hub = find_running_hub(settings)
+    if hub is None or "flag" in (find_source(context, "host"), find_source(context, "port")):
+        return HubAddress(hub_url(settings), public_url(settings))
+    return HubAddress(hub.url, public_url(settings) if find_source(context, "public_url") != "default" else hub.public)
 
 
 def is_alive(process: int) -> bool:

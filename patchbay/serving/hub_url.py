@@ -1,15 +1,34 @@
-"""The URL of the hub for clients on the same machine, from the settings."""
+"""The URLs of the hub from its settings: for clients on the same machine, and for people elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
+from patchbay.errors import ConfigError
+from patchbay.hosts.names import is_loopback, is_loopback_name
 from patchbay.settings import Settings
 
 
 def hub_url(settings: Settings) -> str:
     """Return the URL of the hub for clients on the same machine, without a path."""
     return f"http://{authority(reachable(settings.host))}:{settings.port}"
+
+
+def public_url(settings: Settings) -> str:
+    """Return the URL of the hub for people elsewhere, without a path.
+
+    That is the setting `public_url`. Without it, a hub that listens on loopback and has a name of another machine in
+    `allowed_hosts` is behind a proxy that ends TLS; any other hub is reached where it listens. Raises ConfigError.
+    """
+    if settings.public_url:
+        parts = urlsplit(settings.public_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            wanted = "expected a URL without a path, such as https://hub.example"
+            raise ConfigError("public_url", "", f"{wanted}; got {settings.public_url!r}")
+        return settings.public_url.rstrip("/")
+    names = [name for name in settings.allowed_hosts if not is_loopback_name(name)]
+    return f"https://{names[0]}" if names and is_loopback(settings.host) else hub_url(settings)
 
 
 def reachable(host: str) -> str:
@@ -29,9 +48,13 @@ def host_header(settings: Settings) -> str:
 
 
 def hub_note(settings: Settings) -> dict[str, Any]:
-    """Return what a running hub writes beside its lock: where it listens, its servers folder, its mode of access."""
+    """Return what a running hub writes beside its lock: its addresses, its servers folder, its mode of access.
+
+    Raises ConfigError for a wrong public URL.
+    """
     return {
         "url": hub_url(settings),
+        "public": public_url(settings),
         "host": host_header(settings),
         "servers": str(settings.servers),
         "access": settings.mode,

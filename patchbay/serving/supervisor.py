@@ -34,7 +34,7 @@ from patchbay.serving.descriptors import ensure_descriptors, fitting_connections
 from patchbay.serving.drain import SIGNALS
 from patchbay.serving.garbage import leave_out_what_lasts, without_collections
 from patchbay.serving.heartbeats import Heartbeats
-from patchbay.serving.hub_url import host_header, hub_note, hub_url, reachable
+from patchbay.serving.hub_url import host_header, hub_note, hub_url, public_url, reachable
 from patchbay.serving.native_worker import serve_natively, wait_for_end
 from patchbay.serving.next_step import describe_next_step
 from patchbay.serving.overflow import Overflow
@@ -312,9 +312,9 @@ def _tell_operator(settings: Settings, operators: Any) -> None:
         print_line(
             "This hub is shared: each caller signs in. `patchbay invite NAME` makes an invitation for a person, and"
             " `patchbay key new NAME` a key for a program. To make invitations, keys and grants on pages, log in with"
-            f" the link below and open {hub_url(settings)}/people or {hub_url(settings)}/access"
+            f" the link below and open {public_url(settings)}/people or {public_url(settings)}/access"
         )
-    print_line(f"Log in as the operator (works once, for an hour): {hub_url(settings)}{operators.links.make()}")
+    print_line(f"Log in as the operator (works once, for an hour): {public_url(settings)}{operators.links.make()}")
     if settings.store == "memory":
         print_line(f"The operator's token, shown only now: {operators.token.read_stored()}")
     print_line(describe_next_step(settings))

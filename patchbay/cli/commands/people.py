@@ -14,7 +14,7 @@ from patchbay.access.accounts import Accounts
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
-from patchbay.serving.hub_url import hub_url
+from patchbay.cli.running_hub import find_hub_address
 from patchbay.settings import Settings
 
 
@@ -26,7 +26,7 @@ from patchbay.settings import Settings
 )
 @click.argument("name")
 @click.option("--at", default="", metavar="URL", help="The address of the hub as the person reaches it.")
-@with_settings_in_help("data", "host", "port")
+@with_settings_in_help("data", "host", "port", "public_url")
 @click.pass_context
 def invite_command(context: click.Context, /, name: str, at: str, **_: Any) -> None:
     """Print a link with which the person NAME makes an account. The link works once, within three days.
@@ -34,7 +34,7 @@ def invite_command(context: click.Context, /, name: str, at: str, **_: Any) -> N
     For a person who has an account, the link replaces the password and the passkeys, and ends all sessions.
     """
     with _accounts(context) as (accounts, settings):
-        click.echo((at.rstrip("/") or hub_url(settings)) + accounts.invitations.make(name))
+        click.echo((at.rstrip("/") or find_hub_address(context, settings).public) + accounts.invitations.make(name))
 
 
 @click.group("people", epilog=exit_codes.with_examples("patchbay people list", "patchbay people remove ann"))

@@ -12,7 +12,7 @@ from patchbay.access.operator_token import TOKEN_FILE, OperatorToken
 from patchbay.cli.data_store import errors_as_sentence
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
-from patchbay.serving.hub_url import hub_url
+from patchbay.cli.running_hub import find_hub_address
 from patchbay.settings import Settings
 from patchbay.web.operator.login_links import LoginLinks
 
@@ -41,15 +41,18 @@ def token_command(context: click.Context, /, show: bool, **_: Any) -> None:
 
 
 @click.command("login", epilog=exit_codes.with_examples("patchbay login", "patchbay login --port 9000"))
-@with_settings_in_help("data", "host", "port")
+@with_settings_in_help("data", "host", "port", "public_url")
 @click.pass_context
 def login_command(context: click.Context, /, **_: Any) -> None:
-    """Print a link that logs a browser in as the operator. The link works once, within an hour."""
+    """Print a link that logs a browser in as the operator. The link works once, within an hour.
+
+    For a hub with a public URL the link has that; `patchbay open` opens the hub on this machine.
+    """
     with errors_as_sentence():
         settings = load_settings(context)
         token = _operator_token(settings)
         token.ensure()
-        click.echo(hub_url(settings) + LoginLinks(load_key(settings.data), token).make())
+        click.echo(find_hub_address(context, settings).public + LoginLinks(load_key(settings.data), token).make())
 
 
 def _why_not_shown(token: OperatorToken) -> str:

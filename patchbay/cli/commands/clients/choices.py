@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import click
 from click.shell_completion import CompletionItem
 
-from patchbay.cli.options import find_source
-from patchbay.cli.running_hub import find_running_hub, load_hub_settings
+from patchbay.cli.running_hub import find_hub_address, load_hub_settings
 from patchbay.cli.server_directory import find_server, opened_catalogue
 from patchbay.client.applications.applications import APPLICATIONS, Machine, find_machine
 from patchbay.settings import Settings, whole_environment
@@ -27,10 +26,7 @@ def load_reached_settings(context: click.Context) -> Settings:
     The options --host and --port come first; without a running hub the settings count. Raises ConfigError.
     """
     settings = load_hub_settings(context)
-    hub = find_running_hub(settings)
-    if hub is None or "flag" in (find_source(context, "host"), find_source(context, "port")):
-        return settings
-    parts = urlsplit(hub.url)
+    parts = urlsplit(find_hub_address(context, settings).local)
     return replace(settings, host=parts.hostname or settings.host, port=parts.port or settings.port)
 
 
