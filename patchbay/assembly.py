@@ -94,9 +94,8 @@ def assemble(
     Raises ConfigError, MissingBlob or CorruptBlob for wrong settings, a wrong data folder or a wrong boot image.
     """
     store, key = _open_store(settings)
-    hosts = hosts or _make_pool(settings)
+    hosts, needed = hosts or _make_pool(settings), needed or NeededServers()
     upstream_tokens = TokenStore(store, key, public_url(settings), settings.mode == OPEN)
-    needed = needed or NeededServers()
     connections = _open_mounts(settings, store, key, upstream_tokens, needed)
     gateway = GatewayContext(whole_environment(), hub_id(key), __version__, settings.mount_hosts)
     rooms = Rooms(store, key, Bounds.of(settings), gateway)

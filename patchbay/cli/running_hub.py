@@ -104,10 +104,14 @@ class RunningHub:
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a request by the operator."""
+        token = self.token()
+        return {"host": self.host} | ({"authorization": f"Bearer {token}"} if token else {})
+
+    def token(self) -> str:
+        """Return the operator's token; "" when the data folder has none that can be read."""
         with suppress(ConfigError):
-            token = OperatorToken(self.data).read_stored()
-            return {"host": self.host} | ({"authorization": f"Bearer {token}"} if token else {})
-        return {"host": self.host}
+            return OperatorToken(self.data).read_stored() or ""
+        return ""
 
     def accepts_connections(self) -> bool:
         """Whether the hub accepts connections now."""

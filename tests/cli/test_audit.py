@@ -78,6 +78,20 @@ def test_a_change_in_the_database_is_found(folder: Path, tmp_path: Path) -> None
     export(copy, file)
     done = run("audit", "verify", str(file))
     assert done.exit_code == 1 and "row 2 is missing" in done.output
+    direct = run("audit", "verify", *data(copy))
+    assert direct.exit_code == 1 and "row 2 is missing" in direct.output
+    assert str(copy / "data") in direct.stderr
+
+
+def test_the_chain_of_the_data_folder_verifies_without_a_file(folder: Path, tmp_path: Path) -> None:
+    """With the key of the hub: a chain that another key signed is wrong."""
+    file = tmp_path / "chain.ndjson"
+    export(folder, file)
+    direct = run("audit", "verify", *data(folder))
+    assert direct.exit_code == 0, direct.stderr
+    assert direct.stdout == run("audit", "verify", str(file)).stdout
+    assert run("audit", "verify", *data(folder), "--key", "A" * 43 + "=").exit_code == 1
+    assert run("audit", "verify", "--data", str(tmp_path / "none")).exit_code == 2
 
 
 def test_recorded_calls_are_repeated_and_compared(folder: Path, tmp_path: Path) -> None:

@@ -28,5 +28,5 @@ def test_the_public_url_is_that_of_people_elsewhere(settings: Settings, wanted: 
 
 @pytest.mark.parametrize("wrong", ["hub.example", "ftp://hub.example", "https://", "https://hub.example/hub", "x"])
 def test_a_wrong_public_url_is_refused_with_the_expected_form(wrong: str) -> None:
-    with pytest.raises(ConfigError, match="expected a URL without a path, such as https://hub.example"):
+    with pytest.raises(ConfigError, match="expected a URL without a path"):
         public_url(Settings(public_url=wrong))

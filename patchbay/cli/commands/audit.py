@@ -36,6 +36,7 @@ UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     epilog=exit_codes.with_examples(
         "patchbay audit export > chain.ndjson",
         "patchbay audit export --since 7d > week.ndjson",
+        "patchbay audit verify",
         "patchbay audit verify chain.ndjson",
         "patchbay audit prune --before 365d",
     ),
@@ -69,8 +70,10 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
             write_note(f"rows {begins['seq']} to {ends['seq']}; the first one is a signed head of {at}")
 
 
-@audit_command.command("verify", epilog=exit_codes.with_examples("patchbay audit verify chain.ndjson"))
-@click.argument("file", type=click.File("rb"))
+@audit_command.command(
+    "verify", epilog=exit_codes.with_examples("patchbay audit verify", "patchbay audit verify chain.ndjson")
+)
+@click.argument("file", type=click.File("rb"), required=False)
 @click.option(
     "--key",
     metavar="KEY",
@@ -79,8 +82,14 @@ def export_command(context: click.Context, /, since: str | None, **_: Any) -> No
 @click.option(
     "--tip", metavar="CID", help="The expected CID of the last row. The check fails when rows at the end are missing."
 )
-def verify_command(file: BinaryIO, key: str | None, tip: str | None) -> None:
+@with_settings_in_help("data")
+@click.pass_context
+def verify_command(
+    context: click.Context, /, file: BinaryIO | None, key: str | None, tip: str | None, **_: Any
+) -> None:
     """Verify FILE, written by `patchbay audit export`: every byte, every link, every signature. Needs no hub.
+
+    Without FILE, verify the chain of the hub on the data folder, also while it runs. The key is that of this hub then.
 
     Exit code 1 if a row is changed, missing or not in its place; the error names the row by its seq.
     """
@@ -88,9 +97,16 @@ def verify_command(file: BinaryIO, key: str | None, tip: str | None) -> None:
         wanted = None if key is None else load_public_key(key)
     except PatchbayError as problem:
         fail(problem.message, exit_codes.USAGE)
-    found = verify(split_lines(file.read()), wanted, tip)
+    if file is not None:
+        name, found = Path(file.name).name, verify(split_lines(file.read()), wanted, tip)
+    else:
+        with _open_chain(context) as (store, _):
+            settings = load_settings(context)
+            name = f"the chain in {settings.data}"
+            own = Signer(load_key(settings.data)).public
+            found = verify(texts_of(read_lines(store.journal, 0.0)), wanted or own, tip, is_running=True)
     if not found.ok:
-        fail(f"{Path(file.name).name}: {found.sentence()}", exit_codes.FAILED)
+        fail(f"{name}: {found.sentence()}", exit_codes.FAILED)
     click.echo(found.sentence())
     click.echo(f"key {found.key}")
     click.echo(f"tip {found.tip}")

@@ -191,8 +191,8 @@ class HubRequest:
 
     def add_parameters(self, hub: RunningHub) -> None:
         """Find the arguments that the tool wants in headers, from its schema, for the next `send`."""
-        arguments, cursor = self._params.get("arguments"), {}
-        meta = {"_meta": self._params["_meta"]}
+        arguments, meta = self._params.get("arguments"), {"_meta": self._params["_meta"]}
+        cursor: dict[str, str] = {}
         while True:
             asked = {"jsonrpc": "2.0", "id": "relay", "method": "tools/list", "params": {**meta, **cursor}}
             request = HubRequest(self._path, orjson.dumps(asked), asked, self._session)

@@ -98,9 +98,14 @@ class Application:
     folder: str = "/"
 
     def is_found(self, machine: Machine) -> bool:
-        """Whether the client seems to be installed: it has its folder in the home of the user."""
-        folder = self.file(machine).parent if self.folder == "/" else machine.home / self.folder
-        return folder.exists() and folder != machine.home
+        """Whether the client seems to be installed: its folder is in the home of the user, or else its file."""
+        return self.evidence(machine).exists()
+
+    def evidence(self, machine: Machine) -> Path:
+        """Return the folder that a user of the client has; its file, where that is in the home itself."""
+        file = self.file(machine)
+        folder = file.parent if self.folder == "/" else machine.home / self.folder
+        return folder if folder != machine.home else file
 
 
 def _by_platform(machine: Machine, linux: Path, mac: Path, windows: Path) -> Path:

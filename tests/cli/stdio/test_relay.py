@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import sys
 from collections.abc import Iterator
@@ -219,10 +218,10 @@ def test_a_call_waits_for_a_hub_that_starts_again_on_another_port(tmp_path: Path
 
 
 def test_a_hub_that_stays_away_is_an_error_with_the_next_step(tmp_path: Path) -> None:
-    out = io.BytesIO()
+    out: list[bytes] = []
     gone = RunningHub(f"http://127.0.0.1:{free_port()}", "127.0.0.1", 1, tmp_path)
-    relay = Relay(lambda ending: None, gone, "notes", out.write)
+    relay = Relay(lambda ending: None, gone, "notes", out.append)
     relay.handle(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
     relay.finish(BOUND)
-    error = json.loads(out.getvalue())["error"]
+    error = json.loads(out[0])["error"]
     assert "has stopped: start it again (`patchbay serve`)" in error["message"]

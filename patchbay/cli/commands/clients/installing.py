@@ -170,8 +170,9 @@ def _find_file(application: Application, project: bool) -> ClientFile:
     if chosen is None:
         raise ConfigError("--project", "", f"{application.title} has no file for a project; leave --project out")
     if not project and not application.is_found(machine()):
-        folder = chosen.path.parent if application.folder == "/" else machine().home / application.folder
-        write_note(f"{application.title} has no folder {folder} on this machine; is it installed?")
+        missing = application.evidence(machine())
+        what = "file" if missing == chosen.path else "folder"
+        write_note(f"{application.title} has no {what} {missing} on this machine; is it installed?")
     return chosen
 
 

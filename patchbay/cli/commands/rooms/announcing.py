@@ -101,7 +101,9 @@ def announce(
         for server in servers:
             stack.enter_context(_watched(server, work))
         fixed = read_headers(headers)
-        announcers += [Announcer(one, servers, screen, agent, fixed) for one in dict.fromkeys((room, *rooms))]
+        announcers += [
+            Announcer(one, servers, screen, agent, one.add_token(fixed)) for one in dict.fromkeys((room, *rooms))
+        ]
         _serve(announcers)
 
 

@@ -43,6 +43,7 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 8.0
     help="Time limit of the call [60].",
 )
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", help="What to print [text].")
+@click.option("--text", "style", flag_value="text", help="Print texts as text, as without this option.")
 @HEADERS
 def call(
     room: RoomAddress,

@@ -1,4 +1,4 @@
-"""The group `patchbay room`. Each of its commands takes a room by its address, `http://127.0.0.1:8000/rooms/demo`."""
+"""The group `patchbay room`. A command takes a room of the running hub by its name, any other by its address."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ ROOM = "http://127.0.0.1:8000/rooms/demo"
 
 LATE = {
     "create": LateCommand("patchbay.cli.commands.rooms.records:create", "Make ROOM."),
+    "list": LateCommand("patchbay.cli.commands.rooms.records:list_rooms", "List the rooms of the running hub."),
     "join": LateCommand("patchbay.cli.commands.rooms.speaking:join", "Show what happens in ROOM, until Ctrl-C."),
     "say": LateCommand("patchbay.cli.commands.rooms.speaking:say", "Post TEXT in ROOM."),
     "call": LateCommand("patchbay.cli.commands.rooms.calling:call", "Call TOOL of SERVER in ROOM."),
@@ -36,7 +37,8 @@ LATE = {
     late=LATE,
     context_settings=CONTEXT,
     epilog=with_examples(
-        f"patchbay room create {ROOM}",
+        "patchbay room create demo",
+        "patchbay room list",
         f'patchbay room announce {ROOM} "mcp+uvx://mcp-server-time/mcp-server-time" --as time',
         f"patchbay room call {ROOM} time get_current_time timezone=UTC",
         f"patchbay room log {ROOM} > demo.ndjson",
@@ -44,4 +46,8 @@ LATE = {
     ),
 )
 def room() -> None:
-    """Rooms: share MCP servers with people and agents of a hub. ROOM is an address, as in the examples."""
+    """Rooms: share MCP servers with people and agents of a hub.
+
+    ROOM is an address, or the name of a room of the hub that runs on the data folder (the variable PATCHBAY_DATA names
+    another folder).
+    """

@@ -16,12 +16,12 @@ import httpx2
 import patchbay
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable
-from patchbay.client.addresses.targets import AddressError
+from patchbay.cli.running_hub import find_running_hub
 from patchbay.client.errors import McpFailure, Unreachable
-from patchbay.client.rooms.address import RoomAddress, parse_room_address
+from patchbay.client.rooms.address import RoomAddress, is_room_name, parse_room_address
 from patchbay.client.rooms.connection import RoomConnection
-from patchbay.errors import ConfigError
-from patchbay.settings import whole_environment
+from patchbay.errors import ConfigError, PatchbayError
+from patchbay.settings import Settings, whole_environment
 
 SECONDS = 60.0
 """How long a hub may take for an answer."""
@@ -30,18 +30,35 @@ Json = dict[str, Any]
 
 
 class RoomType(click.ParamType[RoomAddress]):
-    """The address of a room."""
+    """The address of a room, or the name of a room of the running hub."""
 
     name = "ROOM"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RoomAddress:
-        """Parse it."""
+        """Parse it, and find the hub for a name."""
         if isinstance(value, RoomAddress):
             return value
         try:
+            if is_room_name(str(value)):
+                return find_own_room(str(value))
             return parse_room_address(str(value))
-        except AddressError as problem:
+        except PatchbayError as problem:
             self.fail(problem.message, param, ctx)
+
+
+def find_own_room(name: str) -> RoomAddress:
+    """Return a room of the hub that runs on the data folder, to be reached as its operator.
+
+    Raises Unreachable without a running hub, ConfigError for wrong settings.
+    """
+    settings = Settings.load()
+    hub = find_running_hub(settings)
+    if hub is None:
+        raise Unreachable(
+            f"the room {name} is one of the running hub, and no hub runs on the data folder {settings.data}: start it"
+            " (`patchbay serve`), or give the address of the room, such as http://127.0.0.1:8000/rooms/demo"
+        )
+    return RoomAddress(hub.url, name, hub.token())
 
 
 ROOM = RoomType()
@@ -74,13 +91,19 @@ def open_room(
 ) -> RoomConnection:
     """Join a room as this program, or go on with a session. Raises Unreachable, RoomRefusal, ConfigError."""
     agent = {"name": f"patchbay on {os.uname().nodename}"[:200], "version": patchbay.__version__}
-    return RoomConnection.open(room, caps, agent, after, read_headers(headers), resume)
+    return RoomConnection.open(room, caps, agent, after, room.add_token(read_headers(headers)), resume)
 
 
-def request(method: str, url: str, headers: tuple[str, ...], body: Json | None = None) -> httpx2.Response:
-    """Send a request to a hub. Raises McpFailure with the hub's sentence, Unreachable."""
+def request(
+    method: str, room: RoomAddress, path: str, headers: tuple[str, ...], body: Json | None = None
+) -> httpx2.Response:
+    """Send a request to the hub of a room, to a path below the hub's address.
+
+    Raises McpFailure with the hub's sentence, Unreachable.
+    """
+    url, fixed = room.hub + path, room.add_token(read_headers(headers))
     try:
-        answer = httpx2.request(method, url, json=body, headers=read_headers(headers), timeout=SECONDS)
+        answer = httpx2.request(method, url, json=body, headers=fixed, timeout=SECONDS)
     except httpx2.HTTPError as problem:
         raise Unreachable(f"{url} cannot be reached: {problem}") from problem
     if answer.status_code >= 400:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,10 +13,11 @@ import httpx2
 
 from patchbay import exit_codes
 from patchbay.cli.commands.rooms.group import ROOM as EXAMPLE
-from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, read_headers, request
+from patchbay.cli.commands.rooms.parts import HEADERS, ROOM, SECONDS, find_own_room, read_headers, request
 from patchbay.cli.failures import exit_on_error
-from patchbay.cli.messages import fail
+from patchbay.cli.messages import fail, write_note
 from patchbay.cli.records.ndjson import parse_object
+from patchbay.cli.tables import format_rows
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.client.rooms.address import RoomAddress
 from patchbay.rooms.record.forks import verify_with_past
@@ -30,9 +32,37 @@ def create(room: RoomAddress, policy: str | None, headers: tuple[str, ...]) -> N
     """Make ROOM. You have every right in it."""
     with exit_on_error():
         options = {"policy": parse_object(policy, "--policy")} if policy is not None else {}
-        made = request("PUT", room.url, headers, options).json()
+        made = request("PUT", room, room.path, headers, options).json()
         click.echo(f"made {room.url}, id {made['room']}")
         click.echo(f"MCP clients use {room.hub}/mcp/room.{made['name']}")
+
+
+@click.command("list", epilog=exit_codes.with_examples("patchbay room list", "patchbay room list --json"))
+@click.option("--json", "as_json", is_flag=True, help="Print the rooms as JSON.")
+@HEADERS
+def list_rooms(as_json: bool, headers: tuple[str, ...]) -> None:
+    """List the rooms of the running hub: name, members, tools."""
+    with exit_on_error():
+        hub, found = find_own_room("all"), list[dict[str, Any]]()
+        for page in count(1):
+            try:
+                found += request("GET", hub, f"/rooms.json?page={page}", headers).json()["rooms"]
+            except McpFailure:  # the page after the last one is refused
+                if page == 1:
+                    raise
+                break
+        if as_json:
+            click.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        elif not found:
+            write_note("This hub has no rooms. Next: patchbay room create demo")
+        else:
+            rows = [(one["name"], *_numbers(one["numbers"]), one["problem"] or "") for one in found]
+            click.echo(format_rows([("NAME", "MEMBERS", "TOOLS", "PROBLEM"), *rows]))
+
+
+def _numbers(numbers: dict[str, int] | None) -> tuple[str, str]:
+    """Return how many members and tools a room has, as texts; empty for a room that shows none."""
+    return (str(numbers["members"]), str(numbers["tools"])) if numbers is not None else ("", "")
 
 
 @click.command("log", epilog=exit_codes.with_examples(f"patchbay room log {EXAMPLE} > demo.ndjson"))
@@ -45,7 +75,7 @@ def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
         url = f"{room.url}/log"
         try:
             with httpx2.stream(
-                "GET", url, params={"after": str(after)}, headers=read_headers(headers), timeout=SECONDS
+                "GET", url, params={"after": str(after)}, headers=room.add_token(read_headers(headers)), timeout=SECONDS
             ) as answer:
                 if answer.status_code >= 400:
                     raise McpFailure(answer.status_code, f"{url}: the hub answered with {answer.status_code}")
@@ -103,5 +133,5 @@ def verify_log(file: BinaryIO, head: str | None, key: str | None, pasts: tuple[B
 def fork(room: RoomAddress, seq: int, name: str, headers: tuple[str, ...]) -> None:
     """Make the room NAME, which goes on from entry SEQ of ROOM with its policy and members."""
     with exit_on_error():
-        made = request("POST", f"{room.url}/fork", headers, {"seq": seq, "name": name}).json()
+        made = request("POST", room, f"{room.path}/fork", headers, {"seq": seq, "name": name}).json()
         click.echo(f"made {room.hub}/rooms/{made['name']}, id {made['room']}")
