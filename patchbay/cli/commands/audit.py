@@ -100,7 +100,7 @@ def verify_command(
     if file is not None:
         name, found = Path(file.name).name, verify(split_lines(file.read()), wanted, tip)
     else:
-        with _open_chain(context) as (store, _):
+        with _open_chain(context) as (store, _chain):
             settings = load_settings(context)
             name = f"the chain in {settings.data}"
             own = Signer(load_key(settings.data)).public
