@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,8 +123,7 @@ def parse(data: bytes) -> Any:
         return value
     try:
         value = _DECODER.decode(data.decode("utf-8"))
-        # orjson refuses lone surrogates, integers beyond 64 bits and depth above 254.
-        orjson.dumps(value)
+        dump_json(value)  # it refuses lone surrogates and depth above 254
     except UnicodeDecodeError as problem:
         raise ParseError(f"the body is not UTF-8: byte {problem.start}") from problem
     except RecursionError as problem:
@@ -133,6 +133,32 @@ def parse(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise ParseError(f"the body nests deeper than {MAX_DEPTH} levels")
     return value
+
+
+_LARGE_INTEGER = re.compile(rb"\d{19}")
+
+
+def dump_json(value: Any, is_sorted: bool = False) -> bytes:
+    """Return a JSON value as compact JSON in UTF-8, integers of any size exactly; with sorted keys on demand.
+
+    Raises TypeError for a value without a JSON form, ValueError for a lone surrogate and for an integer of more digits
+    than Python converts (`sys.get_int_max_str_digits`).
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if is_sorted else 0)
+    except TypeError as problem:
+        if "64-bit" not in str(problem):
+            raise
+    # orjson has no way to write these numbers.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=is_sorted, separators=(",", ":")).encode()
+
+
+def load_json(data: bytes) -> Any:
+    """Return the JSON value of trusted bytes; integers beyond 64 bits stay exact, of which orjson makes floats.
+
+    Raises ValueError.
+    """
+    return json.loads(data) if _LARGE_INTEGER.search(data) else orjson.loads(data)
 
 
 def parse_file(data: bytes) -> Any:

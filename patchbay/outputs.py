@@ -42,6 +42,12 @@ MAGIC = (
 LONGEST_MAGIC = 12
 BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"ID3", b"\xff\xfb", b"OggS")
 
+MAX_DEPTH = 254
+"""The deepest nesting of a value, as orjson has it."""
+
+MAX_INTEGER_BITS = 4096
+"""The largest integer of a result: 1,233 digits. JSON has no limit; Python converts at most 4,300 digits."""
+
 BLOCKS: Mapping[str, Mapping[str, Any]] = {
     "text": {"text": str},
     "image": {"data": (str, bytes), "mimeType": str},
@@ -86,8 +92,7 @@ def events_of(value: Any) -> Iterator[Event]:
 
 def _clean_data(event: Data) -> Data:
     """Return an author's event with its value in JSON form and its text clean. Raises ToolFailed."""
-    shown = of_json(event.value)
-    value = shown.value if isinstance(shown, Data) else shown.text
+    value = of_json(event.value).value
     return Data(value, event.content_type, None if event.text is None else clean(event.text))
 
 
@@ -119,38 +124,61 @@ def of_bytes(data: bytes, media_type: str | None = None) -> Content:
     return Content({"type": "resource", "resource": resource})
 
 
-def of_json(value: Any, media_type: str | None = None) -> Data | Text:
-    """Return a value as Data, or as Text if an integer does not fit into 64 bits. Raises ToolFailed."""
-    try:
-        return Data(json_value(value), media_type)
-    except OverflowError:
-        return Text(_json_with_all_digits(value))
-
-
-def _json_with_all_digits(value: Any) -> str:
-    from pydantic_core import to_jsonable_python
-
-    try:
-        return json.dumps(to_jsonable_python(value), indent=2, ensure_ascii=False, allow_nan=False)
-    except ValueError as problem:  # also pydantic's own error
-        raise ToolFailed(f"the tool returned {_type_name(value)} that has no JSON form: {problem}") from problem
+def of_json(value: Any, media_type: str | None = None) -> Data:
+    """Return a value as Data. Raises ToolFailed."""
+    return Data(json_value(value), media_type)
 
 
 def json_value(value: Any) -> Any:
     """Return the JSON form of a value: plain dicts, lists, strings, numbers, booleans, None.
 
     Dates become ISO 8601, bytes base64, enumerations their value, sets lists, dataclasses and pydantic models objects.
-    Raises ToolFailed, and OverflowError for an integer beyond 64 bits.
+    Integers stay exact. Raises ToolFailed.
     """
     try:
         dumped = _dump(value)
     except TypeError as problem:
-        if "64-bit" in str(problem):
-            raise OverflowError from problem
-        raise ToolFailed(
-            f"the tool returned {_type_name(value)} that has no JSON form: {_reason(problem)}"
-        ) from problem
+        reason: BaseException = problem
+        if "64-bit" in _reason(problem):
+            try:
+                return _exact_value(value, MAX_DEPTH)
+            except TypeError as exact:
+                reason = exact
+        raise ToolFailed(f"the tool returned {_type_name(value)} that has no JSON form: {_reason(reason)}") from problem
     return orjson.loads(dumped)
+
+
+def _exact_value(value: Any, depth: int) -> Any:
+    """Return the JSON form of a value with integers beyond 64 bits, which orjson does not write. Raises TypeError."""
+    if depth == 0:
+        raise TypeError(f"it nests deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise TypeError(f"it contains an integer of more than {MAX_INTEGER_BITS} bits")
+        return int(value)
+    if isinstance(value, dict):
+        _check_keys(value)
+        return {_key(key): _exact_value(each, depth - 1) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact_value(each, depth - 1) for each in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = [field.name for field in fields(value) if not field.name.startswith("_")]
+        return {name: _exact_value(getattr(value, name), depth - 1) for name in shown}
+    if not isinstance(value, Bytes) and (_is_model(value) or isinstance(value, (Mapping, Sequence, Set, ValuesView))):
+        return value if isinstance(value, str) else _exact_value(_convert_type(value), depth - 1)
+    return orjson.loads(_dump(value))
+
+
+def _key(key: Any) -> str:
+    """Return the name of a key in JSON."""
+    if type(key) is str:
+        return key
+    if type(key) is int:
+        return str(key)
+    [name] = orjson.loads(orjson.dumps({key: None}, option=orjson.OPT_NON_STR_KEYS))
+    return str(name)
 
 
 def _dump(value: Any) -> bytes:
@@ -185,7 +213,7 @@ def _check(value: Any) -> None:
 def _check_keys(value: dict[Any, Any]) -> None:
     seen: dict[str, Any] = {}
     for key in value:
-        (name,) = orjson.loads(orjson.dumps({key: None}, option=orjson.OPT_NON_STR_KEYS))
+        name = _key(key)
         if name in seen:
             raise TypeError(f"its keys {seen[name]!r:.80} and {key!r:.80} are both {name[:80]!r} in JSON")
         seen[name] = key
@@ -263,10 +291,7 @@ def block(value: Any) -> dict[str, Any] | None:
         return None
     if kind == "resource" and not _is_embedded(value["resource"]):
         return None
-    try:
-        found: dict[str, Any] = json_value(value)
-    except OverflowError as problem:
-        raise ToolFailed(f"the tool returned a {kind} block with an integer beyond 64 bits in it") from problem
+    found: dict[str, Any] = json_value(value)
     return found
 
 
@@ -357,5 +382,4 @@ def _as_text(output: Any) -> str:
         return bytes(output).decode("utf-8", "replace")
     if output is None or isinstance(output, str):
         return clean(output or "")
-    shown = of_json(output)
-    return shown.text if isinstance(shown, Text) else json.dumps(shown.value, ensure_ascii=False)
+    return json.dumps(of_json(output).value, ensure_ascii=False)

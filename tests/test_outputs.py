@@ -143,7 +143,7 @@ def test_every_json_value_inside_an_object_comes_out_unchanged(value: Any) -> No
         ({"n": 2**70, "x": float("nan")}, "JSON form"),
         ({1: "a", "1": "b"}, "its keys 1 and '1' are both '1' in JSON"),
         (deque([{True: "a", "true": "b"}]), "are both 'true' in JSON"),
-        ({"type": "text", "text": "x", "_meta": {"n": 2**70}}, "text block with an integer beyond 64 bits"),
+        ([2**5000], "an integer of more than 4096 bits"),
         (object(), "object"),
         ({"a": object()}, "type object"),
         ({(1, 2): 3}, "JSON form"),
@@ -166,9 +166,45 @@ def test_null_beside_numbers_does_not_become_nan() -> None:
     assert one([None, 1.5, "null"]) == Data([None, 1.5, "null"])
 
 
-def test_integers_beyond_64_bits_are_shown_as_text_with_every_digit() -> None:
-    assert one(2**70) == Text("1180591620717411303424")
-    assert one({"n": 2**70}) == Text('{\n  "n": 1180591620717411303424\n}')
+@dataclasses.dataclass
+class Large:
+    number: int
+    when: date
+
+
+class Huge(Enum):
+    ONE = 2**70
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**70, 2**70),
+        (-(2**63) - 1, -(2**63) - 1),
+        ({"n": 2**70, "t": (2**64, 1.5, None, True)}, {"n": 2**70, "t": [2**64, 1.5, None, True]}),
+        ({2**70: 1, 1: 2, None: 2**70}, {str(2**70): 1, "1": 2, "null": 2**70}),
+        (Large(2**70, date(2026, 1, 2)), {"number": 2**70, "when": "2026-01-02"}),
+        ({2**70}, [2**70]),
+        (Huge.ONE, 2**70),
+        ([Huge.ONE, b"a"], [2**70, "YQ=="]),
+        (deque([{"a": deque([2**70])}]), [{"a": [2**70]}]),
+        (10**1000, 10**1000),
+    ],
+)
+def test_integers_beyond_64_bits_stay_exact(value: Any, expected: Any) -> None:
+    """Issue 50 item 11: JSON has no limit (RFC 8259, section 6)."""
+    assert one(value) == Data(expected)
+
+
+def test_a_content_block_may_have_an_integer_beyond_64_bits() -> None:
+    block = {"type": "text", "text": "x", "_meta": {"n": 2**70}}
+    assert one(block) == Content(block)
+
+
+@pytest.mark.parametrize("value", [{"n": 2**70, 1: "a", "1": "b"}, {"n": 2**70, "x": float("inf")}])
+def test_other_faults_beside_a_large_integer_are_still_found(value: Any) -> None:
+    with pytest.raises(ToolFailed, match="JSON"):
+        one(value)
 
 
 @given(st.text(st.characters()))

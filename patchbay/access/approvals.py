@@ -18,6 +18,7 @@ import orjson
 
 from patchbay.cid import cid_of
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate, ToolFailed
+from patchbay.jsonrpc import dump_json
 from patchbay.store import Store
 from patchbay.topics import APPROVALS
 
@@ -87,7 +88,7 @@ class Approval:
 
 def canonical_arguments(arguments: Mapping[str, Any]) -> bytes:
     """Return the arguments as JSON with sorted keys and without spaces: the bytes that an approval is for."""
-    return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+    return dump_json(arguments, is_sorted=True)
 
 
 class Approvals:

@@ -31,6 +31,7 @@ from patchbay.activity.stored_rows import (
 )
 from patchbay.cid import cid_of, cid_of_digest
 from patchbay.errors import InvalidParams
+from patchbay.jsonrpc import load_json
 from patchbay.raised.exceptions import Raised
 from patchbay.raised.forms import raised_from_json, raised_to_json
 from patchbay.store import Journal, JournalEntry
@@ -309,7 +310,7 @@ def _record(id: str, row: list[Any], contents: bool) -> Record:
 
 def _read_content(text: str | None, digest: str | None) -> tuple[Any, str | None]:
     if text is not None:
-        return orjson.loads(text), cid_of(text.encode())
+        return load_json(text.encode()), cid_of(text.encode())
     return None, cid_of_digest(bytes.fromhex(digest)) if digest is not None else None
 
 

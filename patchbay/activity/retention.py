@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from patchbay.catalogue.servers import Server, ServerCache
 from patchbay.descriptors import Descriptor
+from patchbay.jsonrpc import dump_json
 from patchbay.settings import Settings
 
 KEPT = 16 * 1024
@@ -79,8 +78,8 @@ def encode_content(value: Mapping[str, Any]) -> bytes | None:
         if type(each) is str and len(each) > KEPT:
             return None
     try:
-        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # integers beyond 64 bits, or half a surrogate pair
+        data = dump_json(value, is_sorted=True)
+    except (TypeError, ValueError):  # half a surrogate pair, or an integer of thousands of digits
         return None
     return data if len(data) <= KEPT else None
 
@@ -90,8 +89,8 @@ def whole_digest(value: Mapping[str, Any]) -> bytes:
     if "resultType" in value:
         value = {key: each for key, each in value.items() if key not in STAMPS}
     try:
-        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # as in `packed`
+        data = dump_json(value, is_sorted=True)
+    except (TypeError, ValueError):  # as in `packed`
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
         data = text.encode("utf-8", "replace")
     return sha256(data).digest()

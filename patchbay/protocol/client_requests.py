@@ -14,14 +14,13 @@ from collections.abc import Generator, Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
-import orjson
 from itsdangerous import BadData
 
 from patchbay.access.timed_signatures import timed_serializer
 from patchbay.activation import PAUSE, Call, Cancelled, pauses
 from patchbay.errors import InvalidParams, PatchbayError, TimedOut, ToolFailed
 from patchbay.events import Ask, Question
-from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, encode, message, parse
+from patchbay.jsonrpc import Failure, Message, Request, Result, Sign, dump_json, encode, message, parse
 from patchbay.messages.callers import LegacySession
 from patchbay.protocol.results.event_limits import is_question_too_large
 from patchbay.store import Bus, Journal
@@ -155,7 +154,7 @@ def fits(method: str, answer: Any) -> bool:
 
 def _binding(request: Request, principal: str) -> str:
     salient = {k: v for k, v in request.params.items() if k not in ("_meta", "inputResponses", "requestState")}
-    text = orjson.dumps([request.method, salient, principal], option=orjson.OPT_SORT_KEYS)
+    text = dump_json([request.method, salient, principal], is_sorted=True)
     return sha256(text).hexdigest()
 
 

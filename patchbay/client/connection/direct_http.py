@@ -27,9 +27,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from patchbay.client.connection.event_bodies import EventBody, decode_json
+from patchbay.client.connection.event_bodies import EventBody
 from patchbay.client.connection.requests import AddSessionFields, Item, Json, RequestRun, encode_request
 from patchbay.client.http_messages import Answer, BadMessage, Head, add_body, write_head
+from patchbay.jsonrpc import load_json
 
 PLAIN_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
 """Methods that may be called directly: one request, one answer, and no effect on the connection."""
@@ -166,7 +167,7 @@ class HttpExchange:
 
     def _parse_result(self) -> Json | None:
         try:
-            return get_plain_result(decode_json(b"".join(self.pieces)), self.id)
+            return get_plain_result(load_json(b"".join(self.pieces)), self.id)
         except ValueError:
             return None
 

@@ -8,25 +8,16 @@ Source: MCP specification, basic/transports, resumability.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
-from typing import Any
-
-import orjson
 
 from patchbay.client.connection.requests import Item, Json, make_notification_item
+from patchbay.jsonrpc import load_json
 
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_LARGE_INTEGER = re.compile(rb"\d{19}")
 PLAIN_NOTIFICATIONS = frozenset({"notifications/progress", "notifications/message"})
 """Notifications that are delivered here."""
-
-
-def decode_json(data: bytes) -> Any:
-    """Decode a JSON value; integers beyond 64 bits stay exact, which orjson converts to floats. Raises ValueError."""
-    return json.loads(data) if _LARGE_INTEGER.search(data) else orjson.loads(data)
 
 
 class EventBody:
@@ -58,7 +49,7 @@ class EventBody:
         data = b"\n".join(value for name, value in found if name == b"data")
         if data:
             try:
-                message = decode_json(data)
+                message = load_json(data)
             except ValueError:
                 return False
             if not isinstance(message, dict) or not self._use_message(message):

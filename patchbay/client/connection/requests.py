@@ -29,7 +29,7 @@ from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.errors import McpFailure
 from patchbay.errors import InvalidParams
 from patchbay.events import LOG_LEVELS, Log, Progress, Question
-from patchbay.jsonrpc import Notification
+from patchbay.jsonrpc import Notification, dump_json
 
 log = logging.getLogger(__name__)
 
@@ -383,8 +383,8 @@ def encode_request(
 
 def _encode(message: Json) -> bytes:
     try:
-        return orjson.dumps(message)
-    except TypeError:  # JSON that orjson cannot write: integers beyond 64 bits, keys that are numbers
+        return dump_json(message)
+    except TypeError:  # keys that are numbers
         return json.dumps(message, ensure_ascii=False).encode()
 
 

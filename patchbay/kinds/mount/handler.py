@@ -17,14 +17,13 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
-import orjson
-
 from patchbay.activation import PAUSE, Call, Cancelled, Events, Handler, pauses
 from patchbay.cid import is_cid, verify
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.errors import ContentError, MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
 from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text
+from patchbay.jsonrpc import dump_json
 from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
 from patchbay.kinds.mount.standing_connection import StandingConnection
@@ -273,7 +272,7 @@ def _ask_caller(question: Question, call: Call, number: int, roots: RememberedRo
     if capability == "roots" and (remembered := roots.find(call.principal, call.client)) is not None:
         return remembered
     # A repeated call asks again: only the same question finds the recorded answer.
-    text = orjson.dumps([question.method, question.params], option=orjson.OPT_SORT_KEYS)
+    text = dump_json([question.method, question.params], is_sorted=True)
     key = f"{number}-{sha256(text).hexdigest()[:16]}"
     generation = roots.name_generation(call.principal, call.client) if capability == "roots" else ""
     answers = yield Ask({key: question})

@@ -18,7 +18,7 @@ from typing import Any
 from patchbay.activation import Call, Hub, Memory
 from patchbay.arguments import describe_problems, problems, validator
 from patchbay.errors import ConfigError, MissingCapability, ToolFailed
-from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, Text, ToolUse
+from patchbay.events import LOG_LEVELS, Detach, Event, Log, Progress, Question, ToolUse
 from patchbay.outputs import clean, of_json
 
 CAPABILITY = {
@@ -106,9 +106,9 @@ class Context:
         """
         if level not in LOG_LEVELS:
             raise ToolFailed(f"no log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
-        shown = of_json(clean(message) if type(message) is str else message)
+        shown = of_json(clean(message) if type(message) is str else message).value
         logger = logger if logger is None else _text("logger", logger)
-        self._emit(Log(level, shown.text if isinstance(shown, Text) else shown.value, logger))
+        self._emit(Log(level, shown, logger))
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
         """Ask the caller several questions at once; the answers have the same keys.
@@ -233,8 +233,7 @@ class Context:
         another system gives it; without it the hub makes one. Raises ToolFailed for an unknown type, and for data that
         does not fit it.
         """
-        shown = of_json(data)
-        value = getattr(shown, "value", None)
+        value = of_json(data).value
         if not isinstance(value, dict):
             raise ToolFailed(f"the data of an event has to be an object with fields; not {data!r:.80}")
         return self._hub(f"emitting {event}").emit(self.server, _text("event", event), value, _text("id", id))

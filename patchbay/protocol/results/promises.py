@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from patchbay.arguments import describe_problems
+from patchbay.jsonrpc import dump_json
 
 MAX_SHOWN_CHARACTERS = 80
 """Limit on the characters of a returned value in a sentence."""
@@ -106,10 +105,7 @@ def _describe_result(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _as_json(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:  # an integer beyond 64 bits
-        return repr(value)
+    return dump_json(value).decode()
 
 
 def _short(text: str) -> str:

@@ -7,17 +7,15 @@ the whole output.
 
 from __future__ import annotations
 
-import json
 import logging
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from patchbay.descriptors import Descriptor
 from patchbay.errors import ContentError
 from patchbay.events import Content, Data, Event, Text
+from patchbay.jsonrpc import dump_json
 from patchbay.views.fold import format_value as shown_value
 
 Keep = Callable[[bytes], str | None]
@@ -117,10 +115,7 @@ def linked(keep: Keep, data: bytes, name: str, kind: str) -> list[dict[str, Any]
 
 def json_of(value: Any) -> bytes:
     """Return a value as compact JSON."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:  # integers beyond 64 bits, which orjson does not write
-        return json.dumps(value).encode()
+    return dump_json(value)
 
 
 def _large_structure(result: dict[str, Any], limit: int) -> bytes | None:

@@ -15,12 +15,10 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from patchbay.access.principals import LOCAL_ID
 from patchbay.catalogue.servers import Server
 from patchbay.errors import InvalidParams
-from patchbay.jsonrpc import Notification, Request, encode
+from patchbay.jsonrpc import Notification, Request, dump_json, encode
 from patchbay.messages.callers import Caller
 from patchbay.protocol.lists import APPS
 from patchbay.protocol.routing import narrowed
@@ -98,7 +96,7 @@ def owner_of_call(caller: Caller, id: str) -> str:
 
 
 def _digest(value: Any) -> str:
-    return sha256(orjson.dumps(value)).hexdigest()
+    return sha256(dump_json(value)).hexdigest()
 
 
 def _read_id(given: Any) -> str:

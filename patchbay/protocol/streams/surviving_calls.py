@@ -23,7 +23,18 @@ from patchbay.activation import PAUSE
 from patchbay.catalogue.contents.ledger import CALL_IDS, Entry, KeptMessages, Ledger
 from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
 from patchbay.events import Pause, Wait
-from patchbay.jsonrpc import Failure, Message, Notification, Request, Result, Sign, encode, failure
+from patchbay.jsonrpc import (
+    Failure,
+    Message,
+    Notification,
+    Request,
+    Result,
+    Sign,
+    dump_json,
+    encode,
+    failure,
+    load_json,
+)
 from patchbay.protocol.incidents import incident
 from patchbay.protocol.results.event_limits import fitted
 from patchbay.protocol.results.result_limits import Keep
@@ -305,9 +316,9 @@ def _is_free(newest: JournalEntry, name: CallName) -> bool:
 
 def _addressed(data: bytes, request: Request) -> bytes | None:
     """Return a message with the id and the progress token of this request; None for progress without a token."""
-    value = orjson.loads(data)
+    value = load_json(data)
     if "method" not in value:
-        return orjson.dumps({**value, "id": request.id})
+        return dump_json({**value, "id": request.id})
     if value["method"] != "notifications/progress":
         return data
     meta = request.params.get("_meta")

@@ -25,7 +25,7 @@ from patchbay.catalogue.reading.queries import parse_arguments
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed, WrongArguments
 from patchbay.events import Data, Event, Text
-from patchbay.jsonrpc import Result, parse
+from patchbay.jsonrpc import Result, dump_json, parse
 from patchbay.messages.callers import TransportInfo
 from patchbay.protocol.run_tool import ToolRun, find_tool, run_tool
 from patchbay.views.fold import format_value
@@ -131,16 +131,14 @@ def _content_response(result: Mapping[str, Any], events: list[Event]) -> Respons
         return _response("".join(item["text"] for item in content).encode("utf-8", "replace"), "text/plain")
     if len(content) == 1 and (found := _content_bytes(content[0])) is not None:
         return _response(*found)
-    return _response(orjson.dumps(dict(result)), "application/json")
+    return _response(dump_json(dict(result)), "application/json")
 
 
 def _data_response(event: Data) -> Response:
     kind = event.content_type or "application/json"
     if isinstance(event.value, str) and event.content_type is not None:
         return _response(event.value.encode("utf-8", "replace"), kind)
-    return _response(
-        format_value(event.value).encode() if kind != "application/json" else orjson.dumps(event.value), kind
-    )
+    return _response(format_value(event.value).encode() if kind != "application/json" else dump_json(event.value), kind)
 
 
 def _content_bytes(item: Mapping[str, Any]) -> tuple[bytes, str] | None:

@@ -8,6 +8,7 @@ not change.
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -122,10 +123,18 @@ def _add_filters(env: Environment) -> Environment:
 
 def format_json(value: Any) -> str:
     """Format a JSON value for people: indented unless it is too long, hidden characters as JSON escapes."""
-    flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
-    if len(flat) <= MAX_INDENTED_BYTES:
-        flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    return escape_hidden_characters(flat.decode())
+    try:
+        flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+        if len(flat) <= MAX_INDENTED_BYTES:
+            flat = orjson.dumps(value, default=_to_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError as problem:
+        if "64-bit" not in str(problem):
+            raise
+        # orjson does not write integers beyond 64 bits.
+        flat = json.dumps(value, default=_to_plain, ensure_ascii=False)
+        if len(flat) <= MAX_INDENTED_BYTES:
+            flat = json.dumps(value, default=_to_plain, ensure_ascii=False, indent=2)
+    return escape_hidden_characters(flat)
 
 
 def _to_plain(value: Any) -> Any:

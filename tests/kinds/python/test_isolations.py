@@ -60,7 +60,7 @@ GIVEN: list[tuple[str, dict[str, Any], list[Event]]] = [
         [Data({"value": [1, None, {"a": [2.5]}]})],
     ),
     ("def main(): return None", {}, []),
-    ("def main(): return 2 ** 70", {}, [Text(str(2**70))]),
+    ("def main(): return 2 ** 70", {}, [Data(2**70)]),
     ("def main(): return {'output': '<p>', 'content_type': 'text/html'}", {}, [Text("<p>")]),
     (
         "def main(): return b'\\x89PNG\\r\\n\\x1a\\n'",

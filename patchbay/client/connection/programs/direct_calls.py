@@ -18,11 +18,11 @@ from collections.abc import Callable
 
 from mcp import ClientSession
 
-from patchbay.client.connection.event_bodies import decode_json
 from patchbay.client.connection.message_streams import MessageRouter
 from patchbay.client.connection.programs.stdio import ChildProcess
 from patchbay.client.connection.requests import Json, RequestEnd, RequestRun, encode_request
 from patchbay.errors import PatchbayError
+from patchbay.jsonrpc import load_json
 
 FIRST_ID = 2**30
 """The first id of direct requests; those of the official session begin at zero, and many programs expect numbers."""
@@ -121,7 +121,7 @@ class DirectCalls:
     def _take_answer(self, line: bytes) -> bool:
         """End the request that a line answers; False for any other line."""
         try:
-            message = decode_json(line)
+            message = load_json(line)
         except ValueError:
             return False
         if type(message) is not dict or message.get("jsonrpc") != "2.0" or "method" in message or "error" in message:

@@ -221,8 +221,8 @@ class Worker:
             kind, body = self._link.receive()
             if kind == frames.LOAD:
                 self._load(body)
-            elif kind == frames.CALL:
-                self._call(orjson.loads(body) if not kind & frames.SLOW else frames.unpacked(kind, body))
+            elif kind & ~frames.SLOW == frames.CALL:
+                self._call(orjson.loads(body) if kind == frames.CALL else frames.unpacked(kind, body))
             elif kind == frames.WARM:
                 Context().run(self._warm)
 
