@@ -17,6 +17,7 @@ from patchbay.access.tokens.challenges import make_challenge
 from patchbay.access.tokens.issuer import Issuer, load_issuer
 from patchbay.assembly import assemble
 from patchbay.assets import ASSETS
+from patchbay.hosts.trusted_proxies import ClientAddresses, TrustedProxies
 from patchbay.kinds.caller_credentials import OPEN_PREFIXES
 from patchbay.kinds.python.workers.worker_pool import WorkerPool
 from patchbay.protocol.dispatch import Dispatcher
@@ -72,7 +73,8 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     if has_sign_in(settings):
         pages.load()  # the sign-in is one of the schemes, and a wrong setting of it stops the start
         authentication.schemes += app.extensions["accounts"].list_schemes(settings)
-    app.wsgi_app = _with_issuer(authentication, app, issuer)  # type: ignore[assignment,method-assign]
+    with_issuer = _with_issuer(authentication, app, issuer)
+    app.wsgi_app = ClientAddresses(with_issuer, TrustedProxies(settings.trusted_proxies))  # type: ignore[method-assign]
     return app
 
 

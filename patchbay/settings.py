@@ -14,6 +14,7 @@ from typing import Any
 
 from patchbay.assets import HOME
 from patchbay.hosts.names import is_loopback, is_loopback_name
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.setting_values.rows import converted, setting
 
 PREFIX = "PATCHBAY_"
@@ -71,6 +72,11 @@ class Settings:
         ("localhost", "127.0.0.1", "[::1]"), "Host names that requests may have in `Host`, comma-separated."
     )
     public_url: str = setting("", "URL of the hub in links for people, such as https://hub.example; else its own.")
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        "Proxies in front of the hub, whose X-Forwarded-For names the client: addresses and networks, such as"
+        " 127.0.0.1,10.0.0.0/8.",
+    )
     allowed_origins: tuple[str, ...] = setting(
         (), "Origins of other sites whose pages may call the hub, such as https://app.example, comma-separated."
     )
@@ -302,6 +308,7 @@ class Settings:
         for name in ("data", "servers"):
             if name in values:
                 values[name] = values[name].expanduser().absolute()
+        TrustedProxies(values.get("trusted_proxies", ()))
         return cls(**values)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.fair_queue import find_sender
 
 PORT = 8000
@@ -52,6 +53,19 @@ def test_one_session_is_one_sender(headers: dict[str, str]) -> None:
 
 def test_made_up_cookies_and_ports_are_one_address() -> None:
     assert {sender(f"192.0.2.1:{number}", cookie=f"x={number}") for number in range(9)} == {"192.0.2.1"}
+
+
+def test_a_named_proxy_makes_its_clients_senders_of_their_own() -> None:
+    """Without a token or a session; a client that writes further addresses remains one sender."""
+    proxies = TrustedProxies(("192.0.2.1",))
+
+    def forwarded(text: str) -> str:
+        scope: Any = SimpleNamespace(client="192.0.2.1:5000")
+        headers: Any = {"x-forwarded-for": text}
+        return find_sender(scope, headers, PORT, proxies)
+
+    assert {forwarded(f"198.51.100.{number}, 203.0.113.1") for number in range(9)} == {"203.0.113.1"}
+    assert forwarded("203.0.113.2") == "203.0.113.2"
 
 
 def test_two_sessions_and_two_keys_are_four_senders() -> None:

@@ -1,7 +1,8 @@
 """Limits wrong passwords, so that a password cannot be guessed and its owner is not locked out by others.
 
-Wrong passwords count for a name together with the address that sends them. A browser in which the person has signed in
-before counts by itself, so that wrong passwords from elsewhere, also from the same address, do not stop it.
+Wrong passwords count for a name at an address, for the address, and for the name at all addresses, each apart. A
+browser in which the person has signed in before counts by itself, so that wrong passwords from elsewhere, also from the
+same address, do not stop it. Behind a proxy the address is that of the client (setting `trusted_proxies`).
 Source: OWASP, "Slow Down Online Guessing Attacks with Device Cookies".
 """
 
@@ -22,6 +23,9 @@ MAX_WRONG_PASSWORDS, WRONG_PASSWORD_SECONDS = 10, 300.0
 MAX_WRONG_OF_ADDRESS = 60
 """The same for all names that one address tries."""
 
+MAX_WRONG_OF_NAME = 200
+"""The same for one name from all addresses, except browsers that are known."""
+
 MAX_TRACKED = 20_000
 
 
@@ -33,8 +37,8 @@ class TooManyWrongPasswords(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            f"too many wrong passwords came from your address: try again in {WRONG_PASSWORD_SECONDS / 60:.0f} minutes,"
-            " or use a passkey"
+            "too many wrong passwords came for this name or from your address: try again in"
+            f" {WRONG_PASSWORD_SECONDS / 60:.0f} minutes, or use a passkey or a browser in which you signed in before"
         )
 
 
@@ -80,7 +84,8 @@ def _places(name: str, address: str, known_browser: str) -> list[tuple[tuple[str
     if known_browser:
         return [((name, f"browser {known_browser}"), MAX_WRONG_PASSWORDS)]
     network = _network(address)
-    return [((name, network), MAX_WRONG_PASSWORDS), (("", network), MAX_WRONG_OF_ADDRESS)]
+    places = [((name, network), MAX_WRONG_PASSWORDS), (("", network), MAX_WRONG_OF_ADDRESS)]
+    return [*places, ((name, ""), MAX_WRONG_OF_NAME)] if name else places
 
 
 def _network(address: str) -> str:

@@ -23,9 +23,12 @@ from werkzeug.http import parse_cookie
 
 from patchbay.access.authentication import token_in
 from patchbay.access.session_cookies import find_session_cookie, operator_cookie_name
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.event_loop import EventLoop
 from patchbay.wire.front.request_threads import RequestThreads, Work, run_logged
 from patchbay.wire.front.requests import Headers, Scope, address
+
+NO_PROXIES = TrustedProxies(())
 
 MAX_TURNS = 2
 """Requests of one sender that begin at a time, while others are active."""
@@ -46,18 +49,19 @@ TICK_SECONDS = 0.004
 """Seconds between two looks at the queues, while a request waits in one."""
 
 
-def find_sender(scope: Scope, headers: Headers, port: int) -> str:
+def find_sender(scope: Scope, headers: Headers, port: int, proxies: TrustedProxies = NO_PROXIES) -> str:
     """Return the sender of a request before it is read: its token, its session, or its address.
 
     Only the proof counts: a sender that varies the rest of these headers remains one sender. `port` is
-    that of the hub, which is in the names of its cookies.
+    that of the hub, which is in the names of its cookies; `proxies` name the address of their client.
     """
     authorization = headers.get("authorization")
     if authorization and (token := token_in(authorization)):
         return token
     cookies = parse_cookie(headers.get("cookie"))
     operator = (cookies.get(operator_cookie_name(port, over_tls), "") for over_tls in (True, False))
-    return find_session_cookie(cookies, port) or next(filter(None, operator), "") or address(scope.client)[0]
+    session = find_session_cookie(cookies, port) or next(filter(None, operator), "")
+    return session or proxies.find_client(address(scope.client)[0], headers.get("x-forwarded-for"))
 
 
 class _Sender:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.settings import SHARED, Settings
 from patchbay.wire.front.answers import Flow, StartedAnswer, send_answer
 from patchbay.wire.front.call_streams import CallStreams
@@ -56,6 +57,7 @@ class Front:
         self._app = app
         self._direct = direct
         self._port = settings.port
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         self._threads = threads
         self._loop = EventLoop()
         # In other modes all senders are one principal.
@@ -110,7 +112,7 @@ class Front:
         if self._fair is None:
             self._threads.run(work)
         else:
-            self._fair.run(find_sender(scope, headers, self._port), work)
+            self._fair.run(find_sender(scope, headers, self._port, self._proxies), work)
 
     def _answer_collected(
         self, scope: Scope, headers: Headers, protocol: HttpProtocol, data: bytes, begun: float
@@ -172,6 +174,7 @@ class Front:
         start = StartedAnswer()
         try:
             environ = environ_of(scope, headers, body)
+            self._proxies.note_client(environ)
             if begun is not None:
                 environ[ARRIVED_SINCE] = begun
             environ[CLIENT] = ":".join(address(scope.client))
@@ -183,6 +186,7 @@ class Front:
     def _upgrade(self, scope: Scope, end: Any) -> None:
         """Have the application check a request for a WebSocket; send its answer, or open the WebSocket."""
         environ, start = environ_of(scope, scope.headers, io.BytesIO()), StartedAnswer()
+        self._proxies.note_client(environ)
         upgrade = Upgrade()
         environ[UPGRADE] = upgrade
         try:

@@ -9,7 +9,12 @@ from patchbay.access.people import people, sign_in_throttle
 from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People, Person, UnknownPerson
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
-from patchbay.access.people.sign_in_throttle import MAX_WRONG_PASSWORDS, SignInThrottle, TooManyWrongPasswords
+from patchbay.access.people.sign_in_throttle import (
+    MAX_WRONG_OF_NAME,
+    MAX_WRONG_PASSWORDS,
+    SignInThrottle,
+    TooManyWrongPasswords,
+)
 from patchbay.access.session_cookies import session_cookie_name
 from patchbay.errors import InvalidParams
 from patchbay.store import Store
@@ -63,6 +68,25 @@ def test_wrong_passwords_from_one_address_do_not_stop_others() -> None:
     throttle.begin("ben", "192.0.2.1")
     throttle.begin("ann", "192.0.2.1", known_browser="of ann")
     clock.now += sign_in_throttle.WRONG_PASSWORD_SECONDS
+    throttle.begin("ann", "192.0.2.1")
+
+
+def test_wrong_passwords_of_many_addresses_for_one_name_stop_neither_other_names_nor_known_browsers() -> None:
+    throttle = SignInThrottle(Clock())
+    for number in range(MAX_WRONG_OF_NAME):
+        throttle.begin("ann", f"192.0.2.{number}")
+    with pytest.raises(TooManyWrongPasswords, match="for this name"):
+        throttle.begin("ann", "198.51.100.1")
+    throttle.begin("ben", "198.51.100.1")
+    throttle.begin("ann", "198.51.100.1", known_browser="of ann")
+
+
+def test_the_right_password_takes_back_its_own_try_alone() -> None:
+    """A person who signs in often does not use up the limit of the name or of the address."""
+    throttle = SignInThrottle(Clock())
+    for _ in range(2 * MAX_WRONG_OF_NAME):
+        throttle.begin("ann", "192.0.2.1")
+        throttle.succeed("ann", "192.0.2.1")
     throttle.begin("ann", "192.0.2.1")
 
 
