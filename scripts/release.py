@@ -80,7 +80,7 @@ def build() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     run(str(Path(PYTHON).with_name("uv")), "build", "--no-build-isolation", "--python", PYTHON, "--out-dir", str(DIST))
     run(PYTHON, "scripts/single_file.py", str(DIST / "mcp_.py"))
-    run(PYTHON, "-m", "twine", "check", "--strict", *(str(path) for path in DIST.glob("patchbay-*")))
+    run(PYTHON, "-m", "twine", "check", "--strict", *(str(path) for path in DIST.glob("patchbay_hub-*")))
     run(PYTHON, "-m", "pytest", "-q", "tests/packaging")
 
 
@@ -103,7 +103,7 @@ def main(version: str) -> None:
     run("git", "commit", "--quiet", "--all", "--message", f"Release {version}")
     run("git", "tag", "--annotate", f"v{version}", "--message", f"Patchbay {version}")
     sys.stdout.write(f"dist/ holds the release; publish it with:\n  git push origin HEAD v{version}\n")
-    sys.stdout.write("  python -m twine upload dist/patchbay-*\n")
+    sys.stdout.write("  python -m twine upload dist/patchbay_hub-*\n")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def _missing_extra(problem: ImportError) -> ConfigError:
     return ConfigError(
         "the setting store",
         "",
-        f"a store in PostgreSQL needs the extra `cluster`: install `patchbay[cluster]` ({problem})",
+        f"a store in PostgreSQL needs the extra `cluster`: install `patchbay-hub[cluster]` ({problem})",
     )
 
 

@@ -120,7 +120,8 @@ def call(hub: Hub, server: str, message: object) -> dict[str, object]:
 def test_the_wheel_holds_the_package_and_its_assets_and_no_other_top_level_module(built: Path) -> None:
     with zipfile.ZipFile(wheel_in(built)) as wheel:
         names = set(wheel.namelist())
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"patchbay"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"patchbay", "patchbay_hub"}
+    assert wheel_in(built).name.startswith("patchbay_hub-")
     assert "patchbay/py.typed" in names
     for folder in ("static", "templates", "reference_templates"):
         shipped = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -313,7 +313,7 @@ def test_without_the_extra_the_setting_names_it(database: str, tmp_path: Path, m
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for use in (lambda: open_store(database, tmp_path), lambda: migrate_store(database)):
-        with pytest.raises(ConfigError, match=r"needs the extra `cluster`: install `patchbay\[cluster\]`"):
+        with pytest.raises(ConfigError, match=r"needs the extra `cluster`: install `patchbay-hub\[cluster\]`"):
             use()
 
 

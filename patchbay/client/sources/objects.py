@@ -207,7 +207,7 @@ def _make_store(location: ObjectPath) -> AbstractFileSystem:
     try:
         return fsspec.filesystem("s3" if location.scheme in S3_SCHEMES else location.scheme, **options)
     except ImportError as problem:
-        raise Unreachable(f"{location.label}: {problem}; for S3: pip install 'patchbay[s3]'") from problem
+        raise Unreachable(f"{location.label}: {problem}; for S3: pip install 'patchbay-hub[s3]'") from problem
     except (OSError, ValueError, TypeError) as problem:
         raise Unreachable(f"{location.label}: the client cannot be made: {problem}") from problem
 
