@@ -229,6 +229,7 @@ def program_places(settings: Settings) -> ProgramPlaces:
         (PACKAGE, Path(sys.prefix)),
         settings.protections,
         settings.confine,
+        settings.writes,
     )
 
 

@@ -7,7 +7,7 @@ when the folder is allowed now, or when a later call of the same tool worked.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,22 @@ class DeniedFolder:
     record: str
 
 
-def find_denied_folder(journal: Journal, server: str, allowed: Collection[str]) -> DeniedFolder | None:
+def find_denied_folder(
+    journal: Journal,
+    server: str,
+    allowed: Collection[str],
+    is_offered: Callable[[str], bool] = lambda folder: True,
+) -> DeniedFolder | None:
     """Return the newest denied folder of a server that is not `allowed` meanwhile, and whose tool did not work since.
 
-    `allowed` are the folders that the server may change; each allows what is below it. Finds nothing where the
+    `allowed` are the folders that the server may change; each allows what is below it. `is_offered` says whether a
+    folder may be offered: the text of a result is that of the server. Finds nothing where the
     setting `activity_contents` does not keep the contents of calls.
     """
     wanted = Filter(server=server, outcome="tool_error", since=time.time() - DAYS * 86_400)
     for record in recent(journal, wanted, LOOKED_AT).records:
         denied = [each for each in find_suggestions(_text_of(record.answer)) if not _is_allowed(each, allowed)]
+        denied = [each for each in denied if is_offered(each)]
         if denied and not _worked_since(journal, record):
             return DeniedFolder(denied[0], record.name, record.id)
     return None

@@ -155,17 +155,19 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
     if method == "tools/call":
         given = list(params.get("arguments", {}).values())
+        is_refused = False
         try:
             text = TOOLS[params["name"]](*given)
         except (OSError, MemoryError) as problem:
-            text = f"refused: {type(problem).__name__}: {problem}"
-        return {"content": [{"type": "text", "text": text}]}
+            is_refused, text = True, f"refused: {type(problem).__name__}: {problem}"
+        return {"content": [{"type": "text", "text": text}], "isError": is_refused}
     return {}
 
 
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        result = answer(message["method"], message.get("params", {}))
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}) + "\n")
-        sys.stdout.flush()
+if __name__ == "__main__":
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message:
+            result = answer(message["method"], message.get("params", {}))
+            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}) + "\n")
+            sys.stdout.flush()

@@ -47,6 +47,7 @@ def test_a_flood_costs_a_small_part_of_a_core(tmp_path: Path, way: str) -> None:
             "kind": "upstream",
             "address": f"mcp+stdio:{sys.executable} -S {FLOODING} {how} {begun}",
             "era": "legacy",
+            "writes": [str(tmp_path)],
         }
         (tmp_path / "servers" / f"{name}.json").write_text(json.dumps(mount))
     # One worker: each worker has its own connection to a mounted server, and pays for its own flood.

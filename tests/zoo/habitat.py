@@ -104,7 +104,7 @@ def running_zoo(folder: Path) -> Iterator[Zoo]:
     with ExitStack() as stack:
         ready = f"{far}/plain/mcp"
         stack.enter_context(running(command, ready, folder / "far", (405,), (-15,), environment))
-        hub = stack.enter_context(running_hub(folder / "hub", [folder / "zoo.json"]))
+        hub = stack.enter_context(running_hub(folder / "hub", [folder / "zoo.json"], options=["--writes", str(logs)]))
         zoo = Zoo(hub, logs, far, Clients(stack, folder))
         waiting = [place for place in PLACES if place[0] not in {*REFUSED, "slow-to-start"}]
         until(lambda: all(zoo.count(*place, "tools/list") for place in waiting), lambda: missing(zoo, waiting))

@@ -10,6 +10,7 @@ from typing import Any
 
 from patchbay.catalogue.operating.switching import find_row
 from patchbay.catalogue.saving import ServerEditor
+from patchbay.catalogue.watching.mount_files import write_mount
 from patchbay.errors import ConfigError, InvalidParams
 from patchbay.store import Store
 from patchbay.topics import SERVERS
@@ -26,10 +27,12 @@ def allow_folder(
     """
     cid, row = find_row(store, name, origin, f'add {json.dumps(folder)} to its field "writes" there')
     _check_folder(folder)
-    if row.is_configuration:
-        raise ConfigError(origin, "writes", f"expected a server with code of its own; {name} has none")
     writes = list(config.get("writes", ()))
     if folder in writes:
+        return
+    if row.is_configuration:
+        fields = _read_program_mount(store, row.definition_cid, origin, name)
+        write_mount(servers, name, {**fields, "writes": [*writes, folder]}, replace=True)
         return
     wanted = json.dumps({**config, "writes": [*writes, folder]}, indent=2, ensure_ascii=False) + "\n"
     changed = replace(row, config_cid=store.blobs.put(wanted.encode()))
@@ -37,6 +40,14 @@ def allow_folder(
     ServerEditor(store, servers).names(
         {SERVERS + name: store.blobs.put(changed.to_json())}, who, why, {SERVERS + name: cid}
     )
+
+
+def _read_program_mount(store: Store, definition: str, origin: str, name: str) -> dict[str, Any]:
+    """Return the configuration of a mounted program. Raises ConfigError for another server without code."""
+    fields = json.loads(store.blobs.get(definition))
+    if not isinstance(fields, dict) or not str(fields.get("address", "")).startswith("mcp+"):
+        raise ConfigError(origin, "writes", f"expected a server with code of its own, or a mounted program: not {name}")
+    return fields
 
 
 def _check_folder(folder: str) -> None:

@@ -23,7 +23,8 @@ from patchbay.client.addresses.address import parse_address
 from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.errors import PatchbayError, StoreFailed
-from patchbay.settings import Settings
+from patchbay.processes.confinement.program_denials import is_proposable
+from patchbay.settings import Settings, whole_environment
 from patchbay.store import store_exists
 
 _LINE = re.compile(r"at line ([0-9]+): (.*)", re.DOTALL)
@@ -106,10 +107,9 @@ def check_denied_folders(
                 find_denied_folder(store.journal, name, ()) is None
             ):  # most servers have none, and reading one costs more
                 continue
-            found = find_denied_folder(
-                store.journal, name, read_server(settings, hub, name)["config"].get("writes", ())
-            )
-            if found is None:
+            config = read_server(settings, hub, name)["config"]
+            found = find_denied_folder(store.journal, name, config.get("writes", ()))
+            if found is None or ("address" in config and not is_proposable(found.folder, whole_environment())):
                 continue
             yield warning(
                 f"server {name}",

@@ -21,7 +21,8 @@ def mount_confinement(target: Target | None, confinement: ProgramConfinement | N
     """
     if isinstance(target, Stdio) and confinement is not None and confinement.is_on:
         memory = confinement.memory_mib
-        begin = f"the program {PurePath(target.command).name} runs on this machine, started by the hub: confined"
+        program = PurePath(target.command).name
+        begin = f"the program {program} runs on this machine, started by the hub as {_user()}: confined"
         lacks = "" if len(confinement.names) > 1 else ", as far as this machine can"
         sentence = f"{begin}{lacks}. {confinement.sentence} Each process has at most {memory} MiB of memory"
         return Confinement("program", memory, False, False, sentence)

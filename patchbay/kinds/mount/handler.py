@@ -29,6 +29,7 @@ from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA,
 from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.kinds.remembered_roots import RememberedRoots
 from patchbay.kinds.standing import FIRST_CONNECTION_SECONDS
+from patchbay.processes.confinement.program_denials import explain_denial
 from patchbay.raised.forms import RAISED_KEY
 
 MAX_QUESTION_ROUNDS = 20
@@ -91,9 +92,19 @@ def upstream_handler(standing: StandingConnection) -> Handler:
         except Unreachable as problem:
             standing.check_soon()
             raise _no_answer(standing, problem) from problem
-        yield from _result_events(method, result, standing.mount.name)
+        yield from _result_events(method, _explain_denial(standing, result), standing.mount.name)
 
     return run
+
+
+def _explain_denial(standing: StandingConnection, result: Json) -> Json:
+    """Return a failed result with a text on what a confined program was refused, and the line that allows it."""
+    confinement, content = standing.confinement, result.get("content")
+    if not result.get("isError") or confinement is None or not standing.is_program or not isinstance(content, list):
+        return result
+    texts = [block.get("text") for block in content if isinstance(block, Mapping)]
+    hint = explain_denial(confinement, "\n".join(text for text in texts if isinstance(text, str)))
+    return {**result, "content": [*content, {"type": "text", "text": hint}]} if hint else result
 
 
 def _no_answer(standing: StandingConnection, problem: Unreachable) -> ToolFailed:

@@ -36,6 +36,7 @@ from patchbay.kinds.mount.snapshots import MAX_MOUNTS_IN_ROW, Snapshot
 from patchbay.kinds.mount.unread_lists import UnreadLists
 from patchbay.kinds.standing import Health, MountContext, PinnedMount, State
 from patchbay.pins.observation import observe
+from patchbay.processes.confinement.program_denials import explain_denial
 from patchbay.processes.confinement.programs import ProgramConfinement
 from patchbay.topics import UPDATED
 
@@ -385,7 +386,10 @@ class StandingConnection(PinnedMount[Mount]):
     def describe(self, problem: PatchbayError) -> str:
         """Return why the upstream failed as one line without secrets: the words of its page, its calls and `doctor`."""
         label = f"{self.reach.label}: " if self.reach is not None else ""
-        return describe_briefly(self._mask(problem).removeprefix(mask_secrets(label, self._secrets)))
+        words = describe_briefly(self._mask(problem).removeprefix(mask_secrets(label, self._secrets)))
+        confinement = self.confinement if self.is_program else None
+        hint = explain_denial(confinement, problem.message) if confinement is not None else ""
+        return f"{words}. {hint}" if hint else words
 
     def last(self) -> Snapshot | None:
         """Return its offers at its last answer."""

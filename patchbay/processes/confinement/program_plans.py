@@ -30,6 +30,7 @@ from patchbay.processes.confinement.programs import (
     ConfinementMissing,
     ProgramConfinement,
     find_namespace_way,
+    is_there,
     is_within,
     resolve_place,
 )
@@ -41,6 +42,9 @@ SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
 MAX_DESCRIPTORS = 65536
 TMP_NAME = ".tmp"
 """The folder in the own folder of a program with what each of its processes sees as /tmp."""
+
+MAX_PATH_CHARACTERS = 4095
+"""Characters of a path; a longer word of a command line is none."""
 
 USER_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 """Variables that lead to folders of the user; a program with a home of its own does not get them."""
@@ -201,9 +205,9 @@ def _temporary_places(confinement: ProgramConfinement, places: AllowedPaths, wor
     yield from (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3])
     for word in words:
         for part in (word, word.partition("=")[2]):
-            if not part.startswith(f"{TMP}/"):
+            if not part.startswith(f"{TMP}/") or len(part) > MAX_PATH_CHARACTERS:
                 continue
             place = resolve_place(os.path.normpath(part), confinement.environ)
-            if place.exists() and not is_within(place, places.own):
+            if is_there(place) and not is_within(place, places.own):
                 beside = place if place.is_dir() or place.parent == TMP else place.parent
                 yield from {Path(part), beside} if Path(part) == place else {place, beside}

@@ -64,7 +64,8 @@ class ProgramPlaces:
     """The places of a hub that starts programs.
 
     `folder` holds the own folder of each program; `hidden` cannot be read, and `kept` not be changed, by any program;
-    `wanted` are the names of the setting `protections`; `confine` applies to programs that do not say otherwise.
+    `wanted` are the names of the setting `protections`; `confine` applies to programs that do not say otherwise;
+    `writes` are folders that each of them may change.
     """
 
     folder: Path
@@ -72,6 +73,7 @@ class ProgramPlaces:
     kept: tuple[Path, ...] = ()
     wanted: tuple[str, ...] = (LANDLOCK, NAMESPACES)
     confine: str = DEFAULT
+    writes: tuple[str, ...] = ()
 
 
 class ConfinementMissing(OSError):
@@ -163,6 +165,11 @@ class ProgramConfinement:
         return (self.places.folder / self.name).absolute()
 
     @property
+    def writes(self) -> tuple[str, ...]:
+        """The places that it may change beside its own, as written."""
+        return (*self.places.writes, *self.permissions.writes)
+
+    @property
     def memory_mib(self) -> int:
         """The memory in MiB that each process may have."""
         is_browser = self.permissions.needs == BROWSER
@@ -171,7 +178,7 @@ class ProgramConfinement:
     @property
     def sentence(self) -> str:
         """What the program may do, as a sentence."""
-        changes = ", ".join((str(self.own_folder), "its own /tmp", *self.permissions.writes))
+        changes = ", ".join((str(self.own_folder), "its own /tmp", *self.writes))
         reads = f", except {', '.join(self.permissions.reads)}" if self.permissions.reads else ""
         network = "" if self.permissions.network else " It has no network."
         return (
@@ -181,7 +188,7 @@ class ProgramConfinement:
 
     def hidden_places(self) -> tuple[Path, ...]:
         """Return the private places that stay hidden: without those that the configuration opens."""
-        opened = {resolve_place(one, self.environ) for one in (*self.permissions.reads, *self.permissions.writes)}
+        opened = {resolve_place(one, self.environ) for one in (*self.permissions.reads, *self.writes)}
         found = [one for one in find_private_places(self.environ) if one not in opened]
         if has_plain_npm_settings(self.environ):
             found = [one for one in found if one.name != ".npmrc"]
@@ -191,7 +198,7 @@ class ProgramConfinement:
         """Return what the program may read and change."""
         hub = tuple(one.resolve() for one in self.places.hidden)
         private = self.hidden_places()
-        writes = _existing(self.permissions.writes, self.environ)
+        writes = _existing(self.writes, self.environ)
         open_writes = [one for one in writes if not is_within(one, hub) and is_within(one, private)]
         reads = [one for one in _existing(self.permissions.reads, self.environ) if not is_within(one, hub)]
         kept = tuple(one.resolve() for one in self.places.kept)
@@ -225,10 +232,18 @@ def resolve_place(place: str, environ: Mapping[str, str]) -> Path:
     return Path(text).absolute().resolve()
 
 
+def is_there(place: Path) -> bool:
+    """Whether a path exists; False for a text that no file system takes as a path."""
+    try:
+        return place.exists()
+    except OSError:
+        return False
+
+
 def is_within(place: Path, folders: Collection[Path]) -> bool:
     """Whether a path is one of these or lies inside one."""
     return any(place.is_relative_to(one) for one in folders)
 
 
 def _existing(places: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
-    return [one for one in (resolve_place(place, environ) for place in places) if one.exists()]
+    return [one for one in (resolve_place(place, environ) for place in places) if is_there(one)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +20,9 @@ from patchbay.client.contracts.drift import detect_schema_changes, find_gravest_
 from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
+from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.protocol.schedules.scheduler import Scheduler
+from patchbay.settings import whole_environment
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import explain_refusal
@@ -102,7 +105,10 @@ class _Views:
 
     def _find_denied(self, server: Server) -> DeniedFolder | None:
         """Return a folder that a tool was not allowed to change lately."""
-        return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()))
+        is_offered = (
+            partial(is_proposable, environ=whole_environment()) if server.kind == "upstream" else lambda _: True
+        )
+        return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()), is_offered)
 
     def compare(self, name: str) -> Response:
         """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.

@@ -39,7 +39,8 @@ class Odd:
         self.log = folder / "log"
         self.options = {"log": str(self.log), **options}
         self.command = (sys.executable, "-S", str(ODD), json.dumps(self.options))
-        fields = {"kind": "upstream", "address": f"mcp+stdio:{shlex.join(self.command)}", "era": era}
+        fields: dict[str, Any] = {"kind": "upstream", "era": era, "writes": [str(folder)]}
+        fields["address"] = f"mcp+stdio:{shlex.join(self.command)}"
         (hub.servers / "odd.json").write_text(json.dumps(fields), "utf-8")
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from patchbay.client.addresses.targets import Stdio
+from patchbay.processes.confinement.programs import is_there
 
 
 def fix_paths(target: Stdio, folder: Path) -> Stdio:
@@ -30,4 +31,4 @@ def _fix(word: str, base: Path) -> str:
         return f"{name}={_fix(value, base)}"
     looks_like_path = "/" in word or word in (".", "..") or bool(PurePath(word).suffix)
     is_relative = bool(word) and not word.startswith(("-", "/", "~", "@")) and "://" not in word
-    return str((base / word).absolute()) if looks_like_path and is_relative and (base / word).exists() else word
+    return str((base / word).absolute()) if looks_like_path and is_relative and is_there(base / word) else word

@@ -1,0 +1,116 @@
+"""Says why a confined program was refused something, and the line of its configuration that allows it.
+
+A program says only `EACCES: permission denied, open '/home/ann/notes/a'`: its author cannot know that the hub is the
+reason. What a program prints is text of a stranger, so no line is proposed for a place that gives it much: a home
+folder, a folder of the system, a private place, or the hub itself.
+
+Sources: errno(3); the messages of Node, Python, Rust and the usual commands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from patchbay.processes.confinement.denials import suggestion
+from patchbay.processes.confinement.paths import KERNEL_FOLDERS
+from patchbay.processes.confinement.private_places import find_home, find_private_places
+from patchbay.processes.confinement.programs import TMP, ProgramConfinement, is_within, resolve_place
+from patchbay.processes.confinement.protections import NAMESPACES
+
+MAX_SEARCHED_CHARACTERS = 20_000
+"""Characters of a message that are searched."""
+
+MIN_PARTS = 3
+"""Parts of a path, `/` included, below which a folder is one of the system: no line is proposed for it."""
+
+SYSTEM_FOLDERS = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var/lib", "/opt", "/run")
+
+_PATH = r"['\"‘`]((?:/|~/)[^'\"’`\n]{1,1000})['\"’`]"
+_REFUSED = (
+    re.compile(rf"(?:EACCES|EPERM|EROFS)\b[^'\"\n]{{0,100}}{_PATH}"),
+    re.compile(rf"\[Errno (?:1|13|30)\][^'\"\n]{{0,100}}{_PATH}"),
+    re.compile(rf"(?:os error (?:1|13|30)|(?i:permission denied|read-only file system))[^'\"\n]{{0,60}}{_PATH}"),
+    re.compile(r"['\"‘]?((?:/|~/)[^'’\":\n]{1,1000})['\"’]?: (?:[Pp]ermission denied|Read-only file system)"),
+)
+_MISSING = (
+    re.compile(rf"ENOENT\b[^'\"\n]{{0,100}}{_PATH}"),
+    re.compile(rf"\[Errno 2\][^'\"\n]{{0,100}}{_PATH}"),
+    re.compile(r"['\"‘]?((?:/|~/)[^'’\":\n]{1,1000})['\"’]?: No such file or directory"),
+)
+
+
+def explain_denial(confinement: ProgramConfinement, text: str) -> str:
+    """Return what the program may do, and the line that allows what it was refused; empty if the hub refused nothing.
+
+    `text` is what the program said.
+    """
+    if not confinement.is_on:
+        return ""
+    text = text[:MAX_SEARCHED_CHARACTERS]
+    sentences = (_explain_refusal(confinement, _place(one, confinement)) for one in _find(_REFUSED, text))
+    missing = (_explain_missing(confinement, _place(one, confinement)) for one in _find(_MISSING, text))
+    return next(filter(None, (*sentences, *missing)), "")
+
+
+def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> Iterator[str]:
+    for pattern in patterns:
+        yield from (found[1] for found in pattern.finditer(text))
+
+
+def _place(path: str, confinement: ProgramConfinement) -> Path:
+    return resolve_place(path, confinement.environ)
+
+
+def _explain_refusal(confinement: ProgramConfinement, place: Path) -> str:
+    private = _explain_private(confinement, place)
+    if private:
+        return private
+    paths = confinement.allowed_paths()
+    if is_within(place, (*paths.own, *paths.writes)) or is_within(place, KERNEL_FOLDERS):
+        return ""
+    folder = next((one for one in (place, *place.parents) if one.is_dir()), Path("/"))
+    if not os.access(place if place.exists() else folder, os.W_OK):
+        return ""  # the permissions of the file are the reason
+    return _add(confinement, suggestion(folder)) if is_proposable(folder, confinement.environ) else confinement.sentence
+
+
+def _explain_private(confinement: ProgramConfinement, place: Path) -> str:
+    """Return a sentence about a place that is hidden from the program; empty for another one."""
+    if is_within(place, [one.resolve() for one in confinement.places.hidden]):
+        own = confinement.own_folder.resolve()
+        return "" if place.is_relative_to(own) else "No mounted program may use the files of the hub itself."
+    hidden = next((one for one in confinement.hidden_places() if place.is_relative_to(one)), None)
+    if hidden is None or not os.path.lexists(place):
+        return ""
+    return _add(confinement, suggestion(place).replace('"writes"', '"reads"', 1))
+
+
+def _explain_missing(confinement: ProgramConfinement, place: Path) -> str:
+    """Return a sentence about a place that the program does not see, though it is there."""
+    paths = confinement.allowed_paths()
+    folder = next((one for one in (place, *place.parents) if one.is_dir()), TMP)
+    is_open = is_within(place, (*paths.own, *paths.writes, *paths.shown))
+    if NAMESPACES in confinement.names and folder != TMP and folder.is_relative_to(TMP) and not is_open:
+        return _add(confinement, suggestion(folder))
+    return _explain_private(confinement, place)
+
+
+def _add(confinement: ProgramConfinement, line: str) -> str:
+    name = confinement.name
+    return (
+        f"{name} is confined. {confinement.sentence} To allow this, the operator adds {line} to the configuration of"
+        f" {name}: on the page /servers/{name}/settings, or in the file servers/{name}.json."
+    )
+
+
+def is_proposable(folder: str | Path, environ: Mapping[str, str]) -> bool:
+    """Whether a line may open a folder: not the home folder, one of the system, or one above private places."""
+    place = resolve_place(str(folder), environ)
+    home = find_home(environ).resolve()
+    private = find_private_places(environ)
+    above = home.is_relative_to(place) or any(one.is_relative_to(place) for one in private)
+    closed = (*private, *KERNEL_FOLDERS, *map(Path, SYSTEM_FOLDERS))
+    return len(place.parts) >= MIN_PARTS and not above and not is_within(place, closed)

@@ -1,0 +1,75 @@
+"""A confined program of a mount: what it is told when it is refused something, and how the operator allows it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchbay.processes.confinement.programs import active_program_protections
+from patchbay.processes.confinement.protections import ALL, LANDLOCK, NAMESPACES
+from tests.attacks import hostile_program
+from tests.hubs import Hub
+from tests.waiting import until
+from tests.web.browsing import BROWSER, read
+from tests.web.operator.test_editing import csrf
+from tests.wire.hostile import Reader
+
+PROGRAM = Path(hostile_program.__file__ or "")
+pytestmark = pytest.mark.skipif(not active_program_protections(ALL), reason="nothing confines a program here")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub that confines its programs, with a mounted one."""
+    mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}"}
+    files = {"notes.json": json.dumps(mount)}
+    own: dict[str, Any] = {"protections": ALL, "store": "sqlite", "confine": "default"}
+    found = Hub(tmp_path_factory.mktemp("confining"), files, **own).log_in()
+    until(lambda: found.call("notes", "processes", {}).text.isdecimal())
+    yield found
+    found.close()
+
+
+def test_a_denied_folder_of_a_program_is_explained_offered_and_allowed(hub: Hub, tmp_path: Path) -> None:
+    """The failure says what the program may do and the line that allows it; after the button the same call works."""
+    wanted = tmp_path / "a.txt"
+    failed = hub.call("notes", "write", {"path": str(wanted)})
+    assert failed.result["isError"] and not wanted.exists()
+    said = "".join(block["text"] for block in failed.result["content"])
+    assert f'"writes": ["{tmp_path}"]' in said and "servers/notes.json" in said
+    assert "It reads neither the files of the hub nor private places of the user" in said
+    hub.activity.flush()
+    page = read(hub, "/servers/notes/settings")
+    assert f"was not allowed to change {tmp_path}" in Reader(page).text
+    fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "writes", "folder": str(tmp_path)}
+    assert hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER).status_code == 303
+    assert json.loads((hub.servers / "notes.json").read_text())["writes"] == [str(tmp_path)]
+    until(lambda: not hub.call("notes", "write", {"path": str(wanted)}).result.get("isError"))
+    assert wanted.read_text() == "written by a program"
+
+
+def test_the_page_lists_what_holds_on_this_machine(hub: Hub) -> None:
+    text = Reader(read(hub, "/servers/notes/settings")).text
+    assert "reads no file of the hub and no private place of the user" in text
+    active = active_program_protections(ALL)
+    assert ("sees no process but its own" in text) == (NAMESPACES in active)
+    assert ("cannot listen on the hub's port" in text) or LANDLOCK not in active
+
+
+@pytest.mark.parametrize("field", [{"reads": ["~/x"]}, {"home": "user"}, {"confine": "off"}, {"network": False}])
+def test_a_url_has_no_permissions_of_a_program(hub: Hub, field: dict[str, object]) -> None:
+    mount = {"kind": "upstream", "address": "https://mcp.example/mcp", **field}
+    (hub.servers / "far.json").write_text(json.dumps(mount))
+    until(lambda: "the hub starts nothing here" in hub.client.get("/servers/far", headers=BROWSER).text)
+    (hub.servers / "far.json").unlink()
+
+
+def test_a_program_that_is_switched_off_says_so_on_its_page(hub: Hub) -> None:
+    mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}", "confine": "off"}
+    (hub.servers / "free.json").write_text(json.dumps(mount))
+    until(lambda: "the program is not confined" in hub.client.get("/servers/free/settings", headers=BROWSER).text)
