@@ -1,6 +1,6 @@
 """Says why a confined program was refused something, and the line of its configuration that allows it.
 
-A program says only `EACCES: permission denied, open '/home/ann/notes/a'`: its author cannot know that the hub is the
+A program says only `EACCES: permission denied, open '/srv/notes/a'`: its author cannot know that the hub is the
 reason. What a program prints is text of a stranger, so no line is proposed for a place that gives it much: a home
 folder, a folder of the system, a private place, or the hub itself.
 
