@@ -45,20 +45,23 @@ def read_given_key(settings: Settings) -> bytes | None:
 
     Changes nothing.
     """
-    where = "--key-file" if settings.key_file else GIVEN_KEY
     text = _read(settings.key_file) if settings.key_file else secret(GIVEN_KEY).strip()
     if not text and not settings.key_file:
         return None
     if len(text) < 2 * KEY_BYTES or not _is_hexadecimal(text):
-        raise ConfigError(where, "", f"expected {2 * KEY_BYTES} hexadecimal digits, found {len(text)} characters")
+        found = f"found {len(text)} characters" if "\ufffd" not in text else "found bytes that are no text"
+        place = f"--key-file {settings.key_file}" if settings.key_file else GIVEN_KEY
+        raise ConfigError(
+            place, "", f"expected {2 * KEY_BYTES} hexadecimal digits, {found}; `openssl rand -hex 32` makes a key"
+        )
     return bytes.fromhex(text)
 
 
 def _read(file: str) -> str:
     try:
-        return Path(file).expanduser().read_text().strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError("--key-file", "", f"{file} cannot be read: {problem}") from problem
+        return Path(file).expanduser().read_bytes().decode("utf-8", "replace").strip()
+    except OSError as problem:
+        raise ConfigError("--key-file", "", f"{file} cannot be read: {problem.strerror}") from problem
 
 
 def _is_hexadecimal(text: str) -> bool:

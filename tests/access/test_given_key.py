@@ -60,6 +60,18 @@ def test_an_unusable_key_is_refused(tmp_path: Path, text: str) -> None:
         place_given_key(Settings(data=tmp_path / "data", store=DATABASE, key_file=str(tmp_path / "given")))
 
 
+@pytest.mark.parametrize("content", [bytes(range(224, 256)), b"\x89PNG\r\n", b"ab" * 31, b"", b"not a key " * 9])
+def test_a_file_that_holds_no_key_is_described_with_the_command_that_makes_one(tmp_path: Path, content: bytes) -> None:
+    """What was found, what was expected, and the next step."""
+    file = tmp_path / "key"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        place_given_key(Settings(data=tmp_path / "data", store=DATABASE, key_file=str(file)))
+    assert f"--key-file {file}" in str(caught.value) and "expected 64 hexadecimal digits" in str(caught.value)
+    assert "openssl rand -hex 32" in str(caught.value) and "codec" not in str(caught.value)
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_hub_of_one_machine_needs_no_given_key(tmp_path: Path) -> None:
     place_given_key(Settings(data=tmp_path))
     place_given_key(Settings(data=tmp_path, store="memory"))
