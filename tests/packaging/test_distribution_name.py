@@ -11,7 +11,7 @@ from tests.checkout import ROOT
 
 OTHER_PROJECT = re.compile(
     r"(pip install|uv add|pipx install|uv tool install|pip index versions)\b[^\n`]*[\s'\"=]patchbay(?![\w/.-])"
-    r"|\buvx patchbay\b|\bpatchbay\[\w"
+    r"|\buvx( --python \S+)? patchbay\b|\bpatchbay\[\w"
 )
 """A command that would fetch the other project, or an extra of it."""
 

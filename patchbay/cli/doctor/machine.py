@@ -7,7 +7,8 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from patchbay.assets import PACKAGE
@@ -15,6 +16,7 @@ from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.processes import sandbox
 from patchbay.processes.confinement import landlock
+from patchbay.serving.next_step import DISTRIBUTION
 from patchbay.settings import Settings, names_proxy
 from patchbay.stores.reserve import FILE as RESERVE_FILE
 from patchbay.stores.reserve import RESERVE_BYTES
@@ -36,6 +38,7 @@ LOCAL_NAMES = ("127.0.0.1", "localhost")
 def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Verdict]:
     """Yield the verdicts about this machine; `environ` is the environment of the command."""
     yield check_python(sys.version_info[:2], platform.python_version())
+    yield check_package(packages_distributions().get("patchbay", ()))
     yield check_sqlite(*describe_library())
     folder = next(path for path in (settings.data, *settings.data.parents) if path.exists())
     yield check_disk(folder, shutil.disk_usage(folder).free, (settings.data / RESERVE_FILE).exists())
@@ -49,8 +52,22 @@ def check_python(version: tuple[int, ...], text: str) -> Verdict:
     """Check the version of Python."""
     oldest = ".".join(map(str, OLDEST_PYTHON))
     if version < OLDEST_PYTHON:
-        return problem("Python", f"this is {text}; the hub needs {oldest} or newer", f"uvx --python {oldest} patchbay")
+        return problem(
+            "Python",
+            f"this is {text}; the hub needs {oldest} or newer",
+            f"uvx --python {oldest} --from {DISTRIBUTION} patchbay",
+        )
     return ok("Python", text)
+
+
+def check_package(distributions: Collection[str]) -> Verdict:
+    """Check which installed packages have the module `patchbay`: that of PyPI with this name is another project."""
+    if "patchbay" in distributions:
+        sentence = (
+            f"a package `patchbay` is installed here; this program is `{DISTRIBUTION}`, and PyPI's is another one"
+        )
+        return warning("package", sentence, "pip uninstall patchbay")
+    return ok("package", DISTRIBUTION)
 
 
 def check_sqlite(version: str, defect: str | None) -> Verdict:

@@ -15,6 +15,7 @@ from patchbay.cli.doctor.machine import (
     check_clock,
     check_confinement,
     check_disk,
+    check_package,
     check_proxies,
     check_python,
     check_sqlite,
@@ -62,7 +63,10 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
 @pytest.mark.parametrize(
     ("verdict", "grade", "mend"),
     [
-        (check_python((3, 10), "3.10.1"), "problem", "uvx --python 3.11 patchbay"),
+        (check_python((3, 10), "3.10.1"), "problem", "uvx --python 3.11 --from patchbay-hub patchbay"),
+        (check_package(["patchbay", "patchbay-hub"]), "warning", "pip uninstall patchbay"),
+        (check_package(["patchbay-hub"]), "ok", ""),
+        (check_package([]), "ok", ""),
         (check_sqlite("3.40.0", "a defect"), "warning", "pysqlite3"),
         (check_disk(Path("/"), 1, True), "problem", "patchbay gc"),
         (check_disk(Path("/"), 1, False), "problem", "du -xh / | sort -h"),

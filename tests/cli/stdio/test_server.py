@@ -54,16 +54,6 @@ def started_mounts(child: Child) -> set[str]:
     return {name for name in MOUNTS if any(f"mount-{name}" in line for line in lines)}
 
 
-def test_a_server_without_mounts_starts_no_mounted_program(tmp_path: Path) -> None:
-    place_servers(tmp_path)
-    with started(tmp_path, "greeter") as child:
-        child.ask("initialize", OPEN)
-        called = child.ask("tools/call", {"name": "greet", "arguments": {"name": "you"}}, 2)
-        assert called["result"]["content"][0]["text"] == "Hello, you"
-        # The hub has read its folder and built all servers before it answers: a mount that is wanted has begun.
-        assert started_mounts(child) == set()
-
-
 def test_a_tool_that_calls_a_mounted_server_starts_that_one(tmp_path: Path) -> None:
     """Also at the first start, when the hub has never read the lists of the mounted server."""
     place_servers(tmp_path)
