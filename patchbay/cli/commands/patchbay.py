@@ -43,6 +43,18 @@ HUB = {
         "patchbay.cli.commands.servers.removing:restore_command",
         "Bring back the removed server NAME.",
     ),
+    "versions": LateCommand(
+        "patchbay.cli.commands.servers.versions:versions_command",
+        "List the versions of the server NAME, the newest first.",
+    ),
+    "diff": LateCommand(
+        "patchbay.cli.commands.servers.versions:diff_command",
+        "Compare the versions A and B of the server NAME.",
+    ),
+    "rollback": LateCommand(
+        "patchbay.cli.commands.servers.versions:rollback_command",
+        "Put an earlier version of the server NAME back.",
+    ),
     "restart": LateCommand(
         "patchbay.cli.commands.servers.switching:restart_command",
         "End the processes of the server NAME; the hub starts new ones.",
@@ -54,6 +66,10 @@ HUB = {
     "logs": LateCommand(
         "patchbay.cli.commands.servers.logs:logs_command",
         "Show the recorded calls, and what their tools logged.",
+    ),
+    "approvals": LateCommand(
+        "patchbay.cli.commands.servers.approvals:approvals_group",
+        "List the calls that wait for an approval; decide about one.",
     ),
     "worker": LateCommand(
         "patchbay.cli.commands.stores.worker:worker_command",
@@ -169,7 +185,8 @@ HUB = {
 SECTIONS = {
     "Start": ("serve", "stdio", "worker", "open", "doctor", "install", "uninstall", "import"),
     "Servers": (
-        *("new", "list", "show", "enable", "disable", "restart", "remove", "restore", "logs"),
+        *("new", "list", "show", "enable", "disable", "restart", "remove", "restore"),
+        *("versions", "diff", "rollback", "logs", "approvals"),
         *("search", "add", "mount", "outdated", "unmount", "approve", "pins"),
     ),
     "Call": (

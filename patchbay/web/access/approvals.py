@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from patchbay.access.approvals import WAITING, Approval, Approvals
 from patchbay.errors import InvalidParams
 from patchbay.views.hidden_characters import escape_hidden_characters
+from patchbay.web.api.json_answers import json_answer
 from patchbay.web.operator.changes import find_author
 from patchbay.web.operator.login import read_form, redirect_to
-from patchbay.web.pages.answers import render_answer
+from patchbay.web.pages.answers import render_answer, wants_json
 from patchbay.web.site import Site
 
 PAGE, HOME = "/approvals", "/"
@@ -40,6 +41,8 @@ class _Views:
     def change(self) -> Response:
         """POST: decide about the call `id` (`do=approve` or `do=refuse`); `from=home` leads back to the home page.
 
+        A program that accepts JSON gets the decision.
+
         Raises Refused, NotOperator, UnknownApproval, InvalidParams.
         """
         fields = read_form(self._site.settings.body_limit)
@@ -53,7 +56,9 @@ class _Views:
             raise InvalidParams(
                 "the arguments of this call are too long to be shown here: only its caller can approve it"
             )
-        self._approvals.decide(id, do == APPROVE, find_author(self._site))
+        decided = self._approvals.decide(id, do == APPROVE, find_author(self._site))
+        if wants_json(request.headers.get("Accept", "")):
+            return json_answer(describe_approval(decided, self._approvals.now()))
         return redirect_to(HOME if fields.get("from") == "home" else PAGE)
 
 

@@ -100,9 +100,10 @@ ACCESS_CHANGES = (
     Route(
         "POST",
         "/approvals",
-        "Approve or refuse a call.",
+        "Approve or refuse a call; with `Accept: application/json`, the response is the decision.",
+        schema_ref("Approval"),
         body=form_body("csrf", "id", "do"),
-        status=(303,),
+        status=(200, 303),
         operator=True,
     ),
     Route(
