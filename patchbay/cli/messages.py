@@ -19,6 +19,9 @@ from patchbay.views.terminal import choose_color
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _TYPED = "patchbay.typed"
+COMPLETION = "patchbay.cli.completion"
+"""The module that a shell's question for completion needs."""
+
 EXAMPLES = "\b\nExamples:"
 """How the examples of a help page begin."""
 
@@ -104,6 +107,12 @@ class LateCommandGroup(click.Group):
         super().__init__(*arguments, **options)
         self.late = late
         self._sections = sections or {}
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the program. A shell that asks for completion gets the forms of the hub, which `COMPLETION` registers."""
+        if any(name.startswith("_") and name.endswith("_COMPLETE") for name in whole_environment()):
+            import_module(COMPLETION)
+        return super().main(*args, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember the arguments, and whether to write colours; then parse the arguments.

@@ -9,7 +9,7 @@ import click
 
 from patchbay.cli.client_session import NAME_VALUE, ClientSession, with_session
 from patchbay.cli.commands.pipelines import with_style, write_records
-from patchbay.cli.completion import complete_address
+from patchbay.cli.completion import complete_address, complete_call, complete_prompt, complete_uri
 from patchbay.cli.descriptions import format_inspection
 from patchbay.cli.files.arguments import split_files
 from patchbay.cli.files.results import save_contents
@@ -87,7 +87,7 @@ def inspect(work: ClientSession, /, address: str, style: str) -> None:
     ),
 )
 @click.argument("address", shell_complete=complete_address)
-@click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1)
+@click.argument("words", metavar="[TOOL] [NAME=VALUE]...", nargs=-1, shell_complete=complete_call)
 @click.option("--args", "exact", metavar="JSON", help="Arguments as one JSON object, without type conversion.")
 @with_style
 @click.option(
@@ -122,7 +122,7 @@ def call(
     ),
 )
 @click.argument("address", shell_complete=complete_address)
-@click.argument("uri", default="")
+@click.argument("uri", default="", shell_complete=complete_uri)
 @with_style
 @OUTPUT
 @with_session
@@ -138,7 +138,7 @@ def read(work: ClientSession, /, address: str, uri: str, style: Style, output: s
     epilog=with_examples("jn prompt @notes summary style=short", 'jn prompt "@notes?prompt=summary&style=short"'),
 )
 @click.argument("address", shell_complete=complete_address)
-@click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1)
+@click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1, shell_complete=complete_prompt)
 @with_style
 @with_session
 @with_headers

@@ -17,6 +17,7 @@ import click
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, read_client_entry, write_mount
+from patchbay.cli.completion import complete_server
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.errors import Unreachable
@@ -151,7 +152,7 @@ def _find_server(address: str) -> str:
 
 
 @click.command("unmount", epilog=exit_codes.with_examples("patchbay unmount time"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @with_settings_in_help("servers")
 @click.pass_context
 def unmount_command(context: click.Context, /, name: str, **_: Any) -> None:

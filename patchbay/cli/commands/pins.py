@@ -15,6 +15,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
+from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail, make_printable, quote_word
 from patchbay.cli.options import load_settings, with_settings_in_help
@@ -36,7 +37,7 @@ from patchbay.views.hidden_characters import show_hidden_characters
         "patchbay approve time prompt:plan",
     ),
 )
-@click.argument("server")
+@click.argument("server", shell_complete=complete_server)
 @click.argument("entry", required=False)
 @click.option(
     "--digest", default="", metavar="DIGEST", help="Approve only these bytes: a CID, or sha256:... of a tool."
@@ -67,7 +68,7 @@ def pins_group() -> None:
 
 
 @pins_group.command("list", epilog=exit_codes.with_examples("patchbay pins list", "patchbay pins list time --all"))
-@click.argument("names", nargs=-1, metavar="[SERVER]...")
+@click.argument("names", nargs=-1, metavar="[SERVER]...", shell_complete=complete_server)
 @click.option("--all", "is_whole", is_flag=True, help="List the approved entries too.")
 @click.option("--json", "is_json", is_flag=True, help="Print one JSON object for each entry.")
 @with_settings_in_help("data")
@@ -92,7 +93,7 @@ def list_command(context: click.Context, /, names: tuple[str, ...], is_whole: bo
 
 
 @pins_group.command("export", epilog=exit_codes.with_examples("patchbay pins export > approvals.json"))
-@click.argument("names", nargs=-1, metavar="[SERVER]...")
+@click.argument("names", nargs=-1, metavar="[SERVER]...", shell_complete=complete_server)
 @with_settings_in_help("data")
 @click.pass_context
 def export_command(context: click.Context, /, names: tuple[str, ...], **_: Any) -> None:

@@ -8,6 +8,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.catalogue.contents.revocations import Revocations
+from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
@@ -21,7 +22,7 @@ from patchbay.settings import Settings
         'patchbay revoke bafkrei... --why "it leaks its arguments"', "patchbay revoke notes --lift"
     ),
 )
-@click.argument("target")
+@click.argument("target", shell_complete=complete_server)
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown to callers and in the history.")
 @click.option("--lift", is_flag=True, help="Undo the revocation of TARGET.")
 @with_settings_in_help("data")

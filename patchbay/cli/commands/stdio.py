@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchbay import exit_codes
+from patchbay.cli.completion import complete_server
 from patchbay.cli.failures import describe_failure
 from patchbay.cli.messages import fail
 from patchbay.cli.options import find_source, load_settings, with_settings
@@ -17,7 +18,7 @@ from patchbay.settings import Settings
 
 
 @click.command("stdio", epilog=exit_codes.with_examples("patchbay stdio echo", "patchbay stdio"))
-@click.argument("server", default="")
+@click.argument("server", default="", shell_complete=complete_server)
 @click.option("--native", is_flag=True, help="Speak the native interface of the whole hub instead of MCP.")
 @with_settings
 @click.pass_context

@@ -17,6 +17,7 @@ from patchbay.cli.commands.clients.choices import (
     load_reached_settings,
     machine,
 )
+from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.messages import fail, make_printable, write_note
 from patchbay.cli.options import with_settings_in_help
@@ -63,7 +64,7 @@ class Order:
     ),
 )
 @click.argument("client", default="", shell_complete=complete_client)
-@click.argument("server", default="")
+@click.argument("server", default="", shell_complete=complete_server)
 @click.option(
     "--list", "only_list", is_flag=True, help="List the clients, their files, and whether this hub is in them."
 )
@@ -110,7 +111,7 @@ def install_command(context: click.Context, /, client: str, only_list: bool, **g
     "uninstall", epilog=exit_codes.with_examples("patchbay uninstall cursor", "patchbay uninstall claude-code notes")
 )
 @click.argument("client", shell_complete=complete_client)
-@click.argument("server", default="")
+@click.argument("server", default="", shell_complete=complete_server)
 @click.option("--name", default="", help="The name of the entry [default: patchbay, or the name of SERVER].")
 @click.option("--project", is_flag=True, help="Change the file of the project in this folder.")
 @click.option("--force", is_flag=True, help="Remove the entry even if it is not a hub of this machine.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from patchbay.cli.completion import complete_server
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable, quote_word, write_note
 from patchbay.cli.options import with_hub
@@ -84,7 +85,7 @@ def shorten(text: str) -> str:
 
 
 @click.command("show", epilog=with_examples("patchbay show notes", "patchbay show notes --json"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the schemas of all tools.")
 @with_hub
 @click.pass_context

@@ -12,6 +12,7 @@ import click
 
 from patchbay.activity.records import Filter, Record, recent, records_in
 from patchbay.cli.broken_pipe import watch_output
+from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable, write_note
@@ -40,7 +41,7 @@ SHOWN_EVENTS = ("log", "failed")
         "patchbay logs", "patchbay logs notes --errors", "patchbay logs --since 1h", "patchbay logs notes --follow"
     ),
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_server)
 @click.option("--follow", is_flag=True, help="Show new calls too, until Ctrl-C.")
 @click.option(
     "--since", metavar="WHEN", default="", help="Show calls since this time: 15m, 2h, 7d, or 2027-01-31T12:00:00."

@@ -11,6 +11,7 @@ import click
 
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import OperatorToken
+from patchbay.cli.completion import complete_server
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import write_note
 from patchbay.cli.options import with_hub
@@ -26,7 +27,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command("open", epilog=with_examples("patchbay open", "patchbay open notes", "patchbay open --print"))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_server)
 @click.option("--print", "is_printed", is_flag=True, help="Print the address; open no browser.")
 @with_hub
 @click.pass_context

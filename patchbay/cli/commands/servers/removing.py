@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.operating.removal import Removal, find_files, remove_server, restore_server
+from patchbay.cli.completion import complete_removed, complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import quote_word
@@ -23,7 +24,7 @@ from patchbay.views.terminal import is_terminal
 @click.command(
     "remove", epilog=with_examples("patchbay remove notes", "patchbay remove notes --yes", "patchbay restore notes")
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @click.option("--yes", is_flag=True, help="Do not ask; a command without a terminal needs this.")
 @with_hub
 @click.pass_context
@@ -48,7 +49,7 @@ def remove_command(context: click.Context, /, name: str, yes: bool, **_: Any) ->
 
 
 @click.command("restore", epilog=with_examples("patchbay restore notes"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_removed)
 @with_hub
 @click.pass_context
 def restore_command(context: click.Context, /, name: str, **_: Any) -> None:

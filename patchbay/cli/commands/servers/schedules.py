@@ -10,6 +10,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
+from patchbay.cli.completion import complete_server, complete_tool
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import fail, make_printable
 from patchbay.cli.options import with_hub
@@ -48,8 +49,8 @@ def list_command(context: click.Context, /, as_json: bool, **_: Any) -> None:
 
 
 @schedule_group.command("run", epilog=exit_codes.with_examples("patchbay schedule run notes tidy"))
-@click.argument("server")
-@click.argument("tool")
+@click.argument("server", shell_complete=complete_server)
+@click.argument("tool", shell_complete=complete_tool)
 @click.option("--no-wait", is_flag=True, help="Begin the run, and do not wait for its end.")
 @with_hub
 @click.pass_context

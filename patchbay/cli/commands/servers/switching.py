@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from patchbay.catalogue.operating.switching import request_restart, switch_server
+from patchbay.cli.completion import complete_server
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import quote_word
@@ -28,7 +29,7 @@ RESTART_SECONDS = 120.0
 
 
 @click.command("enable", epilog=with_examples("patchbay enable bash", "patchbay disable bash"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @with_hub
 @click.pass_context
 def enable_command(context: click.Context, /, name: str, **_: Any) -> None:
@@ -37,7 +38,7 @@ def enable_command(context: click.Context, /, name: str, **_: Any) -> None:
 
 
 @click.command("disable", epilog=with_examples("patchbay disable notes", "patchbay enable notes"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @with_hub
 @click.pass_context
 def disable_command(context: click.Context, /, name: str, **_: Any) -> None:
@@ -73,7 +74,7 @@ def _check_has_folder(settings: Settings) -> None:
 
 
 @click.command("restart", epilog=with_examples("patchbay restart notes"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @with_hub
 @click.pass_context
 def restart_command(context: click.Context, /, name: str, **_: Any) -> None:

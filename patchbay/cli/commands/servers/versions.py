@@ -24,6 +24,7 @@ from patchbay.catalogue.operating.past_versions import (
     list_versions,
     put_back,
 )
+from patchbay.cli.completion import complete_server, complete_version
 from patchbay.cli.data_store import CHANGED_BY, opened_store
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable, quote_word
@@ -56,7 +57,7 @@ class _Place:
     "versions",
     epilog=exit_codes.with_examples("patchbay versions notes", "patchbay diff notes 1", "patchbay rollback notes 1"),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each version.")
 @with_hub
 @click.pass_context
@@ -78,9 +79,9 @@ def versions_command(context: click.Context, /, name: str, as_json: bool, **_: A
 @click.command(
     "diff", epilog=exit_codes.with_examples("patchbay diff notes", "patchbay diff notes 1", "patchbay diff notes 1 3")
 )
-@click.argument("name")
-@click.argument("a", required=False)
-@click.argument("b", required=False)
+@click.argument("name", shell_complete=complete_server)
+@click.argument("a", required=False, shell_complete=complete_version)
+@click.argument("b", required=False, shell_complete=complete_version)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the compared texts.")
 @with_hub
 @click.pass_context
@@ -109,8 +110,8 @@ def diff_command(context: click.Context, /, name: str, a: str | None, b: str | N
 
 
 @click.command("rollback", epilog=exit_codes.with_examples("patchbay rollback notes", "patchbay rollback notes 3"))
-@click.argument("name")
-@click.argument("version", required=False)
+@click.argument("name", shell_complete=complete_server)
+@click.argument("version", required=False, shell_complete=complete_version)
 @with_hub
 @click.pass_context
 def rollback_command(context: click.Context, /, name: str, version: str | None, **_: Any) -> None:
