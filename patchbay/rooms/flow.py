@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Collection
 
 from patchbay.rooms.feed import Delivery
 
@@ -51,8 +51,8 @@ class Flow:
             self._sent.setdefault(stream, deque(maxlen=MAX_HELD_FRAMES)).extend(held)
             return held
 
-    def missing(self, stream: str, numbers: Any) -> list[Delivery]:
+    def missing(self, stream: str, numbers: Collection[int]) -> list[Delivery]:
         """Return the frames of a stream with these numbers, as far as they are still kept."""
-        wanted = set(numbers) if isinstance(numbers, list) and all(type(one) is int for one in numbers) else set()
+        wanted = set(numbers)
         with self._lock:
             return [one for one in self._sent.get(stream, ()) if one.envelope["payload"].get("seq") in wanted]

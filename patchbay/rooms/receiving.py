@@ -222,18 +222,33 @@ def _part(services: Reception, session: RoomSession, envelope: Json) -> None:
 
 
 def _pause(services: Reception, session: RoomSession, envelope: Json) -> None:
-    session.flow.pause(str(envelope["payload"].get("streamId")))
+    session.flow.pause(_text_of(envelope, "streamId"))
 
 
 def _resume(services: Reception, session: RoomSession, envelope: Json) -> None:
-    for delivery in session.flow.resume(str(envelope["payload"].get("streamId"))):
+    for delivery in session.flow.resume(_text_of(envelope, "streamId")):
         session.push(delivery.envelope)
 
 
 def _nack(services: Reception, session: RoomSession, envelope: Json) -> None:
-    payload = envelope["payload"]
-    for delivery in session.flow.missing(str(payload.get("streamId")), payload.get("missing")):
+    numbers = envelope["payload"].get("missing")
+    if not isinstance(numbers, list) or not all(type(one) is int for one in numbers):
+        raise BadFrame("a flow.nack envelope has no list of whole numbers as missing in its payload")
+    for delivery in session.flow.missing(_text_of(envelope, "streamId"), numbers):
         session.push(delivery.envelope)
+
+
+def _note_rationale(services: Reception, session: RoomSession, envelope: Json) -> Logged:
+    _text_of(envelope, "callId")
+    return _append(services, session, envelope)
+
+
+def _text_of(envelope: Json, name: str) -> str:
+    """Return a text of the payload. Raises BadFrame when it is missing, empty or no text."""
+    found = envelope["payload"].get(name)
+    if not isinstance(found, str) or not found:
+        raise BadFrame(f"the payload of {envelope['type']} has no text {name}")
+    return found
 
 
 def _hello(services: Reception, session: RoomSession, envelope: Json) -> None:
@@ -255,7 +270,7 @@ HANDLES: Mapping[str, Handle] = {
     "room.policy": _set_policy,
     "room.flags": _append,
     "room.member": _set_member,
-    "act.rationale": _append,
+    "act.rationale": _note_rationale,
     "act.intent": _append,
     "presence.part": _part,
     "presence.heartbeat": _pass_on,

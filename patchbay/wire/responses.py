@@ -31,6 +31,8 @@ CORS_HEADERS = (
     "mcp-method",
     "mcp-name",
     "last-event-id",
+    "traceparent",
+    "tracestate",
 )
 """The headers that an allowed browser origin may send; other origins are refused before."""
 

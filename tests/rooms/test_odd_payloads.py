@@ -57,6 +57,29 @@ def test_every_type_has_a_row() -> None:
     assert set(HANDLES) - {"presence.part"} <= set(RIGHT)
 
 
+@pytest.mark.parametrize(
+    ("type", "payload", "missing"),
+    [
+        ("flow.pause", {}, "streamId"),
+        ("flow.resume", {"streamId": 7}, "streamId"),
+        ("flow.nack", {"missing": [1]}, "streamId"),
+        ("flow.nack", {"streamId": "x"}, "missing"),
+        ("flow.nack", {"streamId": "x", "missing": ["1"]}, "missing"),
+        ("act.rationale", {}, "callId"),
+        ("act.rationale", {"callId": ""}, "callId"),
+    ],
+)
+def test_a_payload_without_what_its_type_needs_is_answered_and_not_logged(
+    room: Room, type: str, payload: Json, missing: str
+) -> None:
+    """50.21"""
+    alice = Person(room, "alice")
+    before = room.head
+    receipt = alice.session.receive(envelope(type, payload))
+    assert f" {missing}" in receipt.refusal and type in receipt.refusal
+    assert room.head == before
+
+
 @pytest.mark.parametrize("type", RIGHT)
 @pytest.mark.parametrize("kind", ["event", "stream"])
 def test_an_odd_payload_is_taken_or_refused_and_ends_nothing(

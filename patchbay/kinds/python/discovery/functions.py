@@ -133,12 +133,14 @@ class FunctionReader:
     def read(self, description: str) -> Discovery:
         """Return every listed function as a descriptor and every other one as a problem, both in source order.
 
-        A name that begins with an underscore says that its author does not want it listed; that is not a problem.
+        A name that begins with an underscore says that its author does not want it listed; that is not a problem. A
+        function that decorates another one of the module is a helper, and not a tool.
         """
+        helpers = self._scope.decorators()
         descriptors: list[Descriptor] = []
         problems: list[Problem] = []
         for function in self._scope.functions():
-            if function.name.startswith("_"):
+            if function.name.startswith("_") or function.name in helpers:
                 continue
             tool = self._read(function)
             if isinstance(tool, Descriptor):

@@ -54,6 +54,16 @@ class Scope:
         ]
         return sorted(found, key=lambda function: function.lineno)
 
+    def decorators(self) -> frozenset[str]:
+        """Return the names that decorate functions and classes of the module, as in `@cached` and `@cached(60)`."""
+        marks = [
+            mark.func if isinstance(mark, ast.Call) else mark
+            for bound in self.names.values()
+            if isinstance(bound, FunctionNode | ast.ClassDef)
+            for mark in bound.decorator_list
+        ]
+        return frozenset(mark.id for mark in marks if isinstance(mark, ast.Name))
+
     def path(self, node: ast.expr) -> str:
         """Return the full dotted name that an expression refers to: `typing.Optional`, `int`, `datetime.date`.
 
