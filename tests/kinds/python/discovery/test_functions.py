@@ -84,20 +84,6 @@ def test_a_function_that_cannot_be_called_by_name_is_a_problem_with_a_reason(fun
     assert [(problem.line, reason in problem.reason) for problem in read.problems] == [(2, True)]
 
 
-def test_a_function_that_decorates_another_one_is_a_helper_and_not_a_tool() -> None:
-    """50: with and without arguments; a decorated function and one that decorates nothing stay tools."""
-    source = (
-        "def plain(f):\n    return f\n"
-        "def timed(seconds):\n    return plain\n"
-        "@plain\ndef one() -> int:\n    return 1\n"
-        "@timed(3)\nasync def two() -> int:\n    return 2\n"
-        "def three() -> int:\n    return 3\n"
-    )
-    found = discover("python", "s", source.encode())
-    assert [each.name for each in found.descriptors] == ["one", "two", "three"]
-    assert found.problems == ()
-
-
 def test_a_private_function_is_not_listed_and_is_not_a_problem() -> None:
     """T11.4: an underscore at the start of a name says that its author does not want it listed."""
     read = found("def _hidden(): ...\ndef __getattr__(name): ...\n")
