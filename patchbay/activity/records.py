@@ -113,15 +113,20 @@ class Record:
     def for_strangers(self) -> Record:
         """Return the record for callers other than the operator, without what another caller sent or got.
 
-        It has no arguments and answers, no CIDs of them, no words of events, and no principal.
+        It has no arguments and answers, no CIDs of them, no words of events, and no principal. A call of a known
+        principal has no name of its client, no session and no trace either.
 
         The name stays if the server listed it, so that it has a digest; any other name is text from a caller.
         """
+        is_local = self.principal == LOCAL_ID
         return replace(
             self,
+            client=self.client if is_local else None,
+            session=self.session if is_local else None,
+            trace=self.trace if is_local else None,
             name=self.name if self.digest is not None else "",
             arguments=None,
-            principal=self.principal if self.principal == LOCAL_ID else "",
+            principal=self.principal if is_local else "",
             arguments_cid=None,
             answer=None,
             answer_cid=None,

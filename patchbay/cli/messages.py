@@ -31,6 +31,11 @@ def make_printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def indent_lines(text: str) -> str:
+    """Indent all lines of a text of a server but the first, so that none of them looks like a line of this program."""
+    return "\n    ".join(re.split(r"\r\n|[\n\r\u2028\u2029]", text))
+
+
 MOVING: list[Callable[[], None]] = []
 """Functions that remove a progress bar or a spinner from the terminal, one for each that is shown."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchbay.cli.messages import MOVING, make_printable, write_note
+from patchbay.cli.messages import MOVING, indent_lines, make_printable, write_note
 from patchbay.client.connection.requests import Item
 from patchbay.events import LOG_LEVELS, Log
 from patchbay.events import Progress as ProgressEvent
@@ -48,7 +48,8 @@ class Display:
             if isinstance(item, Log) and item.level in LOG_LEVELS:
                 if LOG_LEVELS.index(item.level) >= self._level:
                     data = item.data if isinstance(item.data, str) else json.dumps(item.data, ensure_ascii=False)
-                    write_note(f"{item.level}: {f'{item.logger}: ' if item.logger else ''}{data}")
+                    name = f"{item.logger}: " if item.logger else ""
+                    write_note(indent_lines(f"{item.level}: {name}{data}"))
             elif isinstance(item, ProgressEvent) and self._can_move:
                 self._progress(item)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from patchbay.cli.messages import make_printable, write_note
+from patchbay.cli.messages import indent_lines, make_printable, write_note
 from patchbay.client.contracts.coercion import coerce_arguments
 from patchbay.client.errors import McpFailure
 from patchbay.errors import ConfigError
@@ -102,7 +102,7 @@ class Answers:
         return {"role": "assistant", "content": content, "model": "command-line", "stopReason": "endTurn"}
 
     def _answer_elicitation(self, params: Mapping[str, Any]) -> Json:
-        message = str(params.get("message", ""))
+        message = indent_lines(str(params.get("message", "")))
         if self.decline:
             write_note(f"The server asks: {message}\nDeclined.")
             return {"action": "decline"}

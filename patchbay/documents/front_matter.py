@@ -32,6 +32,12 @@ MAX_BLOCK_CHARACTERS = 64 * 1024
 MAX_SAFE_DEPTH = 32
 """Nesting that is safe for the fast parser, which has no limit of its own: a block with no more brackets."""
 
+MAX_NESTED_CHARACTERS = 8 * 1024
+"""Characters of a block with more brackets than that, which the other parser needs long for."""
+
+MAX_OPEN_BRACKETS = 100
+"""Brackets of such a block that are open at one place."""
+
 MAX_VALUES = 2000
 """Limit on the values of a block that are converted to JSON; aliases can turn a few lines into millions of values."""
 
@@ -41,6 +47,7 @@ _HANDLER = YAMLHandler()
 _BLOCK = re.compile(r"(\ufeff?-{3,}[ \t]*(\r?\n))(.*?)(^-{3,}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _TOML_BLOCK = re.compile(r"(\ufeff?\+{3}[ \t]*(\r?\n))(.*?)(^\+{3}[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _NESTS = re.compile(r"[\[{]")
+_BRACKETS = re.compile(r"[\[{}\]]")
 _COMPACT = re.compile(r"(?:[-?:][ \t]+){4}|^[ \t]{64}", re.MULTILINE)
 _BROKEN = (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError)
 
@@ -99,11 +106,27 @@ def load(block: str) -> tuple[Any, str | None]:
         # The fast parser refuses some valid YAML, such as an empty key; then the other parser decides.
         with suppress(*_BROKEN):
             return _load(block, FastCoreLoader)
+    elif len(block) > MAX_NESTED_CHARACTERS:
+        raise Unreadable(
+            f"the front matter has {len(block)} characters and nests values: expected at most {MAX_NESTED_CHARACTERS}"
+            f" characters, or at most {MAX_SAFE_DEPTH} brackets"
+        )
+    elif _count_open_brackets(block) > MAX_OPEN_BRACKETS:
+        raise Unreadable("the front matter is not valid YAML: it nests too deeply")
     try:
         return _load(block, CoreLoader)
     except _BROKEN as problem:
         reason = "it nests too deeply" if isinstance(problem, RecursionError) else " ".join(str(problem).split())[:300]
         raise Unreadable(f"the front matter is not valid YAML: {reason}") from problem
+
+
+def _count_open_brackets(block: str) -> int:
+    """Return the largest number of brackets that are open at one place; those in texts count too."""
+    deepest = depth = 0
+    for bracket in _BRACKETS.findall(block):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _load(block: str, loader: Any) -> tuple[Any, str | None]:

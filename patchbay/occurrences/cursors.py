@@ -19,6 +19,11 @@ from patchbay.errors import InvalidParams
 MAX_CURSOR_CHARACTERS = 8192
 
 
+MAX_POSITION = 2**63 - 1
+MAX_TIME_SECONDS = 253402300799.0
+"""Limits on the fields of a cursor: what a store numbers entries with, and the last second of the year 9999."""
+
+
 class Cursor(NamedTuple):
     """A position behind an event: `at` is Unix time in seconds."""
 
@@ -40,6 +45,8 @@ def read_cursor(source: str, text: str) -> Cursor:
         digest, position, at = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if digest != _digest(source) or not isinstance(position, str) or not isinstance(at, (int, float)):
             raise ValueError("of another event type")
+        if (position.isdecimal() and int(position) > MAX_POSITION) or not 0 <= at <= MAX_TIME_SECONDS:
+            raise ValueError("beyond every event")
     except (ValueError, TypeError, binascii.Error) as problem:
         raise InvalidParams(
             "params.cursor is not a cursor of this event type; expected one that the hub gave for it, or null"

@@ -303,3 +303,12 @@ def test_a_key_that_a_merge_overrides_is_not_repeated() -> None:
     """33.9: also in a mapping that is merged itself."""
     found = front_matter.split("---\na: &a {k: 1}\nb: &b {<<: *a, k: 2}\n<<: *b\n---\n")
     assert found.problem is None and found.metadata["b"] == {"k": 2} and found.metadata["k"] == 2
+
+
+NESTED = ["a: " + "[" * 5000, "\n".join(f"k{n}: [[[1]]]" for n in range(3000)), "a: " + "[{x: " * 200]
+
+
+@pytest.mark.parametrize("block", NESTED, ids=["one", "many", "mixed"])
+def test_a_block_that_nests_much_is_refused_before_the_slow_parser_reads_it(block: str) -> None:
+    problem = front_matter.split(f"---\n{block}\n---\nbody").problem
+    assert problem is not None and ("nests values" in problem or problem.endswith("nests too deeply"))

@@ -304,3 +304,9 @@ def test_the_entries_of_a_topic_before_a_seq_are_removed(store: Store) -> None:
     assert [entry.seq for entry in store.journal.read("records")] == seqs[2:]
     assert store.journal.remove("records", seqs[2]) == store.journal.remove("nothing", other) == 0
     assert store.journal.last("others") == other
+
+
+def test_no_name_has_a_nul(store: Store) -> None:
+    """A path may have one; no store raises for it."""
+    assert store.names.get("variables/a\0b") is None
+    assert store.names.all("variables/a\0") == {}

@@ -7,8 +7,9 @@ Source: RFC 6749, section 3.3.
 
 from __future__ import annotations
 
-from patchbay.access.decisions import is_scope
+from patchbay.access.decisions import MAX_SCOPE_CHARACTERS, is_scope
 from patchbay.boot.grants import CALL, READ, SEE
+from patchbay.errors import InvalidParams
 
 SCOPES = {
     SEE: "see tools, resources and prompts, and their descriptions",
@@ -21,9 +22,24 @@ MAX_SCOPES = 20
 
 
 def parse_scopes(text: str | None) -> tuple[str, ...]:
-    """Return the known scopes of a request, sorted; all actions for a request without a known scope."""
-    asked = {name for name in (text or "").split() if is_scope(name) and name.isascii()}
+    """Return the known scopes of a request, sorted; all actions for a request that names no scope of the hub.
+
+    Raises InvalidParams for a request that names scopes of the hub, none of which can be read: it asked for less than
+    all.
+    """
+    names = (text or "").split()
+    asked = {name for name in names if is_scope(name) and name.isascii()}
+    if not asked and (broken := [name for name in names if name.partition(":")[0] in SCOPES]):
+        raise InvalidParams(
+            f"the scope {broken[0][:40]!r} cannot be read: expected an action and a pattern, such as call:notes.*,"
+            f" of at most {MAX_SCOPE_CHARACTERS} characters"
+        )
     return tuple(sorted(asked)[:MAX_SCOPES]) or tuple(SCOPES)
+
+
+def names_scope(name: str) -> bool:
+    """Whether a name of a request means a scope of the hub, also if it cannot be read."""
+    return is_scope(name) or name.partition(":")[0] in SCOPES
 
 
 def describe_scope(scope: str) -> str:

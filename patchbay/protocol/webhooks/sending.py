@@ -183,7 +183,14 @@ class Sender:
     def _resolve(self, host: str, port: int) -> str:
         if host in self._private_hosts:
             return str(resolve_host(host, port)[0])
-        return resolve_public_address(host, port, "the webhook", "the operator can allow the host: --webhook-hosts")
+        try:
+            return resolve_public_address(host, port, "the webhook")
+        except Unreachable as problem:
+            # One message for a private address and for none: another one would show which names the network has.
+            raise Unreachable(
+                f"the webhook leads to {host}, which is not a public address;"
+                " the operator can allow the host: --webhook-hosts"
+            ) from problem
 
 
 def control_id(kind: str) -> str:

@@ -26,10 +26,14 @@ class PostgresqlNames:
         self._newest = int(database.read_one("SELECT coalesce(max(seq), 0) FROM moves")[0])
 
     def get(self, name: str) -> str | None:
+        if "\0" in name:  # no text of PostgreSQL has it, so no name does
+            return None
         rows = self._database.execute("SELECT cid FROM names WHERE name = %s", (name,))
         return str(rows[0][0]) if rows else None
 
     def all(self, prefix: str = "") -> dict[str, str]:
+        if "\0" in prefix:
+            return {}
         query = "SELECT name, cid FROM names WHERE name >= %s AND name < %s AND starts_with(name, %s) ORDER BY name"
         rows = self._database.execute(query, (prefix, f"{prefix}{LAST_CHARACTER}", prefix))
         return dict(rows)

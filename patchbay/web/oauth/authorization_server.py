@@ -22,11 +22,12 @@ from flask import Response
 from patchbay.access.accounts import Accounts
 from patchbay.access.oauth.clients import GRANT_TYPES, Client
 from patchbay.access.oauth.codes import AuthorizationCode
-from patchbay.access.oauth.redirect_uris import is_registered
+from patchbay.access.oauth.redirect_uris import BadRedirectUri, check_redirect_uri, is_registered
 from patchbay.access.oauth.resources import BadResource, parse_resource
 from patchbay.access.oauth.scopes import parse_scopes
 from patchbay.access.oauth.tokens import InvalidGrant, IssuedTokens, TokenFamily
 from patchbay.access.people.people import Person
+from patchbay.errors import InvalidParams
 from patchbay.web.oauth.requests import HubRequest
 
 CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "none"]
@@ -57,6 +58,11 @@ class ClientOfServer:
         return " ".join(parse_scopes(scope))
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
+        try:
+            check_redirect_uri(redirect_uri)
+        except BadRedirectUri as problem:
+            # The text of an error of Authlib would have the URI, and may have no backslash and no tab.
+            raise InvalidParams(f"redirect_uri: {problem}") from problem
         return is_registered(redirect_uri, self.client.redirect_uris)
 
     def check_client_secret(self, secret: str) -> bool:

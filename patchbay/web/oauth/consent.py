@@ -56,6 +56,7 @@ class Consent:
         server, asked = self._server(), HubRequest("GET", values, request.headers)
         try:
             server.get_consent_grant(asked, end_user=person)
+            parse_scopes(asked.scope)
         except OAuth2Error as problem:
             return self._wrong(problem.description or problem.error)
         except PatchbayError as problem:

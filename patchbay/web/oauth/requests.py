@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from authlib.oauth2.rfc6749 import OAuth2Payload, OAuth2Request
 from flask import request
 
-from patchbay.access.decisions import is_scope
+from patchbay.access.oauth.scopes import names_scope
 from patchbay.errors import InvalidParams
 from patchbay.web.operator.login import FORM
 from patchbay.wire.request_bodies import Unsupported, media_type, read_body
@@ -39,13 +39,16 @@ class _Payload(OAuth2Payload):  # type: ignore[misc]
 
 
 class HubRequest(OAuth2Request):  # type: ignore[misc]
-    """One request. `values` are its parameters; scopes that the hub does not have are left out of them."""
+    """One request. `values` are its parameters; scopes that the hub does not have are left out of them.
+
+    A scope of the hub that cannot be read stays, so that it is refused.
+    """
 
     def __init__(self, method: str, values: Mapping[str, str], headers: Any) -> None:
         super().__init__(method, _SECURE_URI, headers=headers)
         known = dict(values)
         if "scope" in known:
-            known["scope"] = " ".join(filter(is_scope, known["scope"].split()))
+            known["scope"] = " ".join(filter(names_scope, known["scope"].split()))
         self.payload = _Payload(known)
 
     @property

@@ -54,7 +54,10 @@ class _Views:
 
     def challenge(self) -> Response:
         """GET /login/passkey: the options for the browser."""
-        ceremony = self._accounts.passkeys.ask_to_sign_in(passkey_host(request.host))
+        host = passkey_host(request.host)
+        if not host:
+            raise InvalidParams("passkeys belong to a host name: open the hub by its name, or use the password")
+        ceremony = self._accounts.passkeys.ask_to_sign_in(host)
         return json_answer({"options": ceremony.options, "ticket": ceremony.ticket})
 
     def with_passkey(self) -> Response:

@@ -10,6 +10,7 @@ from patchbay.access.oauth import clients as module
 from patchbay.access.oauth.clients import BadClientMetadata, Client, Clients
 from patchbay.access.oauth.resources import BadResource, parse_resource
 from patchbay.access.oauth.scopes import SCOPES, describe_scope, parse_scopes
+from patchbay.errors import InvalidParams
 from patchbay.store import Store
 
 URI = "https://client.example/callback"
@@ -137,6 +138,9 @@ def test_a_resource_is_an_mcp_endpoint_of_this_hub(resource: str | None, expecte
 def test_unknown_scopes_are_left_out() -> None:
     everything = tuple(SCOPES)
     assert [parse_scopes(text) for text in (None, "", "openid profile", "operate")] == [everything] * 4
+    for text in ("call:" + "x" * 600, "call:", "read: openid"):
+        with pytest.raises(InvalidParams, match="cannot be read"):
+            parse_scopes(text)
     assert parse_scopes("see openid call:notes.* read:") == ("call:notes.*", "see")
     assert len(parse_scopes(" ".join(f"call:t{number}" for number in range(100)))) == 20
     assert describe_scope("call:notes.*") == "call tools, only of notes.*"

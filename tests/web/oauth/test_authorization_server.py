@@ -146,6 +146,9 @@ WRONG_QUERIES: list[dict[str, str]] = [
     {"code_challenge_method": ""},
     {"resource": "https://other.example/mcp"},
     {"resource": f"{BASE}/login"},
+    {"redirect_uri": "http://127.0.0.1:7777/call\\back"},
+    {"redirect_uri": "http://127.0.0.1:7777/\tcallback"},
+    {"scope": "call:" + "x" * 600},
 ]
 
 

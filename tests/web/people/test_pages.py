@@ -80,6 +80,11 @@ def test_wrong_passwords_are_limited_and_a_known_browser_still_signs_in(hub: Hub
     assert known.sign_in("eva").status_code == 303
 
 
+def test_an_address_has_no_passkeys_and_says_so(hub: Hub) -> None:
+    answer = Browser(hub).client.get("/login/passkey", headers={"Host": "127.0.0.1"})
+    assert answer.status_code == 400 and "host name" in answer.text
+
+
 def test_cookies_are_for_this_hub_only(hub: Hub) -> None:
     make_account(hub, "cookie")
     browser = Browser(hub)
