@@ -188,5 +188,5 @@ def _check_python(wanted: str, name: str, where: str) -> None:
             name,
             where,
             f'requires-python = "{wanted}" excludes the Python {running} of this hub, which runs all definitions: widen'
-            f" it, or start the hub with such a Python, as in: uvx --python {quote(wanted)} patchbay",
+            f" it, or start the hub with such a Python: uvx --python {quote(wanted)} --from patchbay-hub patchbay",
         )

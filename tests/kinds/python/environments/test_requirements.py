@@ -68,7 +68,9 @@ def test_a_wrong_block_is_an_error_with_line_and_expected_form(source: str, expe
 
 def test_a_python_that_the_hub_does_not_have_is_an_error_with_the_command_that_starts_the_hub_with_it() -> None:
     """Issue 17, part 1."""
-    assert fault(block("a", python=">=3.99")).endswith("as in: uvx --python '>=3.99' patchbay")
+    assert fault(block("a", python=">=3.99")).endswith(
+        "with such a Python: uvx --python '>=3.99' --from patchbay-hub patchbay"
+    )
 
 
 def test_a_wrong_requirement_of_a_configuration_is_named_by_its_place() -> None:
