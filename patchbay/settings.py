@@ -136,7 +136,8 @@ class Settings:
     body_limit: int = setting(4 * 1024 * 1024, "Maximum size of a request body.", "bytes")
     bodies_limit: int = setting(
         12 * 1024 * 1024,
-        "Maximum total size, in each worker, of the bodies above 16 KiB of all running requests.",
+        "Maximum total size, in each worker, of the bodies above 16 KiB of all running requests, if each takes as much"
+        " memory as a body can (30 times its size); one caller has at most a quarter.",
         "bytes",
     )
     connections: int = setting(

@@ -48,7 +48,8 @@ class TransportInfo:
     the operator use it. `waits` says that the transport handles `store.Wait` itself, so that a waiting stream holds no
     thread. `find_origin` returns scheme, host and port by which the sender reached the hub, "" without HTTP.
     `shows_raised` says whether the sender is proved to be the operator, who gets what the code of an author raised; it
-    is asked only after a failure.
+    is asked only after a failure. `give_back_body` ends what the body of the request takes of the limits on bodies; a
+    second call does nothing.
     """
 
     endpoint: str
@@ -62,6 +63,7 @@ class TransportInfo:
     waits: bool = False
     find_origin: Callable[[], str] = str
     shows_raised: Callable[[], bool] = bool
+    give_back_body: Callable[[], object] = bool
 
     @property
     def principal(self) -> str:

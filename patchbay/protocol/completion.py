@@ -15,10 +15,10 @@ from patchbay.descriptors import Descriptor
 from patchbay.errors import InvalidParams, ToolFailed
 from patchbay.events import Failed
 from patchbay.protocol.request_context import RequestContext
-from patchbay.protocol.run_tool import new_call
+from patchbay.protocol.run_tool import count_call, new_call, owner_of
 from patchbay.protocol.translate import stamped
 from patchbay.raised.exceptions import attach_raised
-from patchbay.views.fold import Fold
+from patchbay.views.fold import Fold, folded
 
 MAX_VALUES = 100
 
@@ -72,8 +72,9 @@ def _suggestions(context: RequestContext, descriptor: Descriptor, function: str,
     )
     call.target, call.deadline = {"function": function}, min(call.deadline, time.monotonic() + SECONDS)
     collected = Fold()
-    for event in context.server.activate(descriptor, call):
-        collected.add(event)
+    place = count_call(context.services.catalogue.hub, call, owner_of(context.server, descriptor))
+    for _ in folded(context.server.activate(descriptor, call), collected, place=place):
+        pass
     result = collected.result()
     found = result.get("structuredContent")
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):

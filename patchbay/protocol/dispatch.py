@@ -7,6 +7,7 @@ messages, and a Pause while a call runs without messages.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Generator, Iterator
 from typing import Any
 from weakref import WeakSet
@@ -20,7 +21,7 @@ from patchbay.errors import MethodNotFound, PatchbayError, UnknownServer
 from patchbay.jsonrpc import Exchange, Failure, Message, Notification, Request, Result, Sign
 from patchbay.messages.callers import Caller, LegacySession, TransportInfo
 from patchbay.protocol.admission import admit
-from patchbay.protocol.calls import relay
+from patchbay.protocol.calls import Answers, relay
 from patchbay.protocol.client_requests import deliver
 from patchbay.protocol.completion import check_reference
 from patchbay.protocol.incidents import incident
@@ -211,9 +212,7 @@ class Dispatcher:
             if row is None or not row.exists_in(caller.revision):
                 raise MethodNotFound(f"there is no method {request.method!r} in {caller.revision.name}")
             relayed = context.server.upstream is not None and request.method in RELAYED
-            if relayed and request.method == "completion/complete":
-                check_reference(context)
-            yield from relay(context) if relayed else row.run(context)
+            yield from self._relay(context) if relayed else row.run(context)
         except PatchbayError as problem:
             answer = not_served(problem, request.id, caller.revision)
             # The record of a call adds it to the other methods (`CallRecording.watch`).
@@ -224,6 +223,21 @@ class Dispatcher:
         finally:
             if caller.owner is not None:
                 self.services.running.remove(caller.owner, request.id, context.cancelled)
+
+    def _relay(self, context: RequestContext) -> Answers:
+        """Let a mounted server answer, which counts as a call for quotas; methods of tasks belong to a counted call."""
+        method = context.request.method
+        if method == "completion/complete":
+            check_reference(context)
+        hub, sender = self.services.catalogue.hub, context.caller.wire.sender
+        place = None if method.startswith("tasks/") else hub.begin_call(sender, context.server.name, False)
+        try:
+            if place is not None and place.delay:
+                time.sleep(place.delay)
+            yield from relay(context)
+        finally:
+            if place is not None:
+                place.release()
 
     def _cancellable(
         self, name: CallName, context: RequestContext, answers: Generator[Message | Sign, None, None]

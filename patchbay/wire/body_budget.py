@@ -1,8 +1,9 @@
 """Limits the bytes of large request bodies in memory, so that a few senders cannot fill it.
 
-A body parsed as JSON takes up to thirty times its size while its request runs. So bodies larger than SMALL_BYTES share
-a budget from parsing to the end of their request, and a larger budget for their bytes while they arrive. A body waits
-for the budget for a limited time; then it is refused with 503.
+A body parsed as JSON takes from four to thirty times its size while its request runs: a long text little, a million
+empty lists much. So bodies larger than SMALL_BYTES share a budget of memory from parsing until their request has ended
+or only listens, and another one for their bytes while they arrive. One caller has at most a share of each budget, so
+that it cannot hold all of it. A body waits for the budget for a limited time; then it is refused.
 Source: CWE-400 (uncontrolled resource consumption).
 """
 
@@ -10,13 +11,24 @@ from __future__ import annotations
 
 import threading
 
-from patchbay.errors import PatchbayError
+from patchbay.errors import OverQuota, PatchbayError
 
 SMALL_BYTES = 16 * 1024
 """Bodies up to this size are not counted, because all threads together hold few of these bytes."""
 
 ARRIVING_SHARE = 4
 """The budget for arriving bytes, as a multiple of the budget for parsed bodies."""
+
+MEMORY_FACTOR = 30
+"""The budget of memory for parsed bodies, as a multiple of `bodies_limit`: the most that a body takes when parsed."""
+
+CALLER_SHARE = 4
+"""One caller may hold this fraction of a budget; always one body."""
+
+BYTES_OF_CHARACTER, BYTES_OF_VALUE, BYTES_OF_OBJECT = 4, 80, 240
+"""Memory of a parsed character, of a value in a list or an object, and of an object (CPython 3.11, 64 bits)."""
+
+OWN_RETRY_SECONDS = 1
 
 PATIENCE_SECONDS, TURN_SECONDS = 5.0, 1.0
 """Limits on the wait of a large body for the budget, and of any body for its turn to be read."""
@@ -31,28 +43,65 @@ class TooManyBytes(PatchbayError):
         super().__init__("other large requests are running; try again later (setting bodies_limit)")
 
 
+class TooManyOwnBytes(OverQuota):
+    """Other large bodies of the same caller use its share of the budget."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "other large requests of this caller are running; try again when one has ended (setting bodies_limit)",
+            OWN_RETRY_SECONDS,
+        )
+
+
+def parsed_size(body: bytes) -> int:
+    """Return how many bytes of memory a body takes at most when it is parsed as JSON."""
+    values = body.count(b",") + body.count(b"[")
+    return BYTES_OF_CHARACTER * len(body) + BYTES_OF_VALUE * values + BYTES_OF_OBJECT * body.count(b"{")
+
+
 class Budget:
-    """A number of bytes that requests take and give back. A single request may take more than the whole budget."""
+    """A number of bytes that requests take and give back. A single request may take more than the whole budget.
+
+    A caller that is named has at most a CALLER_SHARE of the budget.
+    """
 
     def __init__(self, most_bytes: int, most_waiting: int) -> None:
         self._most = most_bytes
         self._most_waiting = most_waiting
         self._held = 0
+        self._held_by: dict[str, int] = {}
         self._waiting = 0
         self._changed = threading.Condition()
 
-    def acquire(self, size: int) -> None:
-        """Take bytes; wait until they are free. Raises TooManyBytes (503)."""
+    def acquire(self, size: int, caller: str = "") -> None:
+        """Take bytes for a caller, "" for one without a name; wait until they are free.
+
+        Raises TooManyBytes (503), and TooManyOwnBytes (429) at once for a caller that holds its share.
+        """
         with self._changed:
+            self._check_share(size, caller)
             if not self._fits(size):
                 self._wait(size)
+                self._check_share(size, caller)
             self._held += size
+            self._held_by[caller] = self._held_by.get(caller, 0) + size
 
-    def give_back(self, size: int) -> None:
-        """Give bytes back."""
+    def give_back(self, size: int, caller: str = "") -> None:
+        """Give bytes of a caller back."""
         with self._changed:
             self._held -= size
+            own = self._held_by.get(caller, 0) - size
+            if own > 0:
+                self._held_by[caller] = own
+            else:
+                self._held_by.pop(caller, None)
             self._changed.notify_all()
+
+    def _check_share(self, size: int, caller: str) -> None:
+        """Raise TooManyOwnBytes for a caller that holds its share. It takes no place among those that wait."""
+        own = self._held_by.get(caller, 0)
+        if caller and own and own + size > self._most // CALLER_SHARE:
+            raise TooManyOwnBytes
 
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self._most
@@ -112,4 +161,4 @@ class Bodies:
         # Far below the number of threads, so that bodies that do not arrive leave most threads free.
         self.turns = Turns(max(1, threads // 4))
         self.arriving = Budget(ARRIVING_SHARE * most_bytes, max(1, threads // 8))
-        self.parsed = Budget(most_bytes, max(1, threads // 8))
+        self.parsed = Budget(MEMORY_FACTOR * most_bytes, max(1, threads // 8))

@@ -39,8 +39,10 @@ from patchbay.wire.request_bodies import (
     McpHeaders,
     check_json,
     drop_body,
+    is_small,
     read_body,
     release_body,
+    without_padding,
 )
 from patchbay.wire.request_checks import CHECKED, check_head
 from patchbay.wire.resource_metadata import find_client_origin
@@ -177,6 +179,7 @@ class McpOverHttp:
             operator=operator,
             find_origin=partial(find_client_origin, environ),
             shows_raised=partial(self._is_operator, environ),
+            give_back_body=partial(release_body, environ),
         )
         return self._reply_to_body(read_body(environ, self.settings.body_limit), wire, server)
 
@@ -267,8 +270,10 @@ class McpOverHttp:
         if not caller.wire.streams:
             return refusal(406, f"{sent.method} is answered by a stream: Accept has to name text/event-stream")
         # A copy of the headers: those of the request keep its whole environ, which no stream needs.
-        wire = replace(caller.wire, waits=True, headers=dict(caller.wire.headers or {}), find_origin=str)
+        headers, give_back_body = dict(caller.wire.headers or {}), caller.wire.give_back_body
+        wire = replace(caller.wire, waits=True, headers=headers, find_origin=str, give_back_body=bool)
         caller = replace(caller, wire=wire)
+        sent = without_padding(sent)
 
         def begin() -> Reply:
             answers = self.dispatcher.answer(sent, caller, server)
@@ -276,6 +281,8 @@ class McpOverHttp:
             if isinstance(first, Failure):
                 return json_reply(first, first.status)
             keep = self.dispatcher.services.keep(caller.wire.principal)
+            if is_small(sent):
+                give_back_body()
             body = ListeningBody(subscription_body(first, answers, keep))
             self.dispatcher.streams.add(body)
             return stream_reply(body)

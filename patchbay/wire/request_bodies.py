@@ -5,8 +5,8 @@ exactly the limit in place of a longer one; so this module compares the lengths:
 than announced. A chunked body has to end as it says; it is refused with trailers, because the web server shows them
 and a cut in the same way. The worker limits the bodies that are
 read at once (`BODIES`), so that slow ones cannot hold every thread. Large bodies share a budget of bytes (`BODIES`)
-while they arrive, and another until the end of their request. A body that arrives too slowly ends with its connection
-(`front/slow_clients.py`).
+while they arrive, and another until their request has ended or only listens. A body that arrives too slowly ends
+with its connection (`front/slow_clients.py`).
 Source: RFC 9110, section 8.6; RFC 9112, sections 6, 7.1 and 8.
 """
 
@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
+from patchbay.access.principals import LOCAL_ID, PRINCIPAL, Principal
 from patchbay.errors import InvalidRequest, PatchbayError, TooLarge
-from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget
+from patchbay.jsonrpc import Request, encode
+from patchbay.wire.body_budget import SMALL_BYTES, Bodies, Budget, parsed_size
 from patchbay.wire.front.requests import ARRIVED_SINCE, CLIENT
 from patchbay.wire.front.slow_clients import AT_WORK, AtWork
 
@@ -26,7 +28,18 @@ BODIES = "patchbay.bodies"
 """Name in the environ of the limits on bodies, and bytes, that are read at once; absent without limits."""
 
 HELD = "patchbay.body_held"
-"""Name in the environ of the bytes that this request took of the budget for parsed bodies; absent for small bodies."""
+"""Name in the environ of the bytes of the budget for parsed bodies that this request took, and of its caller; absent
+for small bodies.
+"""
+
+LISTENING_META, LISTENING_PREFIXES = (
+    frozenset(("progressToken", "traceparent", "tracestate", "baggage")),
+    (
+        "io.modelcontextprotocol/",
+        "io.patchbay/",
+    ),
+)
+"""The members of `_meta` that a stream keeps."""
 
 PIECE_BYTES = 256 * 1024
 """Bytes of a large body in one read."""
@@ -177,7 +190,23 @@ def release_body(environ: MutableMapping[str, Any]) -> None:
     """Give back the bytes that the request took of the budget for parsed bodies; a second time does nothing."""
     held = environ.pop(HELD, None)
     if held:
-        environ[BODIES].parsed.give_back(held)
+        environ[BODIES].parsed.give_back(*held)
+
+
+def without_padding(request: Request) -> Request:
+    """Return the request of a stream without the members of `_meta` that no stream uses, which may be long."""
+    meta = request.params.get("_meta")
+    if not isinstance(meta, Mapping):
+        return request
+    used = {
+        name: value for name, value in meta.items() if name in LISTENING_META or name.startswith(LISTENING_PREFIXES)
+    }
+    return Request(request.id, request.method, {**request.params, "_meta": used})
+
+
+def is_small(request: Request) -> bool:
+    """Whether a request that stays in memory for long needs no part of the budget."""
+    return len(encode(request)) <= SMALL_BYTES
 
 
 def _announced(text: str | None) -> int | None:
@@ -209,14 +238,22 @@ def _read(environ: MutableMapping[str, Any], wanted: int, bodies: Bodies) -> byt
     if wanted <= SMALL_BYTES:
         return _apart(environ, wanted, _pieces)
     taken: list[int] = []
+    caller = _caller(environ)
     try:
         body = _apart(environ, wanted, lambda stream, size: _counted(stream, size, bodies.arriving, taken))
         if len(body) > SMALL_BYTES:
-            bodies.parsed.acquire(len(body))
-            environ[HELD] = len(body)
+            size = parsed_size(body)
+            bodies.parsed.acquire(size, caller)
+            environ[HELD] = (size, caller)
         return body
     finally:
         bodies.arriving.give_back(sum(taken))
+
+
+def _caller(environ: Mapping[str, Any]) -> str:
+    """Return the id of the caller whose share counts; "" where all callers are one principal."""
+    sender: Principal | None = environ.get(PRINCIPAL)
+    return "" if sender is None or sender.id == LOCAL_ID else sender.id
 
 
 def _apart(environ: Mapping[str, Any], wanted: int, read: Callable[[Any, int], bytes]) -> bytes:
