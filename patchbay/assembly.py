@@ -103,7 +103,7 @@ def assemble(
     catalogue.hub.left = left
     access = AccessControl(catalogue)
     catalogue.hub.visible_to = access.catalogue_for
-    quotas = _make_quotas(settings, catalogue)
+    quotas = _make_quotas(settings, catalogue, rooms)
     catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
     shares = _shares(store, quotas, catalogue)
     audit = _audit(store, settings, rooms.signer, catalogue, quotas)
@@ -141,11 +141,12 @@ def assemble(
     return dispatcher
 
 
-def _make_quotas(settings: Settings, catalogue: Catalogue) -> Quotas:
+def _make_quotas(settings: Settings, catalogue: Catalogue, rooms: Rooms) -> Quotas:
     """Return the quotas of the hub, which limit the ledger too."""
     most_stored = Limit(settings.result_size, settings.stored_things)
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers, most_stored)
     catalogue.contents.results.ledger.limit_of = quotas.stored_limit
+    rooms.ledger = catalogue.contents.results.ledger
     return quotas
 
 

@@ -264,6 +264,7 @@ class Settings:
         "", "Secret of this client, by reference to a variable of the hub's environment: '${INTROSPECTION_SECRET}'."
     )
     room_count: int = setting(1000, "Maximum number of rooms.", least=1)
+    own_rooms: int = setting(20, "Maximum number of rooms that one caller creates.", least=1)
     room_members: int = setting(2000, "Maximum number of sessions in one room.", least=1)
     room_calls: int = setting(256, "Maximum number of open calls in one room.", least=1)
     room_tools: int = setting(2000, "Maximum number of tools of all servers in one room.", least=1)

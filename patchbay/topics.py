@@ -267,6 +267,9 @@ UPSTREAM_REFRESHES = "upstream-refreshes/"
 DPOP_PROOFS = "dpop/"
 """Used DPoP proofs, by the digest of key and id."""
 
+ROOM_CREATORS = "room-creators/"
+"""Who created a room, as the ledger names a principal, by room."""
+
 ROOM_SNAPSHOTS = "room-snapshots/"
 """The newest snapshot of the folded log of a room, by room."""
 

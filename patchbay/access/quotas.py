@@ -25,12 +25,13 @@ CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
 WEBSOCKETS = "websockets"
 THINGS_STORED, SESSION_CHANGES, CALL_IDS = "things_stored", "session_changes", "call_ids"
-SUBSCRIPTION_BYTES = "subscription_bytes"
+SUBSCRIPTION_BYTES, ROOMS = "subscription_bytes", "rooms"
 
 LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
     ledger.STORED: (BYTES_STORED, THINGS_STORED),
     ledger.SESSION_CHANGES: (SUBSCRIPTION_BYTES, SESSION_CHANGES),
     ledger.CALL_IDS: (None, CALL_IDS),
+    ledger.ROOMS: (None, ROOMS),
 }
 """The limits on the bytes and on the things of each account of the ledger, by name."""
 
@@ -375,4 +376,5 @@ def _stored_defaults(settings: Settings) -> dict[str, int]:
         SESSION_CHANGES: settings.session_changes,
         SUBSCRIPTION_BYTES: settings.subscription_size,
         CALL_IDS: settings.call_ids,
+        ROOMS: settings.own_rooms,
     }

@@ -7,6 +7,7 @@ PatchbayError
 │   └── RoomRefused       403   the room's rights, its policy or a privacy profile forbid it
 ├── UnknownRoom           404
 ├── RoomExists            409
+├── RoomChanged           412   the log has other entries than the sender knows
 ├── TooMany               429   a bound of the room is reached
 └── ContentError
     └── WrongLog                a log that does not continue the earlier entries; names the `seq`
@@ -31,6 +32,12 @@ class UnknownRoom(PatchbayError):
 
 class RoomExists(PatchbayError):
     code, status = -32600, 409
+
+
+class RoomChanged(PatchbayError):
+    """The log of a room has other entries than the sender of a request knows (RFC 9110, section 15.5.13)."""
+
+    code, status = -32600, 412
 
 
 class TooMany(PatchbayError):

@@ -28,8 +28,8 @@ def exported_lines(room: RoomCore, after: int, principal: str | None) -> Iterato
     if after == 0 and last:
         yield _line(room.log.entry(1))
         after = 1
-    if first - 1 > after:
-        upto = min(first - 1, last)
+    upto = min(first - 1, last)
+    if upto > after:
         mark: Json = {"from": after + 1, "to": upto, "head": room.log.entry(upto).entry.cid}
         yield canonical_bytes({"withheld": mark | {"reason": f"the room shows its history as {_history(room)}"}})
         after = upto

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.rooms.core import RoomCore
-from patchbay.rooms.errors import RoomRefused, TooMany
+from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom
 from patchbay.rooms.folding.acl import Participant
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.folding.rights import allowed_capabilities, is_banned, may_join, participant_of
@@ -101,7 +101,7 @@ class Members:
             return
         try:
             self.room.append(lambda fold, now: _parting(self.room, fold.now, now, id, reason))
-        except RoomRefused:
+        except (RoomRefused, UnknownRoom):
             return  # another process was first
         self.calls.end_all("the owner of the server has left the room", owner=id)
         self.calls.end_all("cancelled: the caller has left the room", caller=id)
@@ -132,6 +132,11 @@ class Members:
         envelope = logged.entry.envelope
         if envelope["type"] == "presence.part":
             self.room.later(lambda: self._close(envelope["payload"]["session"]))
+
+    def close_all(self) -> None:
+        """Close the sessions of this process without an entry in the log: the room is deleted."""
+        for id in list(self.sessions):
+            self._close(id)
 
     def _close(self, id: str) -> None:
         session = self.sessions.pop(id, None)

@@ -164,6 +164,10 @@ class Room:
         readers = None if principal is None else readers_of(self.core, principal)
         return [one for one in advertised(self.core, readers) if one.descriptor.kind == "tool"]
 
+    def content_topics(self) -> list[str]:
+        """Return the topics of the journal that hold contents of the room's envelopes."""
+        return self.core.log.content_topics()
+
     def decide(self, who: str, action: Action, about: str = "", member: str = "") -> Decision:
         """Decide whether a session (or, for `hub`, an MCP client as `member`) may do something here."""
         return decide(self.core.state_now, who, action, about, member)
@@ -227,6 +231,16 @@ class Room:
         """End the sessions and mounts of the room in this process."""
         with ThreadPoolExecutor(TOGETHER) as pool:
             list(pool.map(lambda id: self._members.leave(id, "the hub is ending"), list(self._members.sessions)))
+        self._gateway.close()
+
+    def answer_calls(self, reason: str) -> None:
+        """Answer every open call with an error, in every process, without an entry in the log."""
+        self._calls.answer_all(reason)
+
+    def drop(self) -> None:
+        """End what the room has in this process, without an entry in its log: it is deleted."""
+        self._members.close_all()
+        self._calls.stop_all()
         self._gateway.close()
 
     def _notice(self, logged: Logged) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
+from patchbay.catalogue.contents.ledger import Ledger, owner_of
 from patchbay.errors import PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
@@ -26,11 +28,21 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.forks import make_fork_payload
+from patchbay.rooms.removal import REMOVED, check_may_remove, delete_log, remove_room
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store, Subscription
-from patchbay.topics import NAMES_CHANGED, ROOM_ALIVE, ROOM_LOGS, ROOM_NEWS, ROOM_OFFERS, ROOM_READERS, ROOMS
+from patchbay.topics import (
+    NAMES_CHANGED,
+    ROOM_ALIVE,
+    ROOM_CREATORS,
+    ROOM_LOGS,
+    ROOM_NEWS,
+    ROOM_OFFERS,
+    ROOM_READERS,
+    ROOMS,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +64,20 @@ class RoomSummary:
 
 
 class Rooms:
-    """The rooms of a hub in this process. `key` is the hub's own key, of which the signing key is made."""
+    """The rooms of a hub in this process. `key` is the hub's own key, of which the signing key is made.
+
+    `ledger` counts the rooms that each principal has created; the hub puts its own here, which has limits.
+    """
 
     def __init__(
-        self, store: Store, key: bytes, bounds: Bounds | None = None, gateway: GatewayContext | None = None
+        self,
+        store: Store,
+        key: bytes,
+        bounds: Bounds | None = None,
+        gateway: GatewayContext | None = None,
     ) -> None:
         self.store = store
+        self.ledger = Ledger(store.journal)
         self.signer = Signer(key)
         self.bounds = bounds or Bounds()
         self._gateway = gateway or GatewayContext()
@@ -74,7 +94,8 @@ class Rooms:
         """Create a room; its creator has the role owner, under the pseudonym that a later hello gives it.
 
         `options` may have `policy` (parts of `DEFAULT_POLICY` to change) and `flags`.
-        Raises RoomExists, BadFrame for a name of a wrong form, RoomRefused for a wrong policy, TooMany.
+        Raises RoomExists, BadFrame for a name of a wrong form, RoomRefused for a wrong policy, TooMany, and OverQuota
+        for a principal that has created too many rooms.
         """
         options = options or {}
         policy = copied(DEFAULT_POLICY) | copied(dict(options.get("policy") or {}))
@@ -83,7 +104,7 @@ class Rooms:
         members = {owner: {"membership": "joined", "role": OWNER, "powers": []}}
         flags = copied(dict(options.get("flags") or {}))
         return self._create(
-            name, {"creator": owner, "salt": salt, "policy": policy, "flags": flags, "members": members}
+            name, principal, {"creator": owner, "salt": salt, "policy": policy, "flags": flags, "members": members}
         )
 
     def fork(self, room: Room, seq: int, principal: str, name: str) -> Room:
@@ -97,7 +118,26 @@ class Rooms:
         self._check_fork(room, principal)
         then = fold(logged.entry for logged in room.core.log.read(0, seq, is_bare=True))
         payload = make_fork_payload(then, room.id, seq, owner)
-        return self._create(name, payload)
+        return self._create(name, principal, payload)
+
+    def remove(self, room: Room, principal: str, head: str, is_operator: bool = False) -> None:
+        """Delete a room with its log, whose newest entry is `head`; its sessions end in every process.
+
+        Raises RoomRefused for a principal that neither created it nor is the operator, RoomChanged, UnknownRoom.
+        """
+        check_may_remove(room, principal, is_operator)
+        remove_room(self.store, room, head)
+        self._drop(room.id)
+        delete_log(self.store, self.ledger, room)
+
+    def _drop(self, id: str) -> None:
+        """Forget a room that is deleted."""
+        with self._lock:
+            room = self._open.pop(id, None)
+            self._asked.pop(id, None)
+            self.limited.discard(id)
+        if room is not None:
+            room.drop()
 
     def _check_fork(self, room: Room, principal: str) -> None:
         theirs = (principal, room.pseudonym(principal))
@@ -107,7 +147,7 @@ class Rooms:
         if not any(decide(room.state_now, id, "fork") for id in sessions):
             raise RoomRefused("only a member with the power to fork may fork a room; join it first")
 
-    def _create(self, name: str, payload: Json) -> Room:
+    def _create(self, name: str, principal: str, payload: Json) -> Room:
         if not NAME.fullmatch(name):
             raise BadFrame(f"the room's name is {name!r:.80}; expected 1 to 64 of A-Z a-z 0-9 _ -")
         if len(self.store.names.all(ROOMS)) >= self.bounds.rooms:
@@ -121,16 +161,30 @@ class Rooms:
         except PatchbayError as problem:
             raise RoomRefused(problem.message) from problem
         id = self.store.blobs.put(entry.data)
-        topic = f"{ROOM_LOGS}{id}"
-        self.store.journal.append_all([(topic, entry.data, None)], {topic: 0})
+        self._append_first(id, name, principal, entry.data)
         try:
             moved = {ROOMS + name: id} | row_names(self.store, name, id)
             self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
             self.store.journal.trim(f"{ROOM_LOGS}{id}", 0)
+            if self.store.journal.trim(ROOM_CREATORS + id, 0):
+                self.ledger.take_back(owner_of(principal), ROOM_ACCOUNT, 0, 1)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
         self.store.bus.publish(NAMES_CHANGED)
         return self.open(id)
+
+    def _append_first(self, id: str, name: str, principal: str, data: bytes) -> None:
+        """Append the first entry of a room, which counts for its creator; the lobby counts for no caller.
+
+        Raises OverQuota.
+        """
+        topic = f"{ROOM_LOGS}{id}"
+        entry, creator = (topic, data, None), (ROOM_CREATORS + id, owner_of(principal).encode(), None)
+        if name == LOBBY:
+            self.store.journal.append_all([entry], {topic: 0})
+            return
+        row = self.ledger.row(principal, ROOM_ACCOUNT, "", 0, None, things=1)
+        self.ledger.add(principal, ROOM_ACCOUNT, [entry, creator], row, {topic: 0})
 
     def open(self, room: str) -> Room:
         """Return a room by its name or its id. Raises UnknownRoom."""
@@ -229,7 +283,9 @@ class Rooms:
             room = self._open.get(topic.partition("/")[2])
         if room is None:
             return
-        if topic.startswith(ROOM_NEWS):
+        if message == REMOVED and topic.startswith(ROOM_NEWS):
+            self._drop(room.id)
+        elif topic.startswith(ROOM_NEWS):
             room.tick()
         elif topic.startswith(ROOM_READERS):
             room.note_reader(message)
@@ -251,7 +307,16 @@ class Rooms:
             room.end_lost_sessions()
             room.core.log.keep_snapshot()
         self._put_away()
+        self._drop_removed()
         self._tick_all()
+
+    def _drop_removed(self) -> None:
+        """Forget the rooms that another process deleted, whose news may have been lost."""
+        known = {one.id for one in self.all()}
+        with self._lock:
+            gone = [id for id in self._open if id not in known]
+        for id in gone:
+            self._drop(id)
 
     def _put_away(self) -> None:
         """Close the rooms without participants that were not opened for a while; the next `open` opens them again."""

@@ -3,7 +3,7 @@
 Every entry of the journal that a principal causes and that outlasts its request has a row in the ledger, written in
 the same transaction and with the same lifetime. So all processes of all machines count the same, and a crash loses
 nothing. The row of a thing is JSON: `[name, bytes]`, where a newer row of the same name replaces an older one, or
-`[name, bytes, things]`, which is added.
+`[name, bytes, things]`, which is added. `[name, bytes, things, 1]` takes the place of all rows before it.
 
 The account `STORED` makes room: beyond its limit, the oldest things of the principal are deleted. The other accounts
 refuse with OverQuota.
@@ -25,10 +25,10 @@ from patchbay.errors import OverQuota, StaleUpdate
 from patchbay.store import Journal, JournalEntry
 from patchbay.topics import LEDGERS, RESULTS
 
-STORED, SESSION_CHANGES, CALL_IDS = "stored", "session_changes", "call_ids"
-"""The accounts: large results and kept answers; changes of sessions; ids of calls."""
+STORED, SESSION_CHANGES, CALL_IDS, ROOMS = "stored", "session_changes", "call_ids", "rooms"
+"""The accounts: large results and kept answers; changes of sessions; ids of calls; rooms."""
 
-ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS)
+ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS, ROOMS)
 
 Entry = tuple[str, bytes, float | None]
 """An entry of the journal: topic, data, lifetime in seconds."""
@@ -81,6 +81,7 @@ REFUSALS: Mapping[str, Refusal] = {
         "subscriptions and other changes of sessions", "use one session for longer; old changes end with their session"
     ),
     CALL_IDS: Refusal("calls with an id in 24 hours", "send calls without io.patchbay/call"),
+    ROOMS: Refusal("rooms", "delete one first (patchbay room remove)"),
 }
 
 
@@ -149,6 +150,21 @@ class Ledger:
                     raise
         raise StaleUpdate("other requests of this caller change its account without a pause; try again")
 
+    def take_back(self, owner: str, account: str, size: int, things: int) -> None:
+        """Take bytes and things out of an account that does not expire. `owner` is what `owner_of` returns."""
+        topic = f"{LEDGERS}{owner}/{account}"
+        for _ in range(MAX_ATTEMPTS):
+            rows = list(self._rows(topic))
+            now = _sum(rows)
+            left = orjson.dumps(["", max(0, now.bytes - size), max(0, now.things - things), 1])
+            try:
+                (seq,) = self._journal.append_all([(topic, left, None)], {topic: rows[-1].seq if rows else 0})
+            except StaleUpdate:
+                continue
+            self._journal.remove(topic, seq)
+            return
+        raise StaleUpdate("other requests of this caller change its account without a pause; try again")
+
     def check(self, principal: str, account: str, size: int, things: int) -> None:
         """Check that an account has room, without an entry. Raises OverQuota."""
         limit, topic = self.limit_of(principal, account), topic_of(principal, account)
@@ -201,6 +217,8 @@ class Ledger:
         before = sums.seq
         for entry in self._rows(topic, before):
             _, size, *more = orjson.loads(entry.data)
+            if len(more) > 1:
+                sums.bytes = sums.things = 0
             sums.seq, sums.bytes = entry.seq, sums.bytes + size
             sums.things += more[0] if more else 1
         if before and sums.seq == before and not self._journal.last(topic):  # all rows have expired
@@ -276,7 +294,10 @@ def _sum(rows: Iterable[JournalEntry]) -> Used:
     size = things = 0
     for entry in rows:
         name, own, *more = orjson.loads(entry.data)
-        if more:
+        if len(more) > 1:
+            newest.clear()
+            size, things = own, more[0]
+        elif more:
             size, things = size + own, things + more[0]
         else:
             newest[name] = own

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from patchbay.errors import StaleUpdate
-from patchbay.rooms.errors import RoomRefused, TooMany, WrongLog
+from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.contents import Contents, content_cid, content_size, join, split
@@ -161,9 +161,13 @@ class RoomLog:
         except BaseException as problem:
             self.fold.roll_back(mark)
             self.bytes = bytes_before
-            if isinstance(problem, StaleUpdate):
+            if not isinstance(problem, StaleUpdate):
+                raise
+            if self._journal.last(self.topic):
                 return False
-            raise
+            for request, _, _ in made:
+                request.outcome = UnknownRoom("the room was deleted")
+            return True
         positions = [seq for (topic, _, _), seq in zip(rows, seqs, strict=True) if topic == self.topic]
         for (request, entry, contents), position in zip(made, positions, strict=True):
             request.outcome = self._keep(Logged(entry, position, contents))
@@ -222,6 +226,11 @@ class RoomLog:
         call = state["calls"].get(answered, {})
         profiles = {session.get("profile"), call.get("profile")}
         return next((one for one in ("ghost", "ephemeral") if one in profiles), "pseudonymous")
+
+    def content_topics(self) -> list[str]:
+        """Return the topics of the contents of all envelopes."""
+        with self.lock:
+            return [self.contents.topic(id) for id in self.fold.ids]
 
     # reading
 

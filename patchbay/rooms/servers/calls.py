@@ -280,6 +280,18 @@ class Calls:
             if any(wanted and has == wanted for has, wanted in pairs):
                 self.end(call, False, error=reason)
 
+    def answer_all(self, reason: str) -> None:
+        """Answer every open call with an error, in every process, without an entry in the log: the room is deleted."""
+        for call in self.room.state_now["calls"]:
+            self.room.publish_own("tool.result", {"callId": call, "ok": False, "error": reason})
+
+    def stop_all(self) -> None:
+        """Stop the calls that run in this process."""
+        with self._lock:
+            streams, self._streams, self._deadlines = list(self._streams.values()), {}, {}
+        for stream in streams:
+            stream.flag.set("the room was deleted")
+
     def expire(self, now: int) -> None:
         """End the calls whose deadline is over."""
         with self._lock:

@@ -319,8 +319,8 @@ CHANGES = (
     Route(
         "POST",
         "/rooms",
-        "Create a room, or with do=fork one that goes on from an entry of another.",
-        body=form_body("name", csrf="", do="", join="", history="", room="", seq=""),
+        "Create a room, with do=fork one that goes on from an entry of another; do=remove deletes one.",
+        body=form_body("name", csrf="", do="", join="", history="", room="", seq="", head=""),
         status=(303,),
         operator=True,
     ),

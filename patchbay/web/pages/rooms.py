@@ -87,9 +87,9 @@ class _Views:
         )
 
     def change(self) -> Response:
-        """POST /rooms: create a room, or with `do=fork` one that goes on from an entry of `room`.
+        """POST /rooms: create a room, with `do=fork` one that goes on from an entry of `room`; `do=remove` deletes one.
 
-        Raises Refused, ReadOnly, InvalidParams, RoomExists, RoomRefused, TooMany.
+        Raises Refused, ReadOnly, InvalidParams, RoomExists, RoomRefused, RoomChanged, TooMany.
         """
         fields = self._read_form()
         do, name = fields.get("do", "create"), fields.get("name", "").strip()
@@ -100,8 +100,12 @@ class _Views:
             room = self._admission.open(fields.get("room", ""), self._site.sender)
             seq = check_number("seq", fields.get("seq", ""), room.seq)
             made = self._rooms.fork(room, seq, self._site.sender.id, name)
+        elif do == "remove":
+            room = self._admission.open(fields.get("room", ""), self._site.sender)
+            self._rooms.remove(room, self._site.sender.id, fields.get("head", ""), self._reader() is None)
+            return redirect_to("/rooms")
         else:
-            raise InvalidParams(f"do must be create or fork; it is {do!r:.60}")
+            raise InvalidParams(f"do must be create, fork or remove; it is {do!r:.60}")
         return redirect_to(f"/rooms/{quote(made.name)}")
 
     def room(self, room: str) -> Response:

@@ -6,6 +6,8 @@
 * `GET /rooms/<room>/events` is a stream of events (SSE), of the session in `?session=`, or of a new one that ends
   with the stream.
 * `GET /rooms/<room>/log` is the signed log as NDJSON, from `?after=` on.
+* `DELETE /rooms/<room>` deletes a room with its log, whose newest entry the header `If-Match` names by its CID, so that
+  nothing is deleted that the sender has not read.
 * `POST /rooms/<room>/fork` makes a room that goes on from an entry: `{"seq": 12, "name": "other"}`.
 
 Sources: RFC 9110; ENSO-1 as `octave-commons/promethean`, packages/enso-protocol publishes it.
@@ -57,7 +59,7 @@ READER: Json = {"proto": "ENSO-1", "caps": ["can.read"], "agent": {"name": "even
 """The hello of a stream without a session of its own."""
 
 _PATH = re.compile(r"/rooms/([^/]+)(?:/(events|log|fork))?")
-_METHODS = {None: ("PUT", "POST"), "events": ("GET",), "log": ("GET",), "fork": ("POST",)}
+_METHODS = {None: ("PUT", "POST", "DELETE"), "events": ("GET",), "log": ("GET",), "fork": ("POST",)}
 
 
 class RoomsOverHttp:
@@ -111,6 +113,8 @@ class RoomsOverHttp:
                 return refusal(405, f"this address accepts only {allowed}", ("Allow", allowed))
             if method == "PUT":
                 return self._create(environ, room)
+            if method == "DELETE":
+                return self._remove(environ, room)
             if part == "fork":
                 return self._fork(environ, room)
             if part == "log":
@@ -125,7 +129,7 @@ class RoomsOverHttp:
         """Raise Refused on an open hub, where strangers may join rooms, unless the operator sends the request."""
         if self._settings.mode == OPEN and not self._is_operator(environ):
             raise Refused(
-                "on an open hub the operator alone creates and forks rooms: send the token that"
+                "on an open hub the operator alone creates, forks and deletes rooms: send the token that"
                 " `patchbay token --show` prints as `Authorization: Bearer TOKEN`"
             )
         self._admission.check_create(room, principal_of(environ))
@@ -146,6 +150,19 @@ class RoomsOverHttp:
         self._check_may_create(environ, name)
         sender = principal_of(environ)
         return _created(self._rooms.fork(self._admission.open(room, sender), seq, sender.id, name))
+
+    def _remove(self, environ: Environ, name: str) -> Reply:
+        room = self._admission.open(name, principal_of(environ))
+        head = environ.get("HTTP_IF_MATCH", "").strip().strip('"')
+        if not head:
+            return refusal(
+                428, 'If-Match has to name the newest entry of the exported log by its CID: If-Match: "bafk..."'
+            )
+        is_operator = self._is_operator(environ)
+        if not is_operator:  # on an open hub all callers are one principal
+            self._check_may_create(environ, room.name)
+        self._rooms.remove(room, principal_of(environ).id, head, is_operator)
+        return Reply(204)
 
     def _object(self, environ: Environ) -> Json:
         """Return the JSON object of a body; an empty one for a request without a body, of any type."""

@@ -61,6 +61,8 @@ def test_every_command_of_the_story_works(hub: Hub, tmp_path: Path) -> None:
     verdict = orjson.loads(printed["patchbay room verify demo.ndjson"])
     assert verdict["entries"] > 10
     assert f"{hub.url}/rooms/demo-again" in printed["patchbay room fork"]
+    assert "its log is in demo-again.ndjson, 1 entries, head bafk" in printed["patchbay room remove"]
+    assert orjson.loads(run("patchbay room verify demo-again.ndjson", tmp_path))["entries"] == 1
     lines = (tmp_path / "demo.ndjson").read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b'"at":1', b'"at":2', 1)
     (tmp_path / "wrong.ndjson").write_bytes(b"".join(lines))

@@ -174,6 +174,11 @@ def test_a_local_reader_creates_and_forks_rooms_with_the_forms(hub: Hub) -> None
     assert "This room is a fork. It goes on from entry 1" in words(hub, "/rooms/other")
     assert send(hub, do="fork", name="third", room="mine", seq="7").status_code == 400
     assert send(hub, do="melt", name="third").status_code == 400
+    head = rooms_of(hub).open("other").head
+    assert f'value="{head}"' in hub.client.get("/rooms/other").text
+    assert send(hub, do="remove", room="other", head="bafkreia").status_code == 412
+    assert send(hub, do="remove", room="other", head=head).headers["Location"] == "/rooms"
+    assert hub.client.get("/rooms/other").status_code == 404
 
 
 @pytest.mark.parametrize(

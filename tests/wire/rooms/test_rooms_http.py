@@ -227,9 +227,29 @@ def test_a_room_is_forked_at_an_entry(hub: Hub) -> None:
 
 def test_other_methods_and_options_are_refused(hub: Hub) -> None:
     """ENS-18: an error says what is expected."""
-    answer = hub.client.delete("/rooms/demo")
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT, POST")
+    answer = hub.client.patch("/rooms/demo")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT, POST, DELETE")
     assert "expected policy, flags" in put(hub, "/rooms/other", {"colour": "red"}).text
+
+
+def test_a_room_is_deleted_as_its_exported_log_ends(hub: Hub) -> None:
+    """48.4: the newest entry is named, so that nothing is deleted that the sender has not read."""
+    head = read(put(hub, "/rooms/brief"))["head"]
+    assert hub.client.delete("/rooms/brief").status_code == 428
+    assert hub.client.delete("/rooms/brief", headers={"If-Match": '"bafkreia"'}).status_code == 412
+    assert verify(hub.client.get("/rooms/brief/log").data.splitlines()).head == head
+    assert hub.client.delete("/rooms/brief", headers={"If-Match": f'"{head}"'}).status_code == 204
+    assert hub.client.get("/rooms/brief/log").status_code == 404
+    assert put(hub, "/rooms/brief").status_code == 201
+
+
+def test_strangers_of_an_open_hub_delete_no_room(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, access="open")
+    proof = {"Authorization": f"Bearer {hub.token}"}
+    head = read(hub.client.put("/rooms/mine", headers=proof))["head"]
+    assert hub.client.delete("/rooms/mine", headers={"If-Match": head}).status_code == 403
+    assert hub.client.delete("/rooms/mine", headers={"If-Match": head} | proof).status_code == 204
+    hub.close()
 
 
 @pytest.mark.parametrize("kind", [None, "application/json", "application/x-www-form-urlencoded"])
@@ -261,7 +281,7 @@ def test_on_an_open_hub_strangers_create_and_fork_no_room(tmp_path: Path) -> Non
     token = {"Authorization": f"Bearer {open_hub.token}"}
     try:
         refused = put(open_hub, "/rooms/town")
-        assert refused.status_code == 403 and "the operator alone creates and forks rooms" in refused.text
+        assert refused.status_code == 403 and "the operator alone creates, forks and deletes rooms" in refused.text
         made = open_hub.client.put("/rooms/town", data=b"{}", content_type="application/json", headers=token)
         assert made.status_code == 201
         assert joined_at(open_hub, "/rooms/town").status_code == 200

@@ -27,6 +27,7 @@ LATE = {
     "verify": LateCommand(
         "patchbay.cli.commands.rooms.records:verify_log", "Check a log: every byte, every signature, the order."
     ),
+    "remove": LateCommand("patchbay.cli.commands.rooms.records:remove", "Export the log of ROOM, and delete ROOM."),
     "fork": LateCommand("patchbay.cli.commands.rooms.records:fork", "Make the room NAME go on from entry SEQ of ROOM."),
 }
 
@@ -43,6 +44,7 @@ LATE = {
         f"patchbay room call {ROOM} time get_current_time timezone=UTC",
         f"patchbay room log {ROOM} > demo.ndjson",
         "patchbay room verify demo.ndjson",
+        "patchbay room remove demo",
     ),
 )
 def room() -> None:

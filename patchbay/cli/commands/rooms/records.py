@@ -1,4 +1,4 @@
-"""`patchbay room create`, `log`, `verify` and `fork`."""
+"""`patchbay room create`, `list`, `log`, `verify`, `fork` and `remove`."""
 
 from __future__ import annotations
 
@@ -72,18 +72,23 @@ def _numbers(numbers: dict[str, int] | None) -> tuple[str, str]:
 def log(room: RoomAddress, after: int, headers: tuple[str, ...]) -> None:
     """Write the signed log of ROOM, one entry a line; `patchbay room verify` checks it on any machine."""
     with exit_on_error():
-        url = f"{room.url}/log"
-        try:
-            with httpx2.stream(
-                "GET", url, params={"after": str(after)}, headers=room.add_token(read_headers(headers)), timeout=SECONDS
-            ) as answer:
-                if answer.status_code >= 400:
-                    raise McpFailure(answer.status_code, f"{url}: the hub answered with {answer.status_code}")
-                for piece in answer.iter_bytes():
-                    sys.stdout.buffer.write(piece)
-                sys.stdout.buffer.flush()
-        except httpx2.HTTPError as problem:
-            raise Unreachable(f"{url} cannot be reached: {problem}") from problem
+        _write_log(room, after, headers, sys.stdout.buffer)
+
+
+def _write_log(room: RoomAddress, after: int, headers: tuple[str, ...], into: BinaryIO) -> None:
+    """Write the log of a room. Raises McpFailure, Unreachable."""
+    url = f"{room.url}/log"
+    try:
+        with httpx2.stream(
+            "GET", url, params={"after": str(after)}, headers=room.add_token(read_headers(headers)), timeout=SECONDS
+        ) as answer:
+            if answer.status_code >= 400:
+                raise McpFailure(answer.status_code, f"{url}: the hub answered with {answer.status_code}")
+            for piece in answer.iter_bytes():
+                into.write(piece)
+            into.flush()
+    except httpx2.HTTPError as problem:
+        raise Unreachable(f"{url} cannot be reached: {problem}") from problem
 
 
 @click.command("verify", epilog=exit_codes.with_examples("patchbay room verify demo.ndjson"))
@@ -135,3 +140,34 @@ def fork(room: RoomAddress, seq: int, name: str, headers: tuple[str, ...]) -> No
     with exit_on_error():
         made = request("POST", room, f"{room.path}/fork", headers, {"seq": seq, "name": name}).json()
         click.echo(f"made {room.hub}/rooms/{made['name']}, id {made['room']}")
+
+
+@click.command(
+    "remove",
+    epilog=exit_codes.with_examples("patchbay room remove demo", f"patchbay room remove {EXAMPLE} --log demo.ndjson"),
+)
+@click.argument("room", type=ROOM)
+@click.option(
+    "--log", "file", type=click.Path(dir_okay=False, path_type=Path), help="Where its log goes; NAME.ndjson by default."
+)
+@HEADERS
+def remove(room: RoomAddress, file: Path | None, headers: tuple[str, ...]) -> None:
+    """Export the log of ROOM to a new file, check it, and delete ROOM with its log.
+
+    Its creator and the operator of the hub may do this. Its members are disconnected. Nothing is deleted when the log
+    cannot be written or is wrong, or when somebody has said something meanwhile.
+    """
+    with exit_on_error():
+        target = file or Path(f"{room.name}.ndjson")
+        try:
+            with target.open("xb") as into:
+                _write_log(room, 0, headers, into)
+        except FileExistsError:
+            fail(f"{target} exists; choose another file with --log", exit_codes.USAGE)
+        with target.open("rb") as lines:
+            found = verify(lines)
+        if not found.ok:
+            fail(f"{target}: entry {found.seq} is wrong: {found.reason}; the room is not deleted", exit_codes.FAILED)
+        request("DELETE", room, room.path, (f'If-Match: "{found.head}"', *headers))
+        withheld = f", {found.withheld} of them withheld" if found.withheld else ""
+        click.echo(f"deleted {room.url}; its log is in {target}, {found.entries} entries{withheld}, head {found.head}")
