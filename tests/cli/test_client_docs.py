@@ -80,6 +80,23 @@ def test_the_list_of_commands_says_of_each_what_it_says_itself(group: LateComman
         assert command is not None and command.get_short_help_str(1000) == late.short(1000)
 
 
+def test_the_examples_of_patchbay_name_no_other_program() -> None:
+    """Issue 47 item 14: the examples in the help of `patchbay` run with `patchbay`."""
+    for name, command in every(main, "patchbay"):
+        page = command.get_help(click.Context(command, info_name=name))
+        assert [line for line in page.splitlines() if re.search(r"(?<![.\w`])jn ", line)] == [], name
+
+
+def test_the_reader_is_told_where_the_programs_are_before_they_are_used() -> None:
+    """Issue 47 item 14."""
+    for file in ("README.md", "docs/tutorial.md"):
+        page = (ROOT / file).read_text("utf-8")
+        used = [page.index(line) for line in re.findall(r"^(?:\$ )?(?:patchbay|jn) .*|.*\| jn .*", page, re.MULTILINE)]
+        assert page.index('export PATH="$PWD/.venv/bin:$PATH"') < min(used), file
+        assert page.index("`jn`") < min(used), file
+    assert "export PATH=" in (ROOT / "scripts" / "run").read_text("utf-8")
+
+
 def test_every_command_and_option_of_the_client_is_on_the_page() -> None:
     for name, command in every(jn, "jn"):
         if not isinstance(command, click.Group):

@@ -48,10 +48,10 @@ OUTPUT = click.option(
 @click.command(
     "inspect",
     epilog=with_examples(
-        'jn inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
-        'jn inspect "mcp+npx://@upstash/context7-mcp@latest"',
-        'jn inspect "@biomcp" --format json',
-        "jn inspect https://example.org/mcp --header 'Authorization: Bearer ${KEY}'",
+        'patchbay inspect "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'patchbay inspect "mcp+npx://@upstash/context7-mcp@latest"',
+        "patchbay inspect /mcp/hello --format json",
+        "patchbay inspect https://example.org/mcp --header 'Authorization: Bearer ${KEY}'",
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -75,15 +75,15 @@ def inspect(work: ClientSession, /, address: str, style: str) -> None:
 @click.command(
     "call",
     epilog=with_examples(
-        "jn call @biomcp search gene=BRAF",
-        "jn call @biomcp search gene=BRAF --text",
-        'jn call "@biomcp/search?gene=BRAF"',
-        "jn call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
-        "jn call openapi+https://api.example.org listTrials gene=BRAF",
-        "jn call @todo add --args '{\"priority\": 1}'",
-        "jn call @todo add text=@notes.md",
-        "jn call @browser screenshot --output shot.png",
-        'cat genes.ndjson | jn call "@biomcp/search" --each',
+        "patchbay call /mcp/hello greet name=Ann",
+        "patchbay call /mcp/hello greet name=Ann --text",
+        'patchbay call "/mcp/hello/greet?name=Ann"',
+        "patchbay call mcp+uvx://mcp-server-time/mcp-server-time get_current_time timezone=UTC",
+        "patchbay call openapi+https://api.example.org listTrials gene=BRAF",
+        "patchbay call @todo add --args '{\"priority\": 1}'",
+        "patchbay call @todo add text=@notes.md",
+        "patchbay call @browser screenshot --output shot.png",
+        'cat names.ndjson | patchbay call "/mcp/hello/greet" --each',
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -117,8 +117,8 @@ def call(
 @click.command(
     "read",
     epilog=with_examples(
-        "jn read @biomcp resource://trials/NCT12345",
-        'jn read "@biomcp?resource=resource://trials/NCT12345"',
+        "patchbay read @biomcp resource://trials/NCT12345",
+        'patchbay read "@biomcp?resource=resource://trials/NCT12345"',
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -135,7 +135,9 @@ def read(work: ClientSession, /, address: str, uri: str, style: Style, output: s
 
 @click.command(
     "prompt",
-    epilog=with_examples("jn prompt @notes summary style=short", 'jn prompt "@notes?prompt=summary&style=short"'),
+    epilog=with_examples(
+        "patchbay prompt @notes summary style=short", 'patchbay prompt "@notes?prompt=summary&style=short"'
+    ),
 )
 @click.argument("address", shell_complete=complete_address)
 @click.argument("words", metavar="[PROMPT] [NAME=VALUE]...", nargs=-1, shell_complete=complete_prompt)

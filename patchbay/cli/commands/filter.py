@@ -17,9 +17,9 @@ from patchbay.exit_codes import with_examples
 @click.command(
     "filter",
     epilog=with_examples(
-        'jn cat "@biomcp/search?gene=BRAF" | jn filter \'select(.text | contains("Phase 3"))\'',
-        "jn cat \"@biomcp?list=tools\" | jn filter '.name'",
-        "jn cat \"@biomcp/search?gene=BRAF\" | jn filter -r '.text'",
+        'patchbay cat "/mcp/hello/greet?name=Ann" | patchbay filter \'select(.text | contains("Ann"))\'',
+        "patchbay cat \"/mcp/hello?list=tools\" | patchbay filter '.name'",
+        "patchbay cat \"/mcp/hello/greet?name=Ann\" | patchbay filter -r '.text'",
     ),
 )
 @click.argument("expression")

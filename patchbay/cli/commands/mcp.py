@@ -28,7 +28,10 @@ ADDRESS = click.argument("address", shell_complete=complete_address)
 
 
 @click.group(
-    "mcp", epilog=with_examples('jn mcp explore "mcp+uvx://biomcp-python/biomcp?command=run"', "jn mcp hash @biomcp")
+    "mcp",
+    epilog=with_examples(
+        'patchbay mcp explore "mcp+uvx://biomcp-python/biomcp?command=run"', "patchbay mcp hash @biomcp"
+    ),
 )
 def mcp() -> None:
     """Explore an MCP server before you make a profile of it."""
@@ -36,7 +39,7 @@ def mcp() -> None:
 
 @mcp.command(
     "explore",
-    epilog=with_examples('jn mcp explore "mcp+uvx://biomcp-python/biomcp?command=run" > schema.json'),
+    epilog=with_examples('patchbay mcp explore "mcp+uvx://biomcp-python/biomcp?command=run" > schema.json'),
 )
 @ADDRESS
 @with_session
@@ -47,7 +50,7 @@ def explore(work: ClientSession, /, address: str) -> None:
     print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
-@mcp.command("tools", epilog=with_examples('jn mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
+@mcp.command("tools", epilog=with_examples('patchbay mcp tools "mcp+uvx://biomcp-python/biomcp?command=run"'))
 @ADDRESS
 @with_session
 @with_headers
@@ -57,7 +60,7 @@ def tools(work: ClientSession, /, address: str) -> None:
         emit(record)
 
 
-@mcp.command("schema", epilog=with_examples('jn mcp schema "mcp+uvx://biomcp-python/biomcp?command=run" search'))
+@mcp.command("schema", epilog=with_examples('patchbay mcp schema "mcp+uvx://biomcp-python/biomcp?command=run" search'))
 @ADDRESS
 @click.argument("tool")
 @with_session
@@ -72,7 +75,9 @@ def schema(work: ClientSession, /, address: str, tool: str) -> None:
 
 @mcp.command(
     "hash",
-    epilog=with_examples('jn mcp hash "mcp+uvx://biomcp-python/biomcp?command=run"', "jn mcp hash @biomcp --kind cid"),
+    epilog=with_examples(
+        'patchbay mcp hash "mcp+uvx://biomcp-python/biomcp?command=run"', "patchbay mcp hash @biomcp --kind cid"
+    ),
 )
 @ADDRESS
 @click.option(

@@ -210,7 +210,9 @@ def _make_api_fields(address: str, profile: Profile | None, own: Mapping[str, An
     found = make_connection_fields(address) if profile is None else profile.launch
     document, headers = found.get("document", ""), found.get("headers", {})
     if not isinstance(document, str) or not document:
-        raise ConfigError(address, "connection.document", "expected an OpenAPI document; without one use `jn call`")
+        raise ConfigError(
+            address, "connection.document", "expected an OpenAPI document; without one use `patchbay call`"
+        )
     if not isinstance(headers, dict):
         raise ConfigError(address, "connection.headers", "expected an object of strings")
     if get_scheme(document) not in ("http", "https") and not document.startswith("${"):

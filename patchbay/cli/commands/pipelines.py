@@ -74,11 +74,11 @@ def error_type(problem: PatchbayError) -> str:
 @click.command(
     "cat",
     epilog=with_examples(
-        'jn cat "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
-        'jn cat "@biomcp/search?gene=BRAF"',
-        'jn cat "@biomcp?list=tools"',
-        'jn cat "@biomcp?resource=resource://trials/NCT12345"',
-        "jn cat results.json",
+        'patchbay cat "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
+        'patchbay cat "/mcp/hello/greet?name=Ann"',
+        'patchbay cat "/mcp/hello?list=tools"',
+        'patchbay cat "@biomcp?resource=resource://trials/NCT12345"',
+        "patchbay cat results.json",
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -121,9 +121,9 @@ def _with_count(command: Any) -> Any:
 @click.command(
     "head",
     epilog=with_examples(
-        'jn head "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
-        'jn head -n 3 "@biomcp?list=tools"',
-        'jn cat "@biomcp?list=tools" | jn head 5',
+        'patchbay head "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF"',
+        'patchbay head -n 3 "/mcp/hello?list=tools"',
+        'patchbay cat "/mcp/hello?list=tools" | patchbay head 5',
     ),
 )
 @_with_count
@@ -138,7 +138,9 @@ def head(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 
 @click.command(
     "tail",
-    epilog=with_examples('jn tail -n 3 "@biomcp?list=tools"', 'jn cat "@biomcp?list=tools" | jn tail 5'),
+    epilog=with_examples(
+        'patchbay tail -n 3 "/mcp/hello?list=tools"', 'patchbay cat "/mcp/hello?list=tools" | patchbay tail 5'
+    ),
 )
 @_with_count
 def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> None:
@@ -160,8 +162,8 @@ def tail(work: ClientSession, /, words: tuple[str, ...], lines: int | None) -> N
 @click.command(
     "put",
     epilog=with_examples(
-        'echo \'{"gene": "TP53"}\' | jn put "@biomcp/variant_search"',
-        "jn cat \"@biomcp/search?gene=BRAF\" | jn filter 'select(.text)' | jn put results.json",
+        'echo \'{"name": "Ann"}\' | patchbay put "/mcp/hello/greet"',
+        "patchbay cat \"/mcp/hello/greet?name=Ann\" | patchbay filter 'select(.text)' | patchbay put results.json",
     ),
 )
 @click.argument("target", shell_complete=complete_address)

@@ -44,7 +44,10 @@ CHANGE_COLOURS: Mapping[str, str] = {"breaking": "red", "review": "yellow", "non
 
 
 @click.group(
-    "profile", epilog=with_examples("jn profile list", "jn profile validate @biomcp", "jn profile update biomcp")
+    "profile",
+    epilog=with_examples(
+        "patchbay profile list", "patchbay profile validate @biomcp", "patchbay profile update biomcp"
+    ),
 )
 def profile() -> None:
     """Manage profiles: addresses of servers, with contracts."""
@@ -63,7 +66,9 @@ def open_profiles(plugin: str) -> Profiles:
     return Profiles(find_homes(Path.cwd(), whole_environment()), plugin)
 
 
-@profile.command("list", epilog=with_examples("jn profile list --type mcp", "jn profile list --format json"))
+@profile.command(
+    "list", epilog=with_examples("patchbay profile list --type mcp", "patchbay profile list --format json")
+)
 @click.option("--type", "plugin", metavar="PLUGIN", help="List only profiles of this plugin, such as mcp.")
 @FORMAT
 def list_(plugin: str | None, style: str) -> None:
@@ -87,7 +92,7 @@ def _profile_row(plugin: str, row: ProfileRow) -> dict[str, Any]:
     return {"plugin": plugin, "directory": str(row.directory), **{name: getattr(row, name) for name in names}}
 
 
-@profile.command("info", epilog=with_examples("jn profile info @biomcp"))
+@profile.command("info", epilog=with_examples("patchbay profile info @biomcp"))
 @REFERENCE
 @FORMAT
 def info(reference: str, style: str) -> None:
@@ -109,10 +114,10 @@ def info(reference: str, style: str) -> None:
 @profile.command(
     "explore",
     epilog=with_examples(
-        "jn profile explore @biomcp",
-        'jn profile explore "mcp+uvx://biomcp-python/biomcp?command=run"',
-        "jn profile explore https://api.example.org/openapi.json",
-        "jn profile explore s3://my-bucket/data/",
+        "patchbay profile explore @biomcp",
+        'patchbay profile explore "mcp+uvx://biomcp-python/biomcp?command=run"',
+        "patchbay profile explore https://api.example.org/openapi.json",
+        "patchbay profile explore s3://my-bucket/data/",
     ),
 )
 @click.argument("address", shell_complete=complete_address)
@@ -123,7 +128,7 @@ def explore(work: ClientSession, /, address: str) -> None:
     print_json(work.sources.find(address, work.context).explores(address, work.context))
 
 
-@profile.command("validate", epilog=with_examples("jn profile validate @biomcp"))
+@profile.command("validate", epilog=with_examples("patchbay profile validate @biomcp"))
 @REFERENCE
 @FORMAT
 @with_session
@@ -154,7 +159,7 @@ def format_changes(changes: Iterable[ContractChange]) -> Iterator[str]:
         yield f"  - {make_printable(change.sentence)} {mark}"
 
 
-@profile.command("version", epilog=with_examples("jn profile version @biomcp"))
+@profile.command("version", epilog=with_examples("patchbay profile version @biomcp"))
 @click.argument("address", shell_complete=complete_address)
 @with_session
 def version(work: ClientSession, /, address: str) -> None:
@@ -167,7 +172,9 @@ def version(work: ClientSession, /, address: str) -> None:
         click.echo(value)
 
 
-@profile.command("diff", epilog=with_examples("jn profile diff @biomcp", "jn profile diff @biomcp --format json"))
+@profile.command(
+    "diff", epilog=with_examples("patchbay profile diff @biomcp", "patchbay profile diff @biomcp --format json")
+)
 @REFERENCE
 @FORMAT
 @with_session
@@ -187,7 +194,7 @@ def diff(work: ClientSession, /, reference: str, style: str) -> None:
 
 @profile.command(
     "test",
-    epilog=with_examples("jn profile test @biomcp", 'jn profile test @biomcp "search?gene=BRAF"'),
+    epilog=with_examples("patchbay profile test @biomcp", 'patchbay profile test @biomcp "search?gene=BRAF"'),
 )
 @REFERENCE
 @click.argument("references", nargs=-1)

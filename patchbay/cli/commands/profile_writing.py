@@ -66,7 +66,9 @@ EXAMPLES = click.option(
 
 @profile.command(
     "create",
-    epilog=with_examples("jn profile create biomcp < profile.json", "jn profile create biomcp --pin < profile.json"),
+    epilog=with_examples(
+        "patchbay profile create biomcp < profile.json", "patchbay profile create biomcp --pin < profile.json"
+    ),
 )
 @click.argument("name")
 @click.option("--pin", is_flag=True, help="Contact the server and record its current contract.")
@@ -111,10 +113,10 @@ def _save_profile(made: Profile, examples: bool | None, project: bool) -> None:
 @profile.command(
     "new",
     epilog=with_examples(
-        'jn profile new mcp biomcp "mcp+uvx://biomcp-python/biomcp?command=run"',
-        'jn profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time" --tool get_current_time',
-        'jn profile new mcp notes "mcp+python://./notes.py" --minimal',
-        'jn profile new http trials "openapi+https://api.example.org?header.X-Key=${TRIALS_KEY}"',
+        'patchbay profile new mcp biomcp "mcp+uvx://biomcp-python/biomcp?command=run"',
+        'patchbay profile new mcp time "mcp+uvx://mcp-server-time/mcp-server-time" --tool get_current_time',
+        'patchbay profile new mcp notes "mcp+python://./notes.py" --minimal',
+        'patchbay profile new http trials "openapi+https://api.example.org?header.X-Key=${TRIALS_KEY}"',
     ),
 )
 @click.argument("kind", metavar="TYPE")
@@ -206,7 +208,9 @@ def _make_api_profile(
 @profile.command(
     "update",
     epilog=with_examples(
-        "jn profile update biomcp", "jn profile update @biomcp --yes", "jn profile update biomcp --examples --no-test"
+        "patchbay profile update biomcp",
+        "patchbay profile update @biomcp --yes",
+        "patchbay profile update biomcp --examples --no-test",
     ),
 )
 @REFERENCE
@@ -321,7 +325,7 @@ PROFILES = profile
 """The group `profile` with all its commands."""
 
 
-@profile.command("remove", epilog=with_examples("jn profile remove @biomcp"))
+@profile.command("remove", epilog=with_examples("patchbay profile remove @biomcp"))
 @REFERENCE
 def remove(reference: str) -> None:
     """Remove a profile of the project or the user. The file moves to the directory .deleted beside the profiles."""
@@ -334,7 +338,7 @@ def remove(reference: str) -> None:
 
 @profile.command(
     "restore",
-    epilog=with_examples("jn profile restore @biomcp", "jn profile restore @biomcp 2026-11-23T040102.123Z"),
+    epilog=with_examples("patchbay profile restore @biomcp", "patchbay profile restore @biomcp 2026-11-23T040102.123Z"),
 )
 @REFERENCE
 @click.argument("time", default="")
