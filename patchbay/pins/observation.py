@@ -53,6 +53,13 @@ EFFECTS: Mapping[Changes, str] = {
     "follow": "approved by the setting follow",
 }
 
+SETTINGS: Mapping[Changes, str] = {
+    "hold": "changed tools now wait for an approval",
+    "tell": "changed tools are now served before an approval",
+    "follow": "changed tools are now approved at once",
+}
+"""What the history says when only the setting `changes` is another one."""
+
 
 @dataclass(slots=True)
 class Observation:
@@ -72,14 +79,14 @@ class Observation:
         """What was observed, as a sentence for the history."""
         effect = EFFECTS[self.document.changes]
         parts = (
-            ("pinned at first sight", self.first, ""),
+            ("recorded at the first connection", self.first, ""),
             ("changed", self.changed, f" ({effect})"),
             ("approved by an import", self.imported, ""),
             ("listed again as approved", self.returned, ""),
             ("no longer listed", self.removed, ""),
         )
         found = [f"{words}: {_join_words(each)}{end}" for words, each, end in parts if each]
-        return "; ".join(found) or f"the setting changes is {self.document.changes}"
+        return "; ".join(found) or SETTINGS[self.document.changes]
 
 
 def observe(

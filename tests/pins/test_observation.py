@@ -14,7 +14,7 @@ from patchbay.errors import InvalidParams, StaleUpdate, UnknownServer
 from patchbay.pins.approval import approve, format_item, parse_item
 from patchbay.pins.documents import Changes, ItemKey, Pin, PinDocument
 from patchbay.pins.enforcement import check_pins
-from patchbay.pins.observation import MAX_ITEMS, observe
+from patchbay.pins.observation import MAX_ITEMS, Observation, observe
 from patchbay.pins.records import default_changes, load_approved, load_pins
 from patchbay.store import Store
 from patchbay.stores.memory import MemoryStore
@@ -55,7 +55,7 @@ def test_a_hub_of_one_person_reports_changes_and_every_other_holds_them(access: 
 
 def test_everything_is_approved_at_first_sight(store: Store) -> None:
     assert served(store, tool()) == ["echo"] and pending(store) == []
-    assert reasons(store, PINS + SERVER) == [("upstream", "pinned at first sight: introduction, tool echo")]
+    assert reasons(store, PINS + SERVER) == [("upstream", "recorded at the first connection: introduction, tool echo")]
     assert not look(store, tool())
 
 
@@ -274,3 +274,15 @@ def load_document(store: Store) -> PinDocument:
     document = load_pins(store, SERVER).document
     assert document is not None
     return document
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ("hold", "changed tools now wait for an approval"),
+        ("tell", "changed tools are now served before an approval"),
+        ("follow", "changed tools are now approved at once"),
+    ],
+)
+def test_the_history_says_what_another_setting_of_changes_does(changes: Changes, sentence: str) -> None:
+    assert Observation(PinDocument(changes=changes)).reason == sentence

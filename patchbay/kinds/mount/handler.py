@@ -121,7 +121,9 @@ def _request(standing: StandingConnection, call: Call) -> tuple[str, Json]:
     """Return the method and params for the upstream. Raises ToolFailed for a call that leads back here."""
     target, ways = call.target, mounts_in(call.meta)
     if standing.id in ways or len(ways) >= MAX_MOUNTS_IN_ROW:
-        raise ToolFailed(f"this call is a cycle: it came to {standing.mount.name} by way of {len(ways)} mounts")
+        raise ToolFailed(
+            f"this call came back to {standing.mount.name} through {len(ways)} mounted servers, so it was ended"
+        )
     # Our own keys are between this hub and its caller: all callers are one principal to the mounted server, so the id
     # of a call (`io.patchbay/call`) would let one of them join the call of another there.
     # The app that calls is its own app; a hub behind the mount finds the server of the app by it.
