@@ -38,6 +38,17 @@ DECLARED_APPS: Mapping[str, Any] = {APPS: {"mimeTypes": ["text/html;profile=mcp-
 """The extension as a client declares it that passes apps on to one that shows them."""
 
 
+def find_events(capabilities: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what a server declares about its events, None without events.
+
+    SEP-3415 declares an extension. OpenAI's guide declares the capability `events`, and some servers do both.
+    """
+    extensions = capabilities.get("extensions")
+    extension = extensions.get(EVENTS) if isinstance(extensions, Mapping) else None
+    declared = [one for one in (capabilities.get("events"), extension) if isinstance(one, Mapping)]
+    return {name: value for one in declared for name, value in one.items()} if declared else None
+
+
 def is_declared(method: str, capabilities: Mapping[str, Any]) -> bool:
     """Whether a server with these capabilities has the list of a method such as `tools/list`.
 
@@ -45,8 +56,7 @@ def is_declared(method: str, capabilities: Mapping[str, Any]) -> bool:
     """
     capability = method.partition("/")[0]
     if capability == "events":
-        extensions = capabilities.get("extensions")
-        return isinstance(extensions, Mapping) and EVENTS in extensions
+        return find_events(capabilities) is not None
     declared = LISTED_CAPABILITIES & capabilities.keys()
     return capability in declared or (capability == "tools" and not declared)
 

@@ -63,13 +63,16 @@ class CallConnection:
     """One connection, opening or open. `questions` and `client` are those of the caller that it was opened for; the
     extension for apps counts among the questions.
 
-    `roots` names the roots of which the server knows; `running` is the number of calls.
+    `roots` names the roots of which the server knows, `has_roots` says that it had the time to ask for them, and
+    `is_refused_roots` that it asked before a call could be asked; `running` is the number of calls.
     """
 
     key: Key
     questions: frozenset[str]
     client: str = ""
     roots: str = ""
+    has_roots: bool = False
+    is_refused_roots: bool = False
     running: int = 0
     is_ending: bool = False
     is_new: bool = True

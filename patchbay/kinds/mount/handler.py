@@ -173,7 +173,8 @@ def _run_request(
     place = find_place(standing, call, sign_in)
     try:
         if place.connection is None:
-            yield from _wait_for_opening(standing, place, call)
+            pings = yield from _wait_for_opening(standing, place, call)
+            yield from _answer_roots(place, call, standing.roots, pings) if not place.modern else ()
         result = yield from _request_in_rounds(place, call, method, params, standing.roots)
     except McpFailure:
         place.clean = True
@@ -188,8 +189,11 @@ def _run_request(
             place.release()
 
 
-def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Events:
-    """Wait for the connection of a place, and set it. Tells a session when the server has lost its state."""
+def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) -> Generator[Event, Any, int]:
+    """Wait for the connection of a place, and set it; return the pings for questions for roots (`placement.py`).
+
+    Tells a session when the server has lost its state.
+    """
     reserved = place.reserved
     assert reserved is not None
     place.connection = reserved.connection
@@ -209,7 +213,25 @@ def _wait_for_opening(standing: StandingConnection, place: Place, call: Call) ->
             f"{standing.mount.name} has begun again for this session, without its earlier state: it was ended {reason}"
         )
         yield Log("warning", words, LOGGER)
-    announce_changed_roots(standing, reserved, call)
+    return announce_changed_roots(standing, reserved, call)
+
+
+def _answer_roots(place: Place, call: Call, roots: RememberedRoots, pings: int) -> Events:
+    """Let a server ask for roots, before a ping, ahead of the call; one that asked while it was opened asks again."""
+    reserved = place.reserved
+    assert reserved is not None and place.connection is not None
+    for _ in range(pings):
+        is_refused, reserved.is_refused_roots = reserved.is_refused_roots, False
+        if is_refused:
+            place.connection.announce_changed_roots()
+        try:
+            _, asked = yield from _request_once(place, call, "ping", {}, 0, roots)
+        except McpFailure:
+            return  # a server without ping
+        if asked:
+            place.wait_for_roots(call)
+        elif not is_refused and not reserved.is_refused_roots:
+            return
 
 
 def _request_in_rounds(place: Place, call: Call, method: str, params: Json, roots: RememberedRoots) -> ResultEvents:

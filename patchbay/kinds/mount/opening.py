@@ -116,5 +116,6 @@ class Opener:
         known = "list_roots" in reserved.questions
         found = self.roots.find(reserved.key.principal, reserved.client) if known else None
         if found is None:
+            reserved.is_refused_roots = known
             raise McpFailure(MethodNotFound.code, "the roots of the caller are not known between its calls")
         return found

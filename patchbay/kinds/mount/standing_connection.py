@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchbay.client.addresses.targets import Target, mask_secrets
 from patchbay.client.auth.methods import SuppliedTokens
-from patchbay.client.connection.list_pages import EVENTS
+from patchbay.client.connection.list_pages import find_events
 from patchbay.client.errors import McpFailure, ServerTimeout, describe_briefly, get_retry_after, list_output
 from patchbay.errors import PatchbayError
 from patchbay.kinds.mount import snapshots
@@ -312,7 +312,7 @@ class StandingConnection(PinnedMount[Mount]):
             return connection.listen()
         offered = connection.capabilities
         kinds = [kind for kind in ("tools", "resources", "prompts") if (offered.get(kind) or {}).get("listChanged")]
-        kinds += ["events"] if (offered.get("extensions") or {}).get(EVENTS, {}).get("listChanged") else []
+        kinds += ["events"] if (find_events(offered) or {}).get("listChanged") else []
         uris = uris if (offered.get("resources") or {}).get("subscribe") else []
         return connection.listen(kinds, uris) if kinds or uris else nullcontext()
 

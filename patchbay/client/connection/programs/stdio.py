@@ -37,6 +37,7 @@ from patchbay.client.connection.programs.environment import INHERITED_VARIABLES
 from patchbay.client.connection.programs.input_pipe import InputPipe
 from patchbay.client.connection.programs.output_pipe import READ_BYTES, OutputPipe
 from patchbay.client.connection.programs.own_folder import fix_paths
+from patchbay.client.connection.programs.unusual_lines import read_unusual
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
 from patchbay.processes.confinement.program_plans import (
@@ -164,9 +165,19 @@ class ChildProcess:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
+            first, *others = read_unusual(line) or (b"",)
+            if first:
+                self._lines.extendleft(reversed(others))
+                return self._parse_mended(first)
             if len(self.invalid_lines) < 3:
                 self.invalid_lines.append(line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace"))
             await self._noise_limiter.acquire(len(line) + LINE_UNITS)
+            return None
+
+    def _parse_mended(self, line: bytes) -> SessionMessage | None:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
             return None
 
     async def discard_output(self) -> None:
