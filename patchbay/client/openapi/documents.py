@@ -40,19 +40,53 @@ MAX_FETCHED_DOCUMENTS = 1_000
 """Number of documents that are fetched for one document."""
 
 
+MAX_EXPANDED_CHARACTERS = 32 * 1024 * 1024
+"""Characters of the values of a YAML document whose aliases are replaced."""
+
+
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Loads YAML that expresses the same values as JSON: an alias could make a small document grow without bound."""
+    """Loads YAML that expresses the same values as JSON.
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
+    An alias is replaced by what it names, and a merge key (`<<`) by the members of its mappings, while the whole
+    document has at most MAX_EXPANDED_CHARACTERS then: aliases of aliases make a small document grow without bound.
+    """
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+    def compose_document(self) -> Any:
+        document = super().compose_document()
+        _measure(document, {})
+        return document
+
+    def flatten_mapping(self, node: Any) -> None:
+        for key, value in node.value:
+            is_plain = isinstance(key, yaml.ScalarNode) and key.style is None
+            if is_plain and key.value == "<<" and not isinstance(value, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:merge"
+        super().flatten_mapping(node)
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 key.tag = "tag:yaml.org,2002:str"  # `200:` is "200", as OpenAPI requires
-        return super().construct_mapping(node, deep)
+
+
+def _measure(node: Any, known: dict[int, int | None]) -> int:
+    """Return the characters of a node after its aliases are replaced. Raises YAMLError above the limit."""
+    if isinstance(node, yaml.ScalarNode):
+        return len(node.value) + 1
+    size = known.get(id(node), 0)
+    if size is None:
+        raise yaml.YAMLError("an alias names a node that contains it")
+    if not size:
+        known[id(node)] = None
+        pairs = isinstance(node, yaml.MappingNode)
+        parts = [part for pair in node.value for part in pair] if pairs else node.value
+        size = 1
+        for part in parts:
+            size += _measure(part, known)
+            if size > MAX_EXPANDED_CHARACTERS:
+                raise yaml.YAMLError(
+                    f"with its aliases replaced it has more than {MAX_EXPANDED_CHARACTERS} characters, the limit"
+                )
+        known[id(node)] = size
+    return size
 
 
 def _construct_integer(loader: Any, node: Any) -> int | float:

@@ -111,13 +111,20 @@ class RequestRules:
         }
 
     def find_redirect(self, call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
-        """Return the request that follows a redirect; None for an answer without one. Raises RedirectRefused."""
+        """Return the request that follows a redirect; None for an answer without one. Raises RedirectRefused.
+
+        307 and 308 keep the method and the body, 303 becomes GET, and 301 and 302 are followed for GET and HEAD only,
+        because clients differ in the method of others (RFC 9110, sections 15.4.2 to 15.4.9).
+        """
         if status not in (301, 302, 303, 307, 308) or location is None:
             return None
-        url = urljoin(call.url, location)
-        if get_origin(url) != get_origin(call.url) or call.method not in ("GET", "HEAD"):
+        url, is_reading = urljoin(call.url, location), call.method in ("GET", "HEAD")
+        if get_origin(url) != get_origin(call.url) or not (is_reading or status in (303, 307, 308)):
             raise RedirectRefused(f"{mask_url(call.url)} redirects to {mask_url(url)}, which is not followed")
-        return HttpRequest(call.method, url, call.headers)
+        if is_reading or status != 303:
+            return replace(call, url=url)
+        headers = {name: value for name, value in call.headers.items() if not name.lower().startswith("content-")}
+        return HttpRequest("GET", url, headers)
 
     def _pin_address(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, Any]]:
         """Replace the host of a URL that has to be public by the address to connect to."""

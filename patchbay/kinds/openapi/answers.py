@@ -56,10 +56,7 @@ def list_value_events(value: Any, descriptor: Descriptor) -> Iterator[Event]:
 
 def list_body_events(reply: Reply, descriptor: Descriptor) -> Iterator[Event]:
     """List the events of an answer that is not JSON."""
-    location = reply.headers.get("location", "")
-    if 300 <= reply.status < 400:
-        yield Text(f"{describe_status(reply.status)}{f', to {mask_url(location)}' if location else ''}")
-    elif not reply.body:
+    if not reply.body:
         yield Text(describe_status(reply.status))
     elif _is_text(reply):
         yield Text(reply.body.decode(_get_charset(reply), "replace"))
@@ -84,6 +81,9 @@ def describe_failure(reply: Reply, place: str) -> str:
     if len(text) > MAX_ERROR_CHARACTERS:
         text = f"{text[:MAX_ERROR_CHARACTERS]}\n[... {len(reply.body)} bytes in all]"
     words = _find_words(value) if is_json else ""
+    location = reply.headers.get("location", "") if 300 <= reply.status < 400 else ""
+    if location:
+        words = f"it redirects to {mask_url(location)}, which is not followed; nothing was done there"
     first = f"{place} answered {describe_status(reply.status)}{f': {words}' if words else ''}"
     return f"{first}\n{text}" if text and text != words else first
 

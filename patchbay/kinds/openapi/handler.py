@@ -205,11 +205,11 @@ def _run_tool(run: _ApiCall) -> Events:
     yield from run.add_credentials()
     exchange, head = yield from run.send(request)
     with _closing(exchange):
-        if head.status < 400 and head.media_type in STREAMED:
+        if head.status < 300 and head.media_type in STREAMED:
             yield from _read_stream(exchange, head, run.call)
             return
         reply = yield from _receive_body(exchange, head, run.call)
-    if reply.status >= 400:
+    if reply.status >= 300:
         token = run.caller_token
         secrets = run.standing.secrets | ({token.text} if token is not None else set())
         message = mask_secrets(describe_failure(reply, run.place), secrets)

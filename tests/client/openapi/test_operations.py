@@ -199,10 +199,44 @@ def test_yaml_is_read_only_as_far_as_json_can_express_it() -> None:
     assert (found.title, list(found.list_operations()), found.document["info"]["version"]) == ("T", ["a"], "2020-01-01")
     with pytest.raises(DocumentError, match="bytes is not JSON"):
         parse_api(b"openapi: 3.1.0\na: !!binary aGk=\n", "y")
-    with pytest.raises(DocumentError, match="aliases are not read"):
-        parse_api(b"openapi: 3.1.0\na: &x [1]\nb: *x\n", "y")
     with pytest.raises(DocumentError, match="expected JSON or YAML"):
         parse_api(b"openapi: !!python/object/apply:os.system ['true']\n", "y")
+
+
+def test_aliases_and_merge_keys_are_replaced_by_what_they_name() -> None:
+    """Issue 50, item 7: an alias refused the whole document."""
+    document = b"""openapi: 3.0.3
+info: {title: a, version: "1"}
+x-base: &base {200: {description: x}, a: 1}
+x-other: &other {b: 2, a: 3}
+paths:
+  /echo/a:
+    get:
+      operationId: aliased
+      parameters: [{name: n, in: query, schema: &n {type: integer, minimum: 1}}, {name: m, in: query, schema: *n}]
+      responses: {<<: *base, 404: {description: y}}
+x-several: {<<: [*base, *other], b: 4}
+x-text: {"<<": 1, '<<a': 2}
+"""
+    found = parse_api(document, "y").document
+    get = found["paths"]["/echo/a"]["get"]
+    assert [one["schema"] for one in get["parameters"]] == [{"type": "integer", "minimum": 1}] * 2
+    assert get["responses"] == {"200": {"description": "x"}, "a": 1, "404": {"description": "y"}}
+    assert found["x-several"] == {"200": {"description": "x"}, "a": 1, "b": 4}
+    assert found["x-text"] == {"<<": 1, "<<a": 2}
+
+
+@pytest.mark.parametrize("form", ["[{}, {}]", "{{x: {}, y: {}}}", "{{<<: [{}, {}]}}"])
+def test_aliases_of_aliases_that_grow_without_bound_are_refused(form: str) -> None:
+    lines = ["openapi: 3.1.0", "a0: &a0 {text: lol}"]
+    lines += [f"a{n}: &a{n} {form.format(f'*a{n - 1}', f'*a{n - 1}')}" for n in range(1, 60)]
+    with pytest.raises(DocumentError, match="more than 33554432 characters"):
+        parse_api("\n".join(lines).encode(), "y")
+
+
+def test_an_alias_of_a_node_that_contains_it_is_refused() -> None:
+    with pytest.raises(DocumentError, match="contains it"):
+        parse_api(b"openapi: 3.1.0\na: &x [*x]\n", "y")
 
 
 def test_yaml_is_that_of_version_1_2() -> None:
