@@ -85,7 +85,23 @@ def find_openapi_body(raw: Mapping[str, Any], follow: Callable[[Any], Any]) -> D
     media = media if isinstance(media, dict) else {}
     encoding = media.get("encoding")
     schema = media.get("schema", media.get("itemSchema", {}))
+    name = _resolve_range(name, follow(schema))
     return DescribedBody(name, body.get("required") is True, schema, encoding if isinstance(encoding, dict) else {})
+
+
+def _resolve_range(media_type: str, schema: Any) -> str:
+    """Return JSON for a range of media types that has it, where the schema describes an object or an array."""
+    bare = get_bare_media_type(media_type)
+    if "*" not in bare:
+        return media_type
+    has_structure = isinstance(schema, Mapping) and (
+        bool(
+            {"object", "array"} & set(schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")])
+        )
+        or any(key in schema for key in ("properties", "additionalProperties", "items", "allOf", "oneOf", "anyOf"))
+    )
+    is_json = bare.endswith("+json") or (has_structure and bare in ("*/*", "*", "application/*"))
+    return JSON_MEDIA_TYPE if is_json else media_type
 
 
 def find_swagger_body(

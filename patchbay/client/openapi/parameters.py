@@ -86,6 +86,18 @@ def parse_parameter(
     return Parameter(row["name"], place, argument, required, found, style)
 
 
+IGNORED_HEADERS = frozenset({"accept", "authorization"})
+"""Header parameters that OpenAPI 3.1.1 (Parameter Object) says to ignore, beside `Content-Type`."""
+
+FRAMING_HEADERS = frozenset(
+    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers of the HTTP client: a value of a caller breaks the request or the connection (RFC 9110, RFC 9112)."""
+
+
 def is_ignored(row: Mapping[str, Any], has_body: bool) -> bool:
-    """Whether a parameter is not sent: the media type of a body is chosen, not given (OpenAPI 3.1.1)."""
-    return has_body and row["in"] == "header" and str(row["name"]).lower() == "content-type"
+    """Whether a parameter is not sent, because the client has the header: the media type of a body is chosen."""
+    name = str(row["name"]).strip().lower()
+    if row["in"] != "header":
+        return False
+    return name in IGNORED_HEADERS or name in FRAMING_HEADERS or (has_body and name == "content-type")

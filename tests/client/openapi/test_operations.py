@@ -326,3 +326,24 @@ def test_a_server_that_the_caller_names_may_be_private() -> None:
         pytest.raises(Unreachable, match="cannot be reached"),
     ):
         client.send(HttpRequest("GET", "http://127.0.0.1:9/x"))
+
+
+@pytest.mark.parametrize("media_type", ["*/*", "application/*", "application/*+json", "Application/*"])
+def test_a_body_of_a_range_of_media_types_is_json_where_its_schema_is_an_object(media_type: str) -> None:
+    """Issue 50, item 8: an object became a file, or octets."""
+    for schema in ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"$ref": "#/components/schemas/N"}):
+        post = {"operationId": "x", "requestBody": {"content": {media_type: {"schema": schema}}}}
+        components = {"schemas": {"N": {"properties": {"n": {"type": "integer"}}}}}
+        document = {"openapi": "3.1.0", "paths": {"/a": {"post": post}}, "components": components}
+        call = build_request(Api(document, "the test").list_operations()["x"], "https://h", {"n": 1})
+        assert (call.content, call.headers["Content-Type"]) == (b'{"n":1}', "application/json")
+
+
+def test_headers_of_the_http_client_are_no_arguments() -> None:
+    """Issue 50, item 12: `Content-Length: 5` on a GET hung. OpenAPI 3.1.1, Parameter Object."""
+    names = ["Accept", "authorization", "Content-Length", "Host", "Transfer-Encoding", "Connection", "X-Mine"]
+    rows = [{"name": name, "in": "header", "schema": {"type": "string"}} for name in names]
+    rows.append({"name": "host", "in": "query", "schema": {"type": "string"}})
+    get = {"operationId": "x", "parameters": rows}
+    operation = Api({"openapi": "3.1.0", "paths": {"/a": {"get": get}}}, "the test").list_operations()["x"]
+    assert set(operation.tool["inputSchema"]["properties"]) == {"X-Mine", "host"}
