@@ -231,16 +231,32 @@ class Api:
         """List the fields of a body that are arguments, with their schemas; None for a body that is one argument."""
         if described.parameters:
             return {str(row["name"]): row for row in described.parameters}
-        target = self._references.find(described.schema)
+        target = self._find_body_schema(described.schema)
         if not has_fields(described.media_type, target):
             return None
         left_out = self._request_schemas.collect_left_out(target)
         return {name: one for name, one in target["properties"].items() if name not in left_out}
 
+    def _find_body_schema(self, schema: Any) -> Any:
+        """Return what the schema of a body refers to; since OpenAPI 3.1, with the fields beside the reference too."""
+        target = self._references.find(schema)
+        beside = schema.get("properties") if isinstance(schema, dict) and target is not schema else None
+        if (
+            self.is_swagger
+            or self.version.startswith("3.0")
+            or not isinstance(target, dict)
+            or not isinstance(beside, dict)
+        ):
+            return target
+        own = target.get("properties") or {}
+        both = {name: {"allOf": [own[name], one]} if name in own else one for name, one in beside.items()}
+        required = dict.fromkeys([*(target.get("required") or ()), *(schema.get("required") or ())])
+        return {**target, "properties": {**own, **both}, **({"required": [*required]} if required else {})}
+
     def _parse_body(
         self, described: DescribedBody, fields: dict[str, Any] | None, arguments: list[str], needed: set[str]
     ) -> Body:
-        target = self._references.find(described.schema) if fields is not None else described.schema
+        target = self._find_body_schema(described.schema) if fields is not None else described.schema
         schema = self._request_schemas.rewrite(target, needed)
         if described.parameters:
             rows = [parse_parameter(row, "", True, self._request_schemas, needed) for row in described.parameters]

@@ -347,3 +347,16 @@ def test_headers_of_the_http_client_are_no_arguments() -> None:
     get = {"operationId": "x", "parameters": rows}
     operation = Api({"openapi": "3.1.0", "paths": {"/a": {"get": get}}}, "the test").list_operations()["x"]
     assert set(operation.tool["inputSchema"]["properties"]) == {"X-Mine", "host"}
+
+
+@pytest.mark.parametrize(("version", "names"), [("3.1.0", {"n", "m"}), ("3.0.3", {"n"})])
+def test_properties_beside_a_reference_of_a_body_are_arguments_since_3_1(version: str, names: set[str]) -> None:
+    """Issue 50, item 12: they were lost. In 3.0 they are ignored."""
+    schema = {"$ref": "#/components/schemas/N", "properties": {"m": {"type": "string"}}, "required": ["m"]}
+    post = {"operationId": "x", "requestBody": {"content": {"application/json": {"schema": schema}}}}
+    components = {"schemas": {"N": {"properties": {"n": {"type": "integer"}}, "required": ["n"]}}}
+    document = {"openapi": version, "paths": {"/a": {"post": post}}, "components": components}
+    operation = Api(document, "the test").list_operations()["x"]
+    assert set(operation.tool["inputSchema"]["properties"]) == names
+    call = build_request(operation, "https://h", {"n": 1, "m": "x"} if "m" in names else {"n": 1})
+    assert json.loads(call.content or b"") == ({"n": 1, "m": "x"} if "m" in names else {"n": 1})
