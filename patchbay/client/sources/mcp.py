@@ -160,7 +160,9 @@ class McpSource:
         A list beside the tools that cannot be read, or gets no answer within INSPECTED_LIST_SECONDS, is empty. It has a
         sentence in the member `problems`; so has a list that was not read to its end.
         """
-        resolved = _resolve(_parse(address), context)
+        return self._inspect(_resolve(_parse(address), context), context)
+
+    def _inspect(self, resolved: ResolvedAddress, context: SourceContext) -> dict[str, Any]:
         connection = self.open_connection(resolved.target, context)
         lists: dict[str, list[dict[str, Any]]] = {}
         problems: dict[str, str] = {}
@@ -196,14 +198,15 @@ class McpSource:
     def explores(self, address: str | Address, context: SourceContext) -> dict[str, Any]:
         """List tools with their parameters, resources, templates and prompts, with the hash that a profile holds."""
         parsed = _parse(address)
-        found = self.inspects(parsed, context)
+        resolved = _resolve(parsed, context)
+        found = self._inspect(resolved, context)
         service = parsed.target.name if isinstance(parsed.target, NamedServer) else found["server"]
         kinds = ("resources", "resourceTemplates", "prompts")
         tools = [tool | {"parameters": describe_parameters(tool)} for tool in found["tools"]]
         return {
             "plugin": self.name,
             "service": service,
-            "version_hash": compute_profile_hash(found["tools"], _resolve(parsed, context).profile),
+            "version_hash": compute_profile_hash(found["tools"], resolved.profile),
             "discoverable": {"tools": tools} | {kind: found[kind] for kind in kinds},
         }
 
