@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -25,6 +24,9 @@ from tests.interaction.programs import free_port, plain_environment
 
 STEP_SECONDS = 30.0
 """Seconds that one step may take; a package may have to be fetched."""
+
+DIFFERS = 6
+"""Exit code of `patchbay diff` for two versions that differ."""
 
 GREETER = '''def greet(name: str, excited: bool = False) -> str:
     """Greet a person."""
@@ -194,7 +196,7 @@ def roll_back(user: NewUser) -> None:
     """Change a tool, compare both versions, and go back."""
     user.save("servers/greeter.py", GREETER.replace("Hello", "Good day"))
     user.see("Good day, Ada.", "patchbay", "call", "/mcp/greeter", "greet", "name=Ada")
-    user.see("Good day", "patchbay", "diff", "greeter")
+    user.see("Good day", "patchbay", "diff", "greeter", code=DIFFERS)
     user.run("patchbay", "rollback", "greeter")
     user.see("Hello, Ada.", "patchbay", "call", "/mcp/greeter", "greet", "name=Ada")
 
@@ -212,8 +214,8 @@ def approve_a_call(user: NewUser) -> None:
     user.save("servers/tables.mcp.json", {"tools": {"wipe": {"approve": True}}})
     user.see("wipe", "patchbay", "show", "tables")
     user.call("tables", "wipe", {"name": "old"})
-    number = re.search(r"^\S+", user.see("wipe", "patchbay", "approvals"), re.MULTILINE)
-    user.run("patchbay", "approvals", "approve", number[0] if number else "")
+    waiting = json.loads(user.see("wipe", "patchbay", "approvals", "list", "--json"))
+    user.run("patchbay", "approvals", "approve", waiting["id"])
     if "removed old" not in user.call("tables", "wipe", {"name": "old"}):
         raise Wrong("the approved call did not run")
 
