@@ -152,8 +152,9 @@ def _build_configured(
 ) -> Server:
     """Build a server that a configuration alone describes, provided that an operator supplied it."""
     if not context.vouched(row):
-        why = f"{configured[1].reaches}, which only a file in servers/ or the boot image may do"
-        return broken_server(row, version, f"{why}: save it as servers/{row.name or 'NAME'}.json")
+        name = row.name or "NAME"
+        why = f"{configured[1].reaches}, which needs the operator"
+        return broken_server(row, version, f"{why}: save it as servers/{name}.json, or paste it at /servers/new")
     try:
         return configured_server(row, version, fields, context, pinned)
     except ContentError as problem:

@@ -319,7 +319,7 @@ def test_a_server_without_code_lists_the_content_of_its_file(bench: Any) -> None
 def test_only_an_operator_mounts_servers(bench: Any) -> None:
     """X-16, JN-C19: a definition that came over HTTP starts no program, and sends no environment variable anywhere."""
     bench.plug("far", '{"kind": "upstream", "address": "mcp+stdio:cat"}', "static")
-    assert "which only a file in servers/ or the boot image may do" in (bench.server("far").broken or "")
+    assert "which needs the operator: save it as servers/" in (bench.server("far").broken or "")
 
 
 def test_five_thousand_tools_are_built_in_seconds(bench: Any) -> None:

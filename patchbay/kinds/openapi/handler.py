@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -338,5 +339,13 @@ def _describe_missing_credentials(run: _ApiCall, status: int) -> str:
     configured = orjson.loads(run.standing.mount.credentials)
     if status not in (401, 403) or configured or not run.api.authentication:
         return ""
-    names = ", ".join(run.api.authentication)
-    return f'\nThe document names the security schemes {names}; configure them with "credentials".'
+    first, *others = run.api.authentication
+    name = run.call.server
+    line = f'"credentials": {{"{first}": "${{{_variable_name(name, first)}}}"}}'
+    also = f" The API also knows {', '.join(others)}." if others else ""
+    return f"\nAdd the line {line} to servers/{name}.json, and set this variable for the hub.{also}"
+
+
+def _variable_name(server: str, scheme: str) -> str:
+    """Return a name for the environment variable of a credential: `SHOP_KEY` for the scheme `key` of `shop`."""
+    return re.sub(r"[^A-Z0-9]+", "_", f"{server}_{scheme}".upper()).strip("_")

@@ -129,5 +129,5 @@ def test_such_a_definition_from_elsewhere_than_a_file_starts_nothing(hub: Hub, f
     source = json.dumps(form).encode()
     ServerEditor(hub.catalogue.store, hub.servers).definition("sneaky", "static", source, None, "a caller", "made")
     hub.catalogue.refresh()
-    assert "which only a file in servers/ or the boot image may do" in served(hub, "sneaky").broken
+    assert "which needs the operator: save it as servers/" in served(hub, "sneaky").broken
     assert served(hub, "sneaky").upstream is None

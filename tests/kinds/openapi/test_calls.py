@@ -280,6 +280,17 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hub, Rec
     patch.undo()
 
 
+def test_an_api_that_refuses_a_call_without_credentials_says_which_line_to_add(tmp_path: Path) -> None:
+    """47, words: the line, the file and the variable."""
+    more = {"components": {"securitySchemes": {name: SCHEMES[name] for name in ("inHeader", "basic")}}}
+    paths: Json = {"/open": SECURED["/open"]}
+    with mounted(tmp_path, paths, lambda seen: Reply({"detail": "who is it?"}, 401), more) as (hub, _):
+        message = result_text(hub.call("shop", "open", {}).result)
+    line = '"credentials": {"inHeader": "${SHOP_INHEADER}"}'
+    assert f"Add the line {line} to servers/shop.json, and set this variable for the hub." in message
+    assert "The API also knows basic." in message
+
+
 def sent_by(secured: tuple[Hub, RecordingApi], tool: str) -> tuple[Recorded, str]:
     hub, api = secured
     api.requests.clear()
