@@ -17,6 +17,7 @@ import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
+    FishComplete,
     add_completion_class,
     get_completion_class,
     split_arg_string,
@@ -35,11 +36,11 @@ LOCAL = re.compile(r"/mcp/([^/?#]+)")
 
 BASH = """\
 %(complete_func)s() {
-    local IFS=$'\\n' response type value completion
+    local response type value completion
     response=$(COMP_WORDS="${COMP_LINE:0:$COMP_POINT}." COMP_CWORD=-1 COMP_BREAKS="$COMP_WORDBREAKS" \\
         %(complete_var)s=bash_complete "$1" 2>/dev/null)
-    for completion in $response; do
-        IFS=',' read -r type value <<< "$completion"
+    while IFS= read -r completion; do
+        type=${completion%%%%,*} value=${completion#*,}
         if [[ $type == 'dir' ]]; then
             COMPREPLY=()
             compopt -o dirnames
@@ -50,15 +51,38 @@ BASH = """\
             COMPREPLY+=("$value")
             [[ $value == *[=/] ]] && compopt -o nospace
         fi
-    done
+    done <<< "$response"
     return 0
 }
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 """The script for bash, which splits words at `=` and `:`. It passes the line up to the cursor, with a dot after it that
-keeps a last space.
+keeps a last space. bash inserts the answers into the line as they are, so they come quoted.
 """
+
+FISH = """\
+function %(complete_func)s
+    set -l response (env %(complete_var)s=fish_complete COMP_WORDS=(commandline -cp) \\
+        COMP_CWORD=(commandline -t) %(prog_name)s)
+    for completion in $response
+        set -l metadata (string split --max 1 -- "," $completion)
+        if test "$metadata[1]" = "dir"
+            __fish_complete_directories $metadata[2]
+        else if test "$metadata[1]" = "file"
+            __fish_complete_path $metadata[2]
+        else if test "$metadata[1]" = "plain"
+            printf '%%s\\n' $metadata[2]
+        end
+    end
+end
+
+complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
+"""
+"""The script for fish, which quotes what it inserts. That of click cuts a value at its first comma."""
+
+SPECIAL = re.compile(r"[^\w@%+=:,./-]")
+"""Characters that a shell may read as syntax. `=` and `:` are none: bash has to find them again as it splits words."""
 
 
 class _WholeWords(BashComplete):
@@ -81,7 +105,23 @@ class _WholeWords(BashComplete):
         """Return the line for one item."""
         breaks = set(whole_environment().get("COMP_BREAKS", "")) & set("=:")
         last = max((place for place, letter in enumerate(self._typed) if letter in breaks), default=-1)
-        return f"{item.type},{str(item.value).removeprefix(self._typed[: last + 1])}"
+        value = str(item.value).removeprefix(self._typed[: last + 1])
+        return f"{item.type},{quote_for_shell(value)}"
+
+
+class _WholeValues(FishComplete):
+    """Completion in fish of values with commas."""
+
+    source_template = FISH
+
+
+def quote_for_shell(word: str) -> str:
+    """Return a word as bash reads it literally: a backslash stands before each character that may be syntax.
+
+    The word also runs nothing where it is inserted after an opening quotation mark, which `printf %q` does not give:
+    that writes `$'...'` for characters beyond the locale. The word has no control characters.
+    """
+    return SPECIAL.sub(r"\\\g<0>", word)
 
 
 def _profiles() -> Profiles:
@@ -171,7 +211,11 @@ def _list_profile_tools(address: str) -> list[str]:
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(one) for one in names if one.startswith(incomplete)]
+    """Return the names that begin with the typed text, without those that a mounted server may have chosen as a trap:
+    with control characters, which separate answers, and with a hyphen in front, which makes an option.
+    """
+    fitting = (one for one in names if one.startswith(incomplete) and one.isprintable())
+    return [CompletionItem(one) for one in fitting if one and not one.startswith("-")]
 
 
 def _hub() -> Any:
@@ -210,3 +254,4 @@ def completion(context: click.Context, /, shell: str) -> None:
 
 
 add_completion_class(_WholeWords)
+add_completion_class(_WholeValues)

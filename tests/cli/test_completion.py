@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
+from patchbay.cli.completion import _fitting
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
@@ -28,6 +29,37 @@ def seal() -> str:
     """Seal."""
     return ""
 '''
+
+HOSTILE = {
+    "Substitution": "$(touch ran)",
+    "Backquotes": "`touch ran`",
+    "Ends": 'it\'s "so"; touch ran #',
+    "Foreign": "é\u0416$(touch ran)",
+    "Blank": "a  b",
+    "Pattern": "s*",
+    "Braces": "{x,y}",
+    "Home": "~",
+    "Comma": "x,y,",
+    "History": "a!b",
+}
+"""Values of arguments, as a mounted server may declare them."""
+
+HIDDEN = ["line\nplain,other", "back\rspace", "bell\x07", "\x1b[2J"]
+"""Values that are not offered."""
+
+PICK = f'''from typing import Literal
+
+
+def pick(kind: Literal[{", ".join(map(repr, [*HOSTILE.values(), *HIDDEN]))}]) -> str:
+    """Pick."""
+    return ""
+'''
+
+TYPED = """
+printf '\\0'
+for one in "${COMPREPLY[@]}"; do eval "printf '%s\\\\0' $3$one$3"; done
+"""
+"""Give bash each offered word, with a quotation mark around it or not, as a person does with Enter."""
 
 ASK = """
 source "$1"
@@ -46,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("completing")
     (made / "servers").mkdir()
     (made / "servers" / "notes.py").write_text(NOTES)
+    (made / "servers" / "picks.py").write_text(PICK)
     (made / "servers" / "tasks.py").write_text(NOTES)
     for words in (["remove", "tasks", "--yes"], ["disable", "notes"], ["enable", "notes"]):
         ended = subprocess.run([program("patchbay"), *words], env=environment(made), check=False, timeout=BOUND)
@@ -64,13 +97,18 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "PATH": path}
 
 
+def run_bash(folder: Path, script: str, *arguments: str, **variables: str) -> str:
+    """The output of a script in bash, which may fail."""
+    command = ["bash", "--norc", "-c", script, "bash", str(folder / "script"), *arguments]
+    own = environment(folder) | variables
+    return subprocess.run(
+        command, env=own, cwd=folder, stdout=subprocess.PIPE, check=False, timeout=BOUND
+    ).stdout.decode()
+
+
 def ask(folder: Path, line: str) -> list[str]:
     """What bash offers at the end of a line."""
-    command = ["bash", "--norc", "-c", ASK, "bash", str(folder / "script"), line]
-    ended = subprocess.run(
-        command, env=environment(folder), cwd=folder, capture_output=True, text=True, check=True, timeout=BOUND
-    )
-    return ended.stdout.split()
+    return run_bash(folder, ASK, line).split()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +145,22 @@ def test_completion_of_what_is_not_there_offers_nothing(folder: Path) -> None:
     assert ask(folder, "patchbay call /mcp/zzz ") == []
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_bash_reads_an_offered_value_as_the_server_wrote_it(folder: Path, locale: str) -> None:
+    """A value of a mounted server is text, whatever its characters mean to a shell; CWE-78."""
+    printed = run_bash(folder, ASK + TYPED, "patchbay call /mcp/picks pick kind=", "", LC_ALL=locale)
+    assert printed.split("\0")[1:-1] == list(HOSTILE.values())
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("mark", ["'", '"'])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_value_after_an_opening_quotation_mark_runs_nothing(folder: Path, mark: str, locale: str) -> None:
+    printed = run_bash(folder, ASK + TYPED, "patchbay call /mcp/picks pick kind=", mark, LC_ALL=locale)
+    assert "touch" in printed
+    assert not (folder / "ran").exists()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_one_script_completes_both_programs(shell: str) -> None:
     """Either program prints the script of a shell for both."""
@@ -127,3 +181,17 @@ def test_zsh_and_fish_are_offered_the_values_with_the_name_of_the_argument(folde
     own = environment(folder) | asked | {f"_{name.upper()}_COMPLETE": f"{shell}_complete"}
     ended = subprocess.run([program(name)], env=own, cwd=folder, capture_output=True, text=True, timeout=BOUND)
     assert "kind=book" in ended.stdout and "kind=bulletin" in ended.stdout and "film" not in ended.stdout
+
+
+@pytest.mark.parametrize(("shell", "lines"), [("zsh", 3), ("fish", 1)])
+def test_zsh_and_fish_get_no_value_that_looks_like_several_answers(folder: Path, shell: str, lines: int) -> None:
+    asked = {"COMP_WORDS": "patchbay call /mcp/picks pick kind=", "COMP_CWORD": "kind=" if shell == "fish" else "4"}
+    own = environment(folder) | asked | {"_PATCHBAY_COMPLETE": f"{shell}_complete"}
+    ended = subprocess.run([program("patchbay")], env=own, cwd=folder, stdout=subprocess.PIPE, timeout=BOUND)
+    printed = ended.stdout.decode().splitlines()
+    assert len(printed) == lines * len(HOSTILE)
+    assert not any("other" in line for line in printed)
+
+
+def test_a_name_that_would_be_an_option_is_not_offered(folder: Path) -> None:
+    assert [item.value for item in _fitting(["--yes", "yes", ""], "")] == ["yes"]
