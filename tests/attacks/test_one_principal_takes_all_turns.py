@@ -5,6 +5,7 @@ Source: RFC 970 (fair queueing: a source that uses many names gets the share of 
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from patchbay.hosts.trusted_proxies import TrustedProxies
 from patchbay.wire.front.fair_queue import find_sender
+from patchbay.wire.front.requests import environ_of
+from tests.wire.front.sent_headers import Pairs, SentHeaders, SentScope
 
 PORT = 8000
 KEY = "patchbay_key_abc"
@@ -21,8 +24,7 @@ PERSON = f"patchbay-person-{PORT}=ann.secret"
 def sender(client: str = "192.0.2.1:5000", **headers: str) -> str:
     """The sender of a request with these headers."""
     scope: Any = SimpleNamespace(client=client)
-    given: Any = headers
-    return find_sender(scope, given, PORT)
+    return find_sender(scope, SentHeaders(list(headers.items())), PORT)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +63,30 @@ def test_a_named_proxy_makes_its_clients_senders_of_their_own() -> None:
 
     def forwarded(text: str) -> str:
         scope: Any = SimpleNamespace(client="192.0.2.1:5000")
-        headers: Any = {"x-forwarded-for": text}
-        return find_sender(scope, headers, PORT, proxies)
+        return find_sender(scope, SentHeaders([("x-forwarded-for", text)]), PORT, proxies)
 
     assert {forwarded(f"198.51.100.{number}, 203.0.113.1") for number in range(9)} == {"203.0.113.1"}
     assert forwarded("203.0.113.2") == "203.0.113.2"
+
+
+def test_a_header_of_several_lines_makes_one_sender() -> None:
+    """The web server gives the first line to `get`: a client writes it, and the proxy adds a line of its own."""
+    proxies = TrustedProxies(("192.0.2.1",))
+
+    def sender_of(*lines: tuple[str, str]) -> str:
+        pairs: Pairs = list(lines)
+        scope: Any = SentScope(pairs, "/mcp", client="192.0.2.1:5000")
+        environ = environ_of(scope, scope.headers, io.BytesIO())
+        proxies.note_client(environ)
+        found = find_sender(scope, scope.headers, PORT, proxies)
+        assert "patchbay-person" in environ.get("HTTP_COOKIE", "") or found == environ["REMOTE_ADDR"]
+        return found
+
+    name, proxy = "x-forwarded-for", ("x-forwarded-for", "203.0.113.1")
+    assert {sender_of((name, f"198.51.100.{number}"), proxy) for number in range(9)} == {"203.0.113.1"}
+    keys = [[("authorization", f"Bearer {number}"), ("authorization", f"Bearer {KEY}")] for number in range(9)]
+    assert {sender_of(*lines, proxy) for lines in keys} == {"203.0.113.1"}
+    assert sender_of(("cookie", "x=1"), ("cookie", PERSON), proxy) == sender(cookie=PERSON)
 
 
 def test_two_sessions_and_two_keys_are_four_senders() -> None:

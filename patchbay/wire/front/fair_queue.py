@@ -53,15 +53,16 @@ def find_sender(scope: Scope, headers: Headers, port: int, proxies: TrustedProxi
     """Return the sender of a request before it is read: its token, its session, or its address.
 
     Only the proof counts: a sender that varies the rest of these headers remains one sender. `port` is
-    that of the hub, which is in the names of its cookies; `proxies` name the address of their client.
+    that of the hub, which is in the names of its cookies; `proxies` name the address of their client. All lines of a
+    header count, as in the environ; of a request with several Authorization lines, which is refused, no token counts.
     """
-    authorization = headers.get("authorization")
-    if authorization and (token := token_in(authorization)):
+    authorization = headers.get_all("authorization")
+    if len(authorization) == 1 and (token := token_in(authorization[0])):
         return token
-    cookies = parse_cookie(headers.get("cookie"))
+    cookies = parse_cookie(";".join(headers.get_all("cookie")))
     operator = (cookies.get(operator_cookie_name(port, over_tls), "") for over_tls in (True, False))
     session = find_session_cookie(cookies, port) or next(filter(None, operator), "")
-    return session or proxies.find_client(address(scope.client)[0], headers.get("x-forwarded-for"))
+    return session or proxies.find_client(address(scope.client)[0], ",".join(headers.get_all("x-forwarded-for")))
 
 
 class _Sender:

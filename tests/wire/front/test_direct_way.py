@@ -21,13 +21,14 @@ from patchbay.jsonrpc import Result
 from patchbay.wire.authentication import PROXY_HEADERS
 from patchbay.wire.front.answers import StartedAnswer
 from patchbay.wire.front.direct_way import PLAIN, DirectWay
-from patchbay.wire.front.requests import Headers, environ_of, variable
+from patchbay.wire.front.requests import environ_of, variable
 from patchbay.wire.front.slow_clients import AtWork
 from patchbay.wire.front.work_limits import WorkLimits, WorkPlace
 from patchbay.wire.held_refusals import HeldRefusals
 from patchbay.wire.responses import ListeningBody, Reply, json_reply
 from tests.hubs import BOTH, Hub, modern_request
 from tests.waiting import BOUND, until
+from tests.wire.front.sent_headers import Pairs, SentScope
 
 ECHO = '"""Gives back what it gets."""\n\n\ndef echo(message: str = "") -> str:\n    """Give the message."""\n'
 ECHO += '    return message\n\n\ndef fail() -> str:\n    """Fail."""\n    raise SystemExit\n'
@@ -41,45 +42,6 @@ def count() -> Iterator[str]:
     """Count."""
     yield from ("1", "2")
 '''
-
-Pairs = list[tuple[str, str]]
-
-
-class SentHeaders:
-    """Headers as the web server gives them: pairs, of which those with a value that is not ASCII are left out."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return next((value for name, value in self.items() if name == key), default)
-
-    def keys(self) -> list[str]:
-        return list(dict(self._pairs))
-
-    def items(self) -> Pairs:
-        return [(name, value) for name, value in self._pairs if value.isascii()]
-
-
-class SentScope:
-    """The head of a request over HTTP/1.1."""
-
-    proto, http_version, scheme, query_string = "http", "1.1", "http", ""
-    server = "127.0.0.1:8000"
-
-    def __init__(
-        self,
-        pairs: Pairs,
-        path: str,
-        method: str = "POST",
-        client: str = "127.0.0.1:4711",
-        authority: str | None = None,
-    ) -> None:
-        self.headers: Headers = SentHeaders(pairs)
-        self.path, self.method, self.client, self.authority = path, method, client, authority
 
 
 class Ways:

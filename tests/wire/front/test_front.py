@@ -10,6 +10,7 @@ from patchbay.settings import Settings
 from patchbay.wire.front.front import Front
 from patchbay.wire.front.request_threads import RequestThreads
 from tests.waiting import until
+from tests.wire.front.sent_headers import SentHeaders
 
 UPGRADES = 200
 
@@ -31,7 +32,7 @@ def test_the_upgrades_of_a_sender_wait_for_its_turns() -> None:
         headers = {"authorization": f"Bearer {key}", "upgrade": "websocket"}
         scope = SimpleNamespace(proto="ws", http_version="1.1", server="127.0.0.1:80", client="127.0.0.1:4711")
         scope.scheme, scope.method, scope.path, scope.query_string = "http", "GET", "/ws", ""
-        scope.authority, scope.headers = None, headers
+        scope.authority, scope.headers = None, SentHeaders(list(headers.items()))
         watcher = SimpleNamespace(scope=scope, proto=SimpleNamespace(close=lambda status: None))
         threading.Thread(target=front, args=(watcher,)).start()
 
