@@ -17,6 +17,9 @@ from patchbay.errors import ConfigError
 MAX_HOPS = 20
 """Proxies in a row, at most."""
 
+MAX_HEADER_CHARACTERS = 1024
+"""Characters at the end of the header that are read: more than MAX_HOPS addresses need."""
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -32,7 +35,7 @@ class TrustedProxies:
 
         It is `peer` for a connection that is not of a named proxy, and where the header does not name an address.
         """
-        return self._find(peer, forwarded_for) if self._networks and forwarded_for else peer
+        return self._find(peer, _cut(forwarded_for)) if self._networks and forwarded_for else peer
 
     def note_client(self, environ: MutableMapping[str, Any]) -> None:
         """Put the address of the client into the environ of a request. A second time changes nothing."""
@@ -77,6 +80,14 @@ def _parse_network(entry: str) -> Network:
     except ValueError as problem:
         expected = "expected addresses and networks, such as 127.0.0.1,10.0.0.0/8"
         raise ConfigError("trusted_proxies", "", f"{expected}; got {entry[:80]!r}: {problem}") from problem
+
+
+def _cut(forwarded_for: str) -> str:
+    """Return what decides of a header, so that the memory of answers keeps little of what a client wrote."""
+    if len(forwarded_for) <= MAX_HEADER_CHARACTERS:
+        return forwarded_for
+    # The first entry of the end may be a part of an address, which is another address.
+    return forwarded_for[-MAX_HEADER_CHARACTERS:].partition(",")[2]
 
 
 def _parse_hop(text: str) -> str | None:
