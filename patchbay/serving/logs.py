@@ -28,6 +28,12 @@ LOGGERS_OF_CONNECTIONS = (
 
 REPEAT_SECONDS = 60.0
 
+MAX_KINDS = 256
+"""Kinds of lines that are remembered; the one that passed first is forgotten for a further one."""
+
+Kind = tuple[str, int, str, int, object]
+"""Logger, level, file and line number of the code that logs, and the class of the logged exception."""
+
 
 def begin(settings: Settings) -> None:
     """Set logging up in this process."""
@@ -97,23 +103,32 @@ class ExpectedWarnings(logging.Filter):
 class RepeatedLines(logging.Filter):
     """Lets one line of a kind pass in REPEAT_SECONDS, so that clients cannot fill a disk with lines.
 
-    A kind is a logger and a message before its values are put in. The next line says how many were left out.
+    A kind is what one place in the code logs at one level about one class of exceptions: the messages of a library may
+    have values in them, such as addresses. The next line of the kind says how many were left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+        self._kinds: dict[Kind, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is logged."""
-        kind, now = (record.name, str(record.msg)), time.monotonic()
+        kind, now = _kind_of(record), time.monotonic()
         with self._lock:
             since, left_out = self._kinds.get(kind, (-REPEAT_SECONDS, 0))
             if now - since < REPEAT_SECONDS:
                 self._kinds[kind] = (since, left_out + 1)
                 return False
+            self._kinds.pop(kind, None)
             self._kinds[kind] = (now, 0)
+            if len(self._kinds) > MAX_KINDS:
+                del self._kinds[next(iter(self._kinds))]
         if left_out:
             record.msg = f"{record.msg} (and {left_out} more such lines before it)"
         return True
+
+
+def _kind_of(record: logging.LogRecord) -> Kind:
+    raised = record.exc_info[0] if record.exc_info else None
+    return record.name, record.levelno, record.pathname, record.lineno, raised

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from patchbay.serving.logs import RepeatedLines
+from patchbay.serving.logs import MAX_KINDS, RepeatedLines
 
 PROGRAM = """
 import logging
@@ -77,7 +77,7 @@ from patchbay.serving import logs
 from patchbay.settings import Settings
 logs.begin(Settings(log_format="json"))
 for number in range(1000):
-    logging.getLogger("asyncio").warning("socket.send() raised exception.")
+    logging.getLogger("asyncio").warning(f"{object()!r} {number}: socket.send() raised exception.")
     logging.getLogger("patchbay.wire.front.websockets").info("a WebSocket is closed: %d bytes", number)
     logging.getLogger("patchbay.boot").info("loaded %s", number)
 """
@@ -88,6 +88,22 @@ def test_connections_log_one_line_of_a_kind() -> None:
     done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, check=True)
     counts = Counter(json.loads(line)["logger"] for line in done.stderr.splitlines())
     assert counts == {"asyncio": 1, "patchbay.wire.front.websockets": 1, "patchbay.boot": 1000}
+
+
+def test_lines_of_one_place_in_the_code_are_one_kind_and_few_kinds_are_kept() -> None:
+    """Asyncio writes the addresses of its objects into messages; a level, a place and a class of exceptions make a kind."""
+    lines = RepeatedLines()
+
+    def passes(message: str, place: int, level: int = logging.ERROR, raised: Exception | None = None) -> bool:
+        info = (type(raised), raised, None) if raised is not None else None
+        return lines.filter(logging.LogRecord("asyncio", level, "events.py", place, message, None, info))
+
+    assert [passes(f"transport <{number:#x}>", 1) for number in range(1000)] == [True, *[False] * 999]
+    assert passes("another place", 2) and passes("another level", 1, logging.CRITICAL)
+    assert passes("another exception", 1, raised=ValueError("a"))
+    assert not passes("another exception", 1, raised=ValueError("b"))
+    assert all(passes("x", place) for place in range(3, 3 + 2 * MAX_KINDS))
+    assert len(lines._kinds) == MAX_KINDS
 
 
 def test_the_next_line_says_how_many_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
