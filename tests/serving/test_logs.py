@@ -91,7 +91,7 @@ def test_connections_log_one_line_of_a_kind() -> None:
 
 
 def test_lines_of_one_place_in_the_code_are_one_kind_and_few_kinds_are_kept() -> None:
-    """Asyncio writes the addresses of its objects into messages; a level, a place and a class of exceptions make a kind."""
+    """Messages have addresses of objects in them; a level, a place and a class of exceptions make a kind."""
     lines = RepeatedLines()
 
     def passes(message: str, place: int, level: int = logging.ERROR, raised: Exception | None = None) -> bool:
