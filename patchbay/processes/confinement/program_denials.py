@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from patchbay.processes.confinement.denials import suggestion
@@ -50,8 +50,8 @@ def explain_denial(confinement: ProgramConfinement, text: str) -> str:
     if not confinement.is_on:
         return ""
     text = text[:MAX_SEARCHED_CHARACTERS]
-    sentences = (_explain_refusal(confinement, _place(one, confinement)) for one in _find(_REFUSED, text))
-    missing = (_explain_missing(confinement, _place(one, confinement)) for one in _find(_MISSING, text))
+    sentences = (_explain(_explain_refusal, confinement, one) for one in _find(_REFUSED, text))
+    missing = (_explain(_explain_missing, confinement, one) for one in _find(_MISSING, text))
     return next(filter(None, (*sentences, *missing)), "")
 
 
@@ -60,8 +60,12 @@ def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> Iterator[str]:
         yield from (found[1] for found in pattern.finditer(text))
 
 
-def _place(path: str, confinement: ProgramConfinement) -> Path:
-    return resolve_place(path, confinement.environ)
+def _explain(explain: Callable[[ProgramConfinement, Path], str], confinement: ProgramConfinement, path: str) -> str:
+    """Return the sentence of `explain` about a path that a program has printed; empty for a text that is no path."""
+    try:
+        return explain(confinement, resolve_place(path, confinement.environ))
+    except (OSError, ValueError):  # too long a name, a NUL, half a surrogate pair, or the hub may not look there
+        return ""
 
 
 def _explain_refusal(confinement: ProgramConfinement, place: Path) -> str:

@@ -12,17 +12,16 @@ from __future__ import annotations
 import marshal
 import os
 import resource
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables, find_user_settings
 from patchbay.processes.confinement.paths import SHARED_MEMORY, AllowedPaths
 from patchbay.processes.confinement.private_places import CONTROL_SOCKETS, RUN_FOLDERS, SHOWN_RUN_PLACES
+from patchbay.processes.confinement.program_folders import make_own_folder, make_temporary_folder
 from patchbay.processes.confinement.programs import (
     BROWSER,
     OWN,
@@ -36,13 +35,9 @@ from patchbay.processes.confinement.programs import (
 )
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
 from patchbay.processes.limits import MAX_FILE_BYTES, MIB, max_user_tasks
-from patchbay.processes.process_trees import is_running
 
 SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
 MAX_DESCRIPTORS = 65536
-TMP_NAME = ".tmp"
-"""The folder in the own folder of a program with what each of its processes sees as /tmp."""
-
 MAX_PATH_CHARACTERS = 4095
 """Characters of a path; a longer word of a command line is none."""
 
@@ -84,7 +79,7 @@ def plan_start(
         "namespaces": find_namespace_way() if walled else "",
         "network": confinement.permissions.network,
         "mounts": [*_steps(confinement, places, (*words, folder), temporary)] if walled else [],
-        "rules": _rules(confinement, places, walled) if locked else None,
+        "rules": _rules(confinement, places, temporary, walled) if locked else None,
         "ports": [],
         "limits": _limits(confinement),
     }
@@ -103,30 +98,12 @@ def make_memory_file(content: bytes) -> int:
 def _make_folders(confinement: ProgramConfinement) -> tuple[Path, Path]:
     """Make the own folder of the program with its stores, and an empty folder for its /tmp; return both."""
     own = confinement.own_folder
+    stores = [one for _, store, work in find_overlays(confinement.environ, own) for one in (store, work)]
     try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for _, store, work in find_overlays(confinement.environ, own):
-            for folder in (store, work):
-                folder.mkdir(parents=True, exist_ok=True)
-        (own / TMP_NAME).mkdir(mode=0o700, exist_ok=True)
-        _remove_leftovers(own / TMP_NAME)
-        temporary = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=own / TMP_NAME))
+        make_own_folder(own, stores)
+        return own, make_temporary_folder(own)
     except OSError as problem:
         raise ConfinementMissing(f"its own folder {own} cannot be made: {problem.strerror}") from problem
-    return own, temporary
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of processes whose hub was killed before it could."""
-    for left in folder.iterdir():
-        owner = left.name.partition("-")[0]
-        if not owner.isdecimal() or not is_running(int(owner)):
-            remove_temporary_folder(left)
-
-
-def remove_temporary_folder(folder: Path) -> None:
-    """Remove the folder that an ended program saw as /tmp; what cannot be removed stays."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _environment(confinement: ProgramConfinement, inherited: Mapping[str, str], temporary: str) -> dict[str, str]:
@@ -153,14 +130,13 @@ def _limits(confinement: ProgramConfinement) -> list[tuple[int, int]]:
     ]
 
 
-def _rules(confinement: ProgramConfinement, places: AllowedPaths, walled: bool) -> dict[str, int]:
+def _rules(confinement: ProgramConfinement, places: AllowedPaths, temporary: Path, walled: bool) -> dict[str, int]:
     """Return the rights for Landlock below each path, as the program sees it."""
     rules = landlock.list_rules(places, walled)
-    if walled:
-        rules[str(TMP)] = landlock.all_rights()
-        if confinement.permissions.needs == BROWSER:
-            # A browser makes namespaces for its pages, which it sets up by files of its own processes.
-            rules["/proc"] = landlock.all_rights()
+    rules[str(TMP if walled else temporary)] = landlock.all_rights()
+    if walled and confinement.permissions.needs == BROWSER:
+        # A browser makes namespaces for its pages, which it sets up by files of its own processes.
+        rules["/proc"] = landlock.all_rights()
     return rules
 
 

@@ -10,9 +10,11 @@ Sources: landlock(7), namespaces(7).
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -188,7 +190,7 @@ class ProgramConfinement:
 
     def hidden_places(self) -> tuple[Path, ...]:
         """Return the private places that stay hidden: without those that the configuration opens."""
-        opened = {resolve_place(one, self.environ) for one in (*self.permissions.reads, *self.writes)}
+        opened = set(_existing((*self.permissions.reads, *self.writes), self.environ))
         found = [one for one in find_private_places(self.environ) if one not in opened]
         if has_plain_npm_settings(self.environ):
             found = [one for one in found if one.name != ".npmrc"]
@@ -226,17 +228,20 @@ class ProgramConfinement:
 
 
 def resolve_place(place: str, environ: Mapping[str, str]) -> Path:
-    """Return a path of a configuration as an absolute one without symbolic links; `~` is the home folder."""
+    """Return a path of a configuration as an absolute one without symbolic links; `~` is the home folder.
+
+    Links that lead in a circle stay as they are. Raises ValueError for a text that is no path, such as one with NUL.
+    """
     home = str(find_home(environ))
     text = home + place[1:] if place == "~" or place.startswith("~/") else place
-    return Path(text).absolute().resolve()
+    return Path(os.path.realpath(text))
 
 
 def is_there(place: Path) -> bool:
     """Whether a path exists; False for a text that no file system takes as a path."""
     try:
         return place.exists()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -246,4 +251,9 @@ def is_within(place: Path, folders: Collection[Path]) -> bool:
 
 
 def _existing(places: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
-    return [one for one in (resolve_place(place, environ) for place in places) if is_there(one)]
+    """Return the places of a configuration that exist, resolved."""
+    found = []
+    for place in places:
+        with suppress(ValueError):
+            found.append(resolve_place(place, environ))
+    return [one for one in found if is_there(one)]

@@ -40,11 +40,8 @@ from patchbay.client.connection.programs.own_folder import fix_paths
 from patchbay.client.connection.programs.unusual_lines import read_unusual
 from patchbay.client.errors import STDERR_LINES, Unreachable
 from patchbay.client.rate_limit import BLANK_LINE_UNITS, LINE_UNITS, count_text_units, make_text_limiter
-from patchbay.processes.confinement.program_plans import (
-    make_memory_file,
-    plan_start,
-    remove_temporary_folder,
-)
+from patchbay.processes.confinement.program_folders import remove_temporary_folder
+from patchbay.processes.confinement.program_plans import make_memory_file, plan_start
 from patchbay.processes.confinement.programs import CONFINED_START, ConfinementMissing, ProgramConfinement
 
 log = logging.getLogger(__name__)

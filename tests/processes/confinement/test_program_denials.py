@@ -1,0 +1,62 @@
+"""What is said about a path that a confined program was refused. What the program prints is text of a stranger."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from patchbay.processes.confinement.program_denials import explain_denial
+from patchbay.processes.confinement.programs import REQUIRED, ProgramConfinement, ProgramPermissions, ProgramPlaces
+
+REFUSALS = (
+    "Error: EACCES: permission denied, open '{}'",
+    "PermissionError: [Errno 13] Permission denied: '{}'",
+    "touch: cannot touch '{}': Permission denied",
+    "Error: ENOENT: no such file or directory, open '{}'",
+    "cat: {}: No such file or directory",
+)
+PATHS = st.builds(
+    lambda start, rest: start + rest, st.sampled_from(["/", "~/", "/tmp/", "/proc/self/"]), st.text(st.characters())
+)
+
+
+def _confinement(folder: Path, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> ProgramConfinement:
+    places = ProgramPlaces(folder / "data" / "programs", (folder / "data",), confine=REQUIRED)
+    return ProgramConfinement("notes", places, ProgramPermissions(reads, writes), {"HOME": str(folder / "home")})
+
+
+@given(st.sampled_from(REFUSALS), PATHS)
+@example(REFUSALS[0], "/" + "a" * 300)
+@example(REFUSALS[1], "/tmp/\0")
+@example(REFUSALS[2], "/tmp/\ud800")
+@example(REFUSALS[3], "~/" + "a" * 300)
+def test_no_text_of_a_program_raises(refusal: str, path: str) -> None:
+    assert isinstance(explain_denial(_confinement(Path(tempfile.gettempdir())), refusal.format(path)), str)
+
+
+@given(st.text(st.characters()))
+def test_no_text_without_a_refusal_raises(text: str) -> None:
+    assert isinstance(explain_denial(_confinement(Path(tempfile.gettempdir())), text), str)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_links_that_lead_in_a_circle_raise_nothing(refusal: str, tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert isinstance(explain_denial(_confinement(tmp_path), refusal.format(tmp_path / "circle")), str)
+
+
+@pytest.mark.parametrize("place", ["/" + "a" * 300, "/tmp/\0", "/tmp/\ud800"])
+def test_a_place_of_a_configuration_that_no_file_system_has_opens_nothing(place: str, tmp_path: Path) -> None:
+    paths = _confinement(tmp_path, reads=(place,), writes=(place,)).allowed_paths()
+    assert not paths.writes and not paths.shown
+
+
+def test_a_circle_of_links_among_the_places_of_a_configuration_opens_nothing(tmp_path: Path) -> None:
+    """The program itself may make it in a folder that it may change."""
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    paths = _confinement(tmp_path, writes=(str(tmp_path / "circle"),)).allowed_paths()
+    assert not paths.writes
