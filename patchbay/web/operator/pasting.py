@@ -7,6 +7,7 @@ showed, which has references in place of secrets, so that exactly this is mounte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,12 +22,14 @@ from patchbay.catalogue.operating.pasted_servers import (
     describe_run,
     read_pasted_servers,
 )
-from patchbay.catalogue.watching.mount_files import check_name_is_free, is_mount, write_mount
+from patchbay.catalogue.watching.mount_files import check_mount, check_name_is_free, is_mount, write_mount
 from patchbay.client.addresses.targets import Http
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.errors import InvalidParams, PatchbayError
 from patchbay.kind import configured_kind
 from patchbay.kinds.mount.configuration import mount_of
+from patchbay.kinds.openapi.configuration import parse_fields
+from patchbay.kinds.openapi.kind import KIND as OPENAPI
 from patchbay.settings import whole_environment
 from patchbay.web.operator.changes import explain_refusal, follow_folder, read_draft_form
 from patchbay.web.operator.login import redirect_to
@@ -37,6 +40,7 @@ from patchbay.wire.authentication import is_local_request
 
 PAGE = "/servers/new/pasted"
 MAX_NAME_CHARACTERS = 128
+_URL = re.compile(r"https?:", re.IGNORECASE)
 
 
 class _Views:
@@ -64,7 +68,7 @@ class _Views:
     def _mount(self, fields: Mapping[str, str]) -> str:
         """Write the mount and return the path of its page. Raises ConfigError, InvalidParams."""
         definition, name = _read_definition(fields), fields.get("name", "").strip()
-        if definition["kind"] == "upstream" and not is_local_request(request.environ):
+        if not is_local_request(request.environ):
             _check_public(definition)
         is_replaced = bool(fields.get("replace"))
         folder, taken = self._site.settings.servers, {one.name for one in self._site.catalogue.all()}
@@ -122,12 +126,29 @@ def _read_definition(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_public(definition: Mapping[str, Any]) -> None:
-    """Refuse a URL at a private address: only an operator on the machine of the hub may mount one."""
-    reach = mount_of("", definition, "the definition").direct_reach
-    if isinstance(reach, Http):
-        parts = urlsplit(reach.url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+    """Refuse a URL at a private address: only an operator on the machine of the hub may mount one.
+
+    A variable for a host has no address, and is refused too. Raises Unreachable, ConfigError.
+    """
+    if definition["kind"] == OPENAPI.name:
+        urls = _list_api_urls(definition)
+    else:
+        reach = mount_of("", definition, "the definition").direct_reach
+        urls = [reach.url] if isinstance(reach, Http) else []
+    for url in urls:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
         resolve_public_address(parts.hostname or "", port, "the URL")
+
+
+def _list_api_urls(definition: Mapping[str, Any]) -> list[str]:
+    """Return the URLs of the definition of an HTTP API that the hub would ask. Raises ConfigError."""
+    check_mount("name", definition, "the definition")
+    credentials = [one for one in definition.get("credentials", {}).values() if isinstance(one, Mapping)]
+    own = [parse_fields("", definition, "the definition")["document"], definition.get("base", "")]
+    others = [str(value) for part in (definition.get("oauth", {}), *credentials) for value in part.values()]
+    # The document and the base are URLs also where a variable has their beginning.
+    return [text for text in (*own, *others) if _URL.match(text)] + [text for text in own if text.startswith("${")]
 
 
 def _describe(one: PastedServer, taken: set[str]) -> dict[str, Any]:

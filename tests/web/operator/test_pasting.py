@@ -167,6 +167,42 @@ def test_a_url_at_a_private_address_is_refused_for_an_operator_of_another_machin
     assert not mounts(hub)
 
 
+PUBLIC = "https://8.8.8.8/openapi.json"
+PRIVATE = "http://127.0.0.1:9/v1"
+LOGIN = {"client_id": "a", "client_secret": "${THE_SECRET}", "token_url": PRIVATE}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"document": f"openapi+{PRIVATE}"},
+        {"document": PRIVATE.upper()},
+        {"document": f"openapi+file:{PRIVATE}"},
+        {"document": "openapi+http://[::ffff:10.0.0.1]/openapi.json"},
+        {"document": "${API}/openapi.json"},
+        {"document": PUBLIC, "base": PRIVATE},
+        {"document": PUBLIC, "credentials": {"login": LOGIN}},
+        {"document": PUBLIC, "base": "https://8.8.8.8", "account": "caller", "oauth": {"issuer": PRIVATE}},
+    ],
+)
+def test_an_api_at_a_private_address_is_refused_for_an_operator_of_another_machine(
+    hub: Hub, fields: dict[str, Any]
+) -> None:
+    form = {"definition": json.dumps({"kind": "openapi", **fields}), "name": "api", "csrf": csrf(hub)}
+    far = {"environ_overrides": {"REMOTE_ADDR": "203.0.113.9"}}
+    refused = hub.client.post(PATH, data=form, headers=BROWSER, **far)
+    assert refused.status_code == 422
+    assert re.search("<p[^>]*>.*(public address|has no address)", refused.text), refused.text[:3000]
+    assert not mounts(hub)
+
+
+def test_an_api_at_a_public_address_is_mounted_by_an_operator_of_another_machine(hub: Hub) -> None:
+    form = {"definition": json.dumps({"kind": "openapi", "document": PUBLIC}), "name": "api", "csrf": csrf(hub)}
+    far = {"environ_overrides": {"REMOTE_ADDR": "203.0.113.9"}}
+    assert hub.client.post(PATH, data=form, headers=BROWSER, **far).status_code == 303
+    assert mounts(hub)["api"]["document"] == PUBLIC
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_paste_stays_text(hub: Hub, text: str) -> None:
     entry = {"command": text or "x", "args": [text], "env": {"A": text}, text: text}
