@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -50,6 +51,12 @@ def hub(bench: Any) -> Any:
     bench.plug("two", BACK)
     bench.change({"variables/motto": bench.keep("plug anything in")})
     return bench.open()
+
+
+def test_a_call_of_another_servers_tool_does_not_wait_for_a_refresh(bench: Any, hub: Any) -> None:
+    with ThreadPoolExecutor(1) as pool, hub._lock:  # a refresh holds it while it builds servers
+        result = pool.submit(hub.hub.call, "two", "ask", {}, bench.call(hub, "two")).result(BOUND)
+    assert not result.get("isError"), result
 
 
 def test_a_tool_calls_another_servers_tool(bench: Any, hub: Any) -> None:
