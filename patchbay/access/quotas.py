@@ -31,6 +31,7 @@ LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
     ledger.STORED: (BYTES_STORED, THINGS_STORED),
     ledger.SESSION_CHANGES: (SUBSCRIPTION_BYTES, SESSION_CHANGES),
     ledger.CALL_IDS: (None, CALL_IDS),
+    ledger.REPEATS: (None, CALL_IDS),
     ledger.ROOMS: (None, ROOMS),
 }
 """The limits on the bytes and on the things of each account of the ledger, by name."""

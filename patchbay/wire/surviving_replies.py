@@ -44,7 +44,8 @@ class SurvivingReplies:
 
     def name(self, request: Request, caller: Caller, server: Server) -> CallName | None:
         """Return the name of a call that survives, None for any other request. Raises InvalidParams."""
-        return name_call(request, caller, server, self._joins_repeats)
+        name = name_call(request, caller, server, self._joins_repeats)
+        return name if name is not None and self._calls.may_begin(name) else None
 
     def reply(self, request: Request, caller: Caller, server: Server, name: CallName) -> Reply:
         """Begin a call or join it; return its messages from `name.after` on, as a stream or, for JSON, the answer."""

@@ -26,9 +26,11 @@ from patchbay.store import Journal, JournalEntry
 from patchbay.topics import LEDGERS, RESULTS
 
 STORED, SESSION_CHANGES, CALL_IDS, ROOMS = "stored", "session_changes", "call_ids", "rooms"
-"""The accounts: large results and kept answers; changes of sessions; ids of calls; rooms."""
+REPEATS = "repeats"
+"""The accounts: large results and kept answers; changes of sessions; ids of calls; rooms; calls that equal calls join.
+"""
 
-ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS, ROOMS)
+ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS, ROOMS, REPEATS)
 
 Entry = tuple[str, bytes, float | None]
 """An entry of the journal: topic, data, lifetime in seconds."""
@@ -81,6 +83,7 @@ REFUSALS: Mapping[str, Refusal] = {
         "subscriptions and other changes of sessions", "use one session for longer; old changes end with their session"
     ),
     CALL_IDS: Refusal("calls with an id in 24 hours", "send calls without io.patchbay/call"),
+    REPEATS: Refusal("calls that equal ones join in 24 hours", "later ones run, and none joins them"),
     ROOMS: Refusal("rooms", "delete one first (patchbay room remove)"),
 }
 
@@ -150,16 +153,31 @@ class Ledger:
                     raise
         raise StaleUpdate("other requests of this caller change its account without a pause; try again")
 
-    def take_back(self, owner: str, account: str, size: int, things: int) -> None:
-        """Take bytes and things out of an account that does not expire. `owner` is what `owner_of` returns."""
+    def take_back(
+        self,
+        owner: str,
+        account: str,
+        size: int,
+        things: int,
+        entries: Sequence[Entry] = (),
+        last: Mapping[str, int] | None = None,
+    ) -> None:
+        """Take bytes and things out of an account that does not expire. `owner` is what `owner_of` returns.
+
+        `entries` are appended in the same transaction; `last` is as for `Journal.append_all`.
+        Raises StaleUpdate if another writer of `last` was first.
+        """
         topic = f"{LEDGERS}{owner}/{account}"
         for _ in range(MAX_ATTEMPTS):
             rows = list(self._rows(topic))
             now = _sum(rows)
             left = orjson.dumps(["", max(0, now.bytes - size), max(0, now.things - things), 1])
             try:
-                (seq,) = self._journal.append_all([(topic, left, None)], {topic: rows[-1].seq if rows else 0})
+                expected = {**(last or {}), topic: rows[-1].seq if rows else 0}
+                seq = self._journal.append_all([*entries, (topic, left, None)], expected)[-1]
             except StaleUpdate:
+                if any(self._journal.last(other) != seq for other, seq in (last or {}).items()):
+                    raise
                 continue
             self._journal.remove(topic, seq)
             return

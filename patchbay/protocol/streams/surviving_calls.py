@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from patchbay.activation import PAUSE
-from patchbay.catalogue.contents.ledger import CALL_IDS, Entry, KeptMessages, Ledger
-from patchbay.errors import InvalidParams, PatchbayError, StaleUpdate
+from patchbay.catalogue.contents.ledger import CALL_IDS, REPEATS, Entry, KeptMessages, Ledger
+from patchbay.errors import InvalidParams, OverQuota, PatchbayError, StaleUpdate
 from patchbay.events import Pause, Wait
 from patchbay.jsonrpc import (
     Failure,
@@ -194,9 +194,13 @@ class SurvivingCalls:
             opened = {"owner": self._heartbeat.liveness.process, "digest": name.digest}
             last = {name.topic: newest[0].seq if newest else 0}
             entry = (name.topic, _OPENED + orjson.dumps(opened), ID_SECONDS)
-            row = self._ledger.row(name.principal, CALL_IDS, "", len(entry[1]), ID_SECONDS, things=1)
+            account = CALL_IDS if name.lasts else REPEATS
+            row = self._ledger.row(name.principal, account, "", len(entry[1]), ID_SECONDS, things=1)
             try:
-                self._ledger.add(name.principal, CALL_IDS, [entry], row, last)
+                if name.lasts:
+                    self._ledger.add(name.principal, account, [entry], row, last)
+                else:
+                    self._store.journal.append_all([entry, row], last)  # `may_begin` has checked the account
                 kept = KeptMessages(self._ledger, name.principal, name.topic, self._seconds)
                 return CallRun(self._store, name, self._seconds, self._most, self._heartbeat, kept)
             except StaleUpdate:
@@ -204,6 +208,18 @@ class SurvivingCalls:
             except BaseException:
                 self._release()
                 raise
+
+    def may_begin(self, name: CallName) -> bool:
+        """Whether a further call may survive. One without an id of its caller may not beyond the limit of the caller.
+
+        Such a call is not refused: it runs as a call that does not survive.
+        """
+        try:
+            if not name.lasts:
+                self._ledger.check(name.principal, REPEATS, 0, 1)
+        except OverQuota:
+            return False
+        return True
 
     def start(self, run: CallRun, first: Message | Sign | None, answers: Answers, request: Request, keep: Keep) -> None:
         """Run the rest of a call on a thread of its own; without a thread left in the system, end it as failed."""

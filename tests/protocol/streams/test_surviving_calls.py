@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from patchbay.protocol.tasks.process_liveness import Heartbeat
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ACCESS_ENDED, CALLS, ENDING
 from tests.access.team import new_key, set_grants, team_hub
+from tests.attacks.leftovers import left
 from tests.hubs import Answer, Hub
 from tests.waiting import until
 
@@ -220,6 +222,21 @@ def test_an_equal_message_joins_a_call_that_runs_and_not_one_that_has_ended(stor
     assert calls.begin(name) is None
     first.run(Result(3, {}), iter(()), 3, lambda data: None)
     assert calls.begin(name) is not None
+
+
+def test_calls_without_an_id_are_never_refused_and_take_no_place_of_those_with_one(tmp_path: Path) -> None:
+    most = 3
+    files = {"counter.py": COUNTER, "counter.mcp.json": CONFIG}
+    settings: dict[str, Any] = {"access": "shared", "isolation": "inline", "store": "sqlite", "call_ids": most}
+    with closing(Hub(tmp_path, files, join_repeats="safe", **settings)) as hub:
+        ann = new_key(hub, "ann")
+        assert len({send(hub, "safe", ann).text for _ in range(most + 3)}) == most + 3
+        assert left(hub.catalogue.store, CALLS).entries == 3 * most, "those beyond the limit leave nothing"
+        for _ in range(most):
+            assert send(hub, "safe", ann, {"io.patchbay/call": str(uuid4())}).text
+        refused = send(hub, "safe", ann, {"io.patchbay/call": str(uuid4())})
+        assert "send calls without io.patchbay/call" in refused.error["message"]
+        assert send(hub, "safe", ann).text
 
 
 def test_only_calls_that_a_repeat_does_not_harm_are_named_by_their_bytes(hub: Hub, tmp_path: Path) -> None:
