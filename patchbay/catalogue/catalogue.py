@@ -238,12 +238,9 @@ class Catalogue(VisibleToAll):
         self.store.bus.publish(f"{RERUN}{name}", f"{self._id} {kind}".encode())
 
     def begin(self, name: str) -> bool:
-        """Begin what a server needs that was to begin at its first use; return whether it had not begun before.
-
-        One that has begun is answered without the lock: its calls do not wait for a refresh.
-        """
+        """Begin what a server needs that was to begin at its first use; return whether it had not begun before."""
         if self._needed(name):
-            return False
+            return False  # without the lock: calls do not wait for a refresh
         with self._lock:
             if name not in self._keys or not self._needed.add(name):
                 return False
