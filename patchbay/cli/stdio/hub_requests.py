@@ -15,13 +15,11 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import orjson
-
 from patchbay.cli.running_hub import RunningHub
 from patchbay.client.connection.plain_session import is_plain_header
 from patchbay.client.errors import Unreachable
 from patchbay.errors import NO_SESSION, HeaderMismatch
-from patchbay.jsonrpc import Id, readable_id
+from patchbay.jsonrpc import Id, dump_json, load_json, readable_id
 from patchbay.protocol.headers import NAMED_BY, annotated
 
 CONNECT_SECONDS = 10.0
@@ -67,22 +65,26 @@ class HubSession:
             self.id, self.revision, self._opening = id, str(result.get("protocolVersion", "")), body
 
     def open_again(self, hub: RunningHub, path: str, lost: str) -> None:
-        """Open a session in place of the `lost` one, with what the client sent at first. Raises Unreachable."""
+        """Open a session in place of the `lost` one, with what the client sent at first.
+
+        Without a new session the lost one stays, so that the next message opens one. Raises Unreachable, HubAway,
+        OSError, HTTPException.
+        """
         with self._lock:
             if self.id != lost:
                 return
-            body, self.id, self.revision = self._opening, "", ""
-            request = HubRequest(path, body, orjson.loads(body), self)
+            opened = HubSession()
+            request = HubRequest(path, self._opening, load_json(self._opening), opened)
             request.send(hub)
             request.relay(lambda message: None)
-            if not self.id:
-                self.id = lost
+            if not opened.id:
                 raise Unreachable(
                     "the hub has ended the session and opens no other one: restart this server in the client"
                 )
-            initialized = HubRequest(path, orjson.dumps(INITIALIZED), INITIALIZED, self)
+            initialized = HubRequest(path, dump_json(INITIALIZED), INITIALIZED, opened)
             initialized.send(hub)
             initialized.relay(lambda message: None)
+            self.id, self.revision = opened.id, opened.revision
 
     def end(self, hub: RunningHub, path: str) -> None:
         """End the session, which cancels its calls. Raises HubAway, OSError."""
@@ -183,8 +185,8 @@ class HubRequest:
 
     def _error(self) -> Mapping[str, Any]:
         try:
-            value = orjson.loads(self._data) if self._data else None
-        except orjson.JSONDecodeError:
+            value = load_json(self._data) if self._data else None
+        except ValueError:
             return {}
         error = value.get("error") if isinstance(value, dict) else None
         return error if isinstance(error, dict) else {}
@@ -195,11 +197,11 @@ class HubRequest:
         cursor: dict[str, str] = {}
         while True:
             asked = {"jsonrpc": "2.0", "id": "relay", "method": "tools/list", "params": {**meta, **cursor}}
-            request = HubRequest(self._path, orjson.dumps(asked), asked, self._session)
+            request = HubRequest(self._path, dump_json(asked), asked, self._session)
             pages: list[bytes] = []
             request.send(hub)
             request.relay(pages.append)
-            result = orjson.loads(pages[-1]).get("result", {}) if pages else {}
+            result = load_json(pages[-1]).get("result", {}) if pages else {}
             for tool in result.get("tools", ()):
                 if tool.get("name") == self._params.get("name"):
                     self._parameters = make_parameter_headers(tool.get("inputSchema", {}), arguments)
@@ -227,21 +229,21 @@ class HubRequest:
                 raise Unreachable(f"the hub answered with the HTTP status {self._answer.status}")
             return True  # a cancelled request gets no answer
         try:
-            value = orjson.loads(self._data)
-        except orjson.JSONDecodeError as problem:
+            value = load_json(self._data)
+        except ValueError as problem:
             raise Unreachable(
                 f"the hub answered with the HTTP status {self._answer.status}, and not with JSON"
             ) from problem
         if isinstance(value, dict) and value.get("id") is None and self.id is not None:
             value["id"] = self.id
-            self._data = orjson.dumps(value)
+            self._data = dump_json(value)
         self._note(value)
         send(self._data)
         return True
 
     def _relay_stream(self, send: Callable[[bytes], None]) -> bool:
         for data in self._events():
-            value = orjson.loads(data)
+            value = load_json(data)
             self._note(value)
             send(data)
             if isinstance(value, dict) and "method" not in value and value.get("id") == self.id:
@@ -301,9 +303,7 @@ def make_parameter_headers(schema: Mapping[str, Any], arguments: Any) -> dict[st
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is not None:
-            found[f"mcp-param-{name}"] = encode_header(
-                value if isinstance(value, str) else orjson.dumps(value).decode()
-            )
+            found[f"mcp-param-{name}"] = encode_header(value if isinstance(value, str) else dump_json(value).decode())
     return found
 
 

@@ -164,6 +164,9 @@ class Relay:
             self._exchange(request)
         except PatchbayError as problem:
             self._refuse(request, problem)
+        except HubAway as problem:
+            away = f"the hub at {self._hub.url} does not answer ({problem}): run `patchbay doctor`"
+            self._refuse(request, Unreachable(away))
         except (OSError, ValueError, http.client.HTTPException) as problem:
             self._refuse(request, Unreachable(f"the hub at {self._hub.url} ended its answer early: {problem}"))
         finally:
@@ -172,7 +175,10 @@ class Relay:
                     self._running.pop(request.id, None)
 
     def _exchange(self, request: HubRequest) -> None:
-        """Send a message, and again only where the hub has not carried it out. Raises Unreachable without an answer."""
+        """Send a message, and again only where the hub has not carried it out.
+
+        Raises Unreachable without an answer, HubAway, OSError, HTTPException.
+        """
         self._reach(request)
         if request.is_session_lost:
             self._session.open_again(self._hub, self._path, request.sent_session)
@@ -193,7 +199,7 @@ class Relay:
             self._send(encode(failure(request.id, problem)))
 
     def _reach(self, request: HubRequest) -> None:
-        """Send a message to the hub that runs now. Raises Unreachable without one, OSError, HTTPException."""
+        """Send a message to the hub that runs now. Raises Unreachable without one, HubAway, OSError, HTTPException."""
         try:
             request.send(self._hub)
             return
@@ -205,10 +211,7 @@ class Relay:
                 " the client, which then needs no running hub"
             )
         self._hub = hub
-        try:
-            request.send(hub)
-        except HubAway as problem:
-            raise Unreachable(f"the hub at {hub.url} does not answer ({problem}): run `patchbay doctor`") from problem
+        request.send(hub)
 
     def _listen(self) -> None:
         """Send the notifications of the session to the client until the end of the process."""
@@ -222,7 +225,7 @@ class Relay:
                     self._session.open_again(self._hub, self._path, request.sent_session)
                 else:
                     request.relay(self._send)
-            except (OSError, ValueError, http.client.HTTPException, PatchbayError) as problem:
+            except (HubAway, OSError, ValueError, http.client.HTTPException, PatchbayError) as problem:
                 log.debug("the stream of notifications ended: %s", problem)
             last = request.last_event
             self._ending.wait(LISTEN_AGAIN_SECONDS)

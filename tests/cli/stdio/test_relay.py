@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from patchbay import exit_codes
 from patchbay.cli.running_hub import RunningHub
 from patchbay.cli.stdio.relay import Relay
+from patchbay.errors import NO_SESSION, HeaderMismatch
 from tests.checkout import ROOT
 from tests.hubs import modern_request
 from tests.interaction.peers import texts
@@ -62,10 +65,30 @@ HEADERS = {
                 "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
                 "required": ["region"],
             },
-        }
+        },
+        "count": {
+            "description": "Count.",
+            "function": "count",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"number": {"type": "integer", "x-mcp-header": "Number"}},
+                "required": ["number"],
+            },
+        },
     }
 }
-SEARCH = '"""Searches."""\n\n\ndef search(region: str) -> str:\n    """Search."""\n    return f"found in {region}"\n'
+SEARCH = '''"""Searches."""
+
+
+def search(region: str) -> str:
+    """Search."""
+    return f"found in {region}"
+
+
+def count(number: int) -> str:
+    """Count."""
+    return f"counted {number}"
+'''
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +179,21 @@ def test_a_modern_call_repeats_its_arguments_in_headers(folder: Path, hub: Hub) 
         assert answer["result"]["content"][0]["text"] == "found in Zürich"
 
 
+def test_integers_beyond_64_bits_reach_the_hub_exactly(folder: Path, hub: Hub) -> None:
+    """As an argument that a header repeats, and as the id of a request, which gets one answer."""
+    large = 10**30
+    with beside(folder, "far") as child:
+        body, _ = modern_request("tools/call", {"name": "count", "arguments": {"number": large}}, id=large)
+        assert child.process.stdin is not None and child.process.stdout is not None
+        child.process.stdin.write(json.dumps(body).encode() + b"\n")
+        child.process.stdin.flush()
+        answer = json.loads(child.process.stdout.readline())
+        assert answer["id"] == large
+        assert answer["result"]["content"][0]["text"] == f"counted {large}"
+        code, rest, _ = child.ends()
+    assert (code, rest) == (exit_codes.OK, b"")
+
+
 def test_many_calls_run_at_a_time(folder: Path, hub: Hub) -> None:
     with beside(folder, "notes") as child:
         child.ask("initialize", OPEN)
@@ -225,3 +263,110 @@ def test_a_hub_that_stays_away_is_an_error_with_the_next_step(tmp_path: Path) ->
     relay.finish(BOUND)
     error = json.loads(out[0])["error"]
     assert "has stopped: start it again (`patchbay serve`)" in error["message"]
+
+
+class LeavingHub(HTTPServer):
+    """A hub that stops just before its first refusal, so that it accepts no later connection."""
+
+    def __init__(self, port: int, keeps_sessions: bool) -> None:
+        self.is_there = True
+        self.keeps_sessions = keeps_sessions
+        self.streams = 0
+        super().__init__(("127.0.0.1", port), LeavingHubRequest)
+        self.running = RunningHub(f"http://127.0.0.1:{self.server_port}", "127.0.0.1", 1, Path())
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while self.is_there:
+            self.handle_request()
+        self.server_close()
+
+
+class LeavingHubRequest(BaseHTTPRequestHandler):
+    """One request to a LeavingHub."""
+
+    server: LeavingHub
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if body["method"] == "initialize":
+            self._answer(200, {"id": body["id"], "result": {"protocolVersion": "2025-11-25"}})
+        elif "id" not in body:
+            self._answer(202, None)
+        elif "mcp-method" in self.headers:
+            self._refuse({"code": HeaderMismatch.code, "message": "Mcp-Param-Region is missing"})
+        elif self.server.keeps_sessions:
+            self._answer(200, {"id": body["id"], "result": {}})
+        else:
+            self._refuse({"code": -32001, "message": NO_SESSION})
+
+    def do_GET(self) -> None:
+        self.server.streams += 1
+        self._refuse({"code": -32001, "message": NO_SESSION})
+
+    def _refuse(self, error: Any) -> None:
+        self.server.is_there = False
+        self.server.server_close()
+        self._answer(404, {"id": None, "error": error})
+
+    def _answer(self, status: int, body: Any) -> None:
+        data = b"" if body is None else json.dumps({"jsonrpc": "2.0", **body}).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.send_header("mcp-session-id", "kept" if self.server.keeps_sessions else "forgotten")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write nothing."""
+
+
+LOOK = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "look", "arguments": {}}}
+
+
+def opened(out: list[bytes]) -> tuple[Relay, list[LeavingHub]]:
+    """A relay with a session at a hub that leaves; the relay finds the last hub of the list."""
+    hubs = [LeavingHub(0, keeps_sessions=False)]
+    relay = Relay(lambda ending: hubs[-1].running, hubs[0].running, "notes", out.append)
+    relay.handle(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPEN}).encode())
+    assert "result" in json.loads(out.pop())
+    return relay, hubs
+
+
+def test_a_call_gets_an_error_when_the_hub_stops_before_the_session_is_opened_again() -> None:
+    """The next call opens the session at the hub that runs then."""
+    out: list[bytes] = []
+    relay, hubs = opened(out)
+    relay.handle(json.dumps(LOOK).encode())
+    relay.finish(BOUND)
+    hubs[0].thread.join(BOUND)
+    assert "does not answer" in json.loads(out.pop())["error"]["message"]
+    hubs.append(LeavingHub(0, keeps_sessions=True))
+    relay.handle(json.dumps(LOOK).encode())
+    relay.finish(BOUND)
+    answer = json.loads(out.pop())
+    hubs[1].is_there = False
+    relay.close(BOUND)
+    assert answer["result"] == {}
+    hubs[1].thread.join(BOUND)
+
+
+def test_a_call_gets_an_error_when_the_hub_stops_before_it_lists_the_tool() -> None:
+    out: list[bytes] = []
+    relay, hubs = opened(out)
+    relay.handle(json.dumps(modern_request("tools/call", LOOK["params"])[0]).encode())
+    relay.finish(BOUND)
+    hubs[0].thread.join(BOUND)
+    assert "does not answer" in json.loads(out.pop())["error"]["message"]
+
+
+def test_notifications_come_from_the_next_hub_when_one_stops_before_the_session_is_opened_again() -> None:
+    relay, hubs = opened([])
+    relay.handle(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+    hubs[0].thread.join(BOUND)
+    hubs.append(LeavingHub(0, keeps_sessions=True))
+    until(lambda: hubs[1].streams)
+    hubs[1].thread.join(BOUND)
+    relay.close(BOUND)
