@@ -283,7 +283,7 @@ def encode(message: Message) -> bytes:
     body: dict[str, Any]
     if isinstance(message, Result):
         if isinstance(message.result, Rendered):
-            return b'{"jsonrpc":"2.0","id":' + orjson.dumps(message.id) + b',"result":' + message.result.data + b"}"
+            return b'{"jsonrpc":"2.0","id":' + dump_json(message.id) + b',"result":' + message.result.data + b"}"
         body = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
     elif isinstance(message, Request):
         body = {"jsonrpc": "2.0", "id": message.id, "method": message.method, "params": message.params}

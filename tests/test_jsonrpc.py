@@ -67,6 +67,10 @@ def test_a_huge_integer_of_a_tool_is_encoded_in_full() -> None:
     assert b"1" + b"0" * 30 in encode(Result(1, {"n": 10**30}))
 
 
+def test_a_huge_id_is_encoded_in_full_before_a_result_that_is_encoded_already() -> None:
+    assert encode(Result(10**30, Rendered(b"{}"))) == b'{"jsonrpc":"2.0","id":1%b,"result":{}}' % (b"0" * 30)
+
+
 @given(st.binary())
 def test_any_bytes_either_parse_or_are_a_parse_error(data: bytes) -> None:
     try:

@@ -18,13 +18,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from patchbay.activation import PAUSE
 from patchbay.catalogue.contents.ledger import KeptMessages, Ledger
 from patchbay.errors import PatchbayError
 from patchbay.events import Pause, Wait
-from patchbay.jsonrpc import Id, encode, failure
+from patchbay.jsonrpc import Id, dump_json, encode, failure, load_json
 from patchbay.messages.callers import LegacySession
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store
@@ -73,7 +71,7 @@ class Recorder:
         self._id = id
         self._missed = False
         self._kept = KeptMessages(ledger or Ledger(store.journal), session.principal, self._topic, seconds)
-        self._append(_OPENED + orjson.dumps({"owner": heartbeat.liveness.process, "id": id}))
+        self._append(_OPENED + dump_json({"owner": heartbeat.liveness.process, "id": id}))
         heartbeat.begin()
 
     def keep(self, data: bytes, needed: bool = True) -> str | None:
@@ -142,7 +140,7 @@ class Replay:
         first = self._store.journal.read(self._topic, 0, 1)
         if not first or first[0].data[:1] != _OPENED:
             return False
-        self._opened = orjson.loads(first[0].data[1:])
+        self._opened = load_json(first[0].data[1:])
         return True
 
     def __call__(self, after: int) -> Iterator[tuple[str, bytes] | Pause | Wait]:
@@ -195,5 +193,5 @@ class Replay:
 
     def _is_answered(self, id: Id) -> bool:
         """Whether the last message is already the answer, so that only the end is missing."""
-        last = orjson.loads(self._last) if self._last else {}
+        last = load_json(self._last) if self._last else {}
         return "method" not in last and last.get("id") == id

@@ -323,7 +323,7 @@ class LeavingHubRequest(BaseHTTPRequestHandler):
         """Write nothing."""
 
 
-LOOK = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "look", "arguments": {}}}
+LOOK: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "look", "arguments": {}}}
 
 
 def opened(out: list[bytes]) -> tuple[Relay, list[LeavingHub]]:

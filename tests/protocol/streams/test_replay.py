@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -67,6 +68,14 @@ def test_a_stream_whose_process_is_gone_ends_with_an_error_for_its_request(
     assert (first[1][1]["id"], first[1][1]["error"]["message"]) == (7, GONE)
     assert messages(replay(store, session, recorder.name)(0)) == first
     assert messages(replay(store, session, recorder.name)(2)) == []
+
+
+def test_a_stream_of_a_request_with_a_huge_id_ends_with_that_id(store: MemoryStore, session: LegacySession) -> None:
+    recorder = Recorder(store, session, 60, 10**30, Silent(store), MOST)
+    recorder.keep(PROGRESS)
+    events = wait_blocking(replay(store, session, recorder.name)(1))
+    (answer,) = [item[1] for item in events if isinstance(item, tuple)]
+    assert json.loads(answer)["id"] == 10**30
 
 
 def test_a_stored_answer_is_the_only_one(store: MemoryStore, session: LegacySession) -> None:
