@@ -96,11 +96,12 @@ def is_sent(stream: Stream, data: bytes) -> bool:
 class Flow:
     """The unread bytes of a stream of one reader: the true number, or at most UNCHECKED_BYTES more."""
 
-    __slots__ = ("_acknowledged", "_client", "_sent", "_socket", "_unread")
+    __slots__ = ("_acknowledged", "_client", "_has_counters", "_sent", "_socket", "_unread")
 
     def __init__(self, client: str) -> None:
         self._client = client
         self._socket: tuple[int, int] | None = None
+        self._has_counters = False
         self._sent = self._unread = self._acknowledged = 0
 
     def add(self, size: int) -> bool:
@@ -126,14 +127,20 @@ class Flow:
         return self._unread > UNREAD_BYTES
 
     def is_gone(self) -> bool:
-        """Whether the connection was known at an earlier question and is closed now. Only before the first piece."""
+        """Whether the connection was known at an earlier question and is closed now. Only before the first piece.
+
+        Where the kernel has no counters, only a connection that the web server has closed is gone.
+        """
         if self._socket is None:
             self._socket = find_connection(self._client)
             counters = self._counters()
+            self._has_counters = counters is not None
             self._acknowledged = 0 if counters is None else counters.acknowledged
             return False
+        if not is_socket(*self._socket):
+            return True
         counters = self._counters()
-        return counters is None or not counters.open
+        return self._has_counters if counters is None else not counters.open
 
     def wait(self) -> None:
         """Wait until the reader has read enough, or is gone; `slow_clients.py` disconnects one that reads nothing."""

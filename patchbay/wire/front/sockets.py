@@ -2,7 +2,7 @@
 
 The web server does not share its sockets; here they are known by their descriptors. A descriptor may be closed and used
 again at any time, so this module never closes it: it shuts down a copy, after comparing it. It also works if the
-process has no free descriptor. Needs /proc and struct tcp_info, so Linux 4.6 or newer.
+process has no free descriptor. Counters need /proc and struct tcp_info, so Linux 4.6 or newer; other systems have none.
 """
 
 from __future__ import annotations
@@ -50,8 +50,11 @@ class Counters:
 
     @classmethod
     def of(cls, descriptor: int) -> Counters | None:
-        """Return the counters of a TCP socket; None for another descriptor, or a closed one."""
-        found = _ask_socket(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO.size))
+        """Return the counters of a TCP socket; None for another descriptor, a closed one, and where there are none."""
+        option = getattr(socket, "TCP_INFO", None)
+        if option is None:
+            return None
+        found = _ask_socket(descriptor, lambda seen: seen.getsockopt(socket.IPPROTO_TCP, option, INFO.size))
         if found is None or len(found) < INFO.size:
             return None
         state, unacked, sent, received, acknowledged, bytes_in, unsent = INFO.unpack(found)

@@ -6,6 +6,7 @@ Requirements: X6; DESIGN 6 (every queue has a bound).
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import weakref
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from typing import cast
 
 import pytest
 
+from patchbay.wire.front import sockets
 from patchbay.wire.front.answers import UNCHECKED_BYTES, UNREAD_BYTES, Flow, StartedAnswer, send_answer
 from patchbay.wire.front.connection_index import find_connection
 from patchbay.wire.front.requests import HttpProtocol
+from tests.waiting import until
 
 PIECE = 16 * 1024
 BOUND = 60.0
@@ -93,6 +96,39 @@ def test_a_connection_that_is_gone_is_not_waited_for(pair: tuple[socket.socket, 
     assert flow.add(UNCHECKED_BYTES)
     assert flow.is_behind() is None
     flow.wait()
+
+
+@pytest.fixture(params=["full", "short", "none"])
+def tcp_info(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the system tells of a connection: all counters, fewer (Linux before 4.6), or none (macOS)."""
+    kind: str = request.param
+    if kind == "none":
+        monkeypatch.delattr(socket, "TCP_INFO")
+    elif kind == "short":
+        monkeypatch.setattr(sockets, "INFO", struct.Struct(sockets.INFO.format + "4096x"))
+    return kind
+
+
+def test_an_open_connection_is_never_gone_and_a_closed_one_is(
+    pair: tuple[socket.socket, socket.socket], tcp_info: str
+) -> None:
+    sender, reader = pair
+    flow = Flow(named(sender))
+    assert [flow.is_gone() for _ in range(3)] == [False] * 3
+    assert (sockets.Counters.of(sender.fileno()) is not None) == (tcp_info == "full")
+    assert bool(flow.is_behind()) is False
+    sender.close()
+    assert flow.is_gone()
+    reader.close()
+
+
+def test_a_reader_that_resets_the_connection_is_gone(pair: tuple[socket.socket, socket.socket]) -> None:
+    sender, reader = pair
+    flow = Flow(named(sender))
+    assert not flow.is_gone()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, sockets.ABORT)
+    reader.close()
+    until(flow.is_gone, "the reset has arrived")
 
 
 class SentStream:
