@@ -1,4 +1,6 @@
-"""Strangers send wrong passwords through the proxy of the hub, so that people cannot sign in.
+"""Strangers send wrong passwords through the proxy of the hub, so that people cannot sign in. What remains:
+strangers with hundreds of networks stop new browsers of one person that use a password; passkeys and known browsers go
+on.
 
 Source: OWASP, "Blocking Brute Force Attacks" (locked accounts as a denial of service).
 """
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from patchbay.access.people import sign_in_throttle
 from patchbay.access.people.sign_in_throttle import MAX_WRONG_OF_ADDRESS
 from tests.checkout import ROOT
 from tests.hubs import Hub
@@ -51,6 +54,18 @@ def test_a_browser_that_signed_in_before_signs_in_from_the_address_of_the_strang
         through_proxy(hub, "203.0.113.8").sign_in(f"nobody-{number}", "wrong")
     assert through_proxy(hub, "203.0.113.8").sign_in("ann").status_code == 429
     assert known.sign_in("ann").status_code == 303
+
+
+def test_wrong_passwords_for_one_name_from_twenty_addresses_do_not_stop_its_new_browsers(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit of the name each network has one try."""
+    monkeypatch.setattr(sign_in_throttle, "MAX_WRONG_OF_NAME", 20)
+    for number in range(20):
+        assert through_proxy(hub, f"192.0.2.{number}").sign_in("ann", "wrong").status_code == 401
+    assert through_proxy(hub, "192.0.2.1").sign_in("ann", "wrong").status_code == 401
+    assert through_proxy(hub, "192.0.2.2").sign_in("ann", "wrong").status_code == 429
+    assert through_proxy(hub, "198.51.100.200").sign_in("ann").status_code == 303
 
 
 def test_every_documented_proxy_is_named_to_the_hub_and_gives_the_address() -> None:

@@ -1,8 +1,10 @@
 """Limits wrong passwords, so that a password cannot be guessed and its owner is not locked out by others.
 
-Wrong passwords count for a name at an address, for the address, and for the name at all addresses, each apart. A
-browser in which the person has signed in before counts by itself, so that wrong passwords from elsewhere, also from the
-same address, do not stop it. Behind a proxy the address is that of the client (setting `trusted_proxies`).
+Wrong passwords count for a name at an address, for the address, and for the name at all addresses, each apart. After
+many for one name, each further network has one try, so that a few strangers with some addresses do not stop the person;
+strangers with hundreds of networks do stop its new browsers. A browser in which the person has signed in before counts
+by itself, so that wrong passwords from elsewhere, also from the same address, do not stop it. Behind a proxy the
+address is that of the client (setting `trusted_proxies`).
 Source: OWASP, "Slow Down Online Guessing Attacks with Device Cookies".
 """
 
@@ -24,7 +26,13 @@ MAX_WRONG_OF_ADDRESS = 60
 """The same for all names that one address tries."""
 
 MAX_WRONG_OF_NAME = 200
-"""The same for one name from all addresses, except browsers that are known."""
+"""The same for one name from all addresses, except browsers that are known: from then on tries are slowed down."""
+
+MAX_SLOWED_OF_NETWORK = 1
+"""Slowed tries of one name from one wide network: /24 of IPv4, /48 of IPv6."""
+
+MAX_SLOWED_OF_NAME = 600
+"""Tries of one name from all addresses, the slowed ones included; later ones are not compared."""
 
 MAX_TRACKED = 20_000
 
@@ -58,15 +66,12 @@ class SignInThrottle:
         now = self._clock()
         with self._lock:
             places = _places(name, address, known_browser)
-            for place, most in places:
-                times = self._tries.setdefault(place, deque())
-                self._tries.move_to_end(place)
-                while times and now - times[0] >= WRONG_PASSWORD_SECONDS:
-                    times.popleft()
-                if len(times) >= most:
-                    raise TooManyWrongPasswords
+            if name and not known_browser and self._count((name, ""), now) >= MAX_WRONG_OF_NAME:
+                places.append((_slowed_place(name, address), MAX_SLOWED_OF_NETWORK))
+            if any(self._count(place, now) >= most for place, most in places):
+                raise TooManyWrongPasswords
             for place, _ in places:
-                self._tries[place].append(now)
+                self._tries.setdefault(place, deque()).append(now)
             while len(self._tries) > MAX_TRACKED:
                 self._tries.popitem(last=False)
 
@@ -78,6 +83,18 @@ class SignInThrottle:
             for place, _ in rest:
                 if self._tries.get(place):
                     self._tries[place].pop()
+            if not known_browser:
+                self._tries.pop(_slowed_place(name, address), None)
+
+    def _count(self, place: tuple[str, str], now: float) -> int:
+        """Return the number of recent tries from a place. The caller holds the lock."""
+        times = self._tries.get(place)
+        if times is None:
+            return 0
+        self._tries.move_to_end(place)
+        while times and now - times[0] >= WRONG_PASSWORD_SECONDS:
+            times.popleft()
+        return len(times)
 
 
 def _places(name: str, address: str, known_browser: str) -> list[tuple[tuple[str, str], int]]:
@@ -85,13 +102,18 @@ def _places(name: str, address: str, known_browser: str) -> list[tuple[tuple[str
         return [((name, f"browser {known_browser}"), MAX_WRONG_PASSWORDS)]
     network = _network(address)
     places = [((name, network), MAX_WRONG_PASSWORDS), (("", network), MAX_WRONG_OF_ADDRESS)]
-    return [*places, ((name, ""), MAX_WRONG_OF_NAME)] if name else places
+    return [*places, ((name, ""), MAX_SLOWED_OF_NAME)] if name else places
 
 
-def _network(address: str) -> str:
-    """The address, or the /64 of an IPv6 address: one customer of a provider has all of it."""
+def _slowed_place(name: str, address: str) -> tuple[str, str]:
+    return name, f"slowed {_network(address, bits=24, bits_of_6=48)}"
+
+
+def _network(address: str, bits: int = 32, bits_of_6: int = 64) -> str:
+    """The network of an address with these numbers of bits; one customer of a provider has a whole /64 of IPv6."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return str(found) if found.version == 4 else str(ipaddress.ip_network(f"{found}/64", strict=False))
+    found = getattr(found, "ipv4_mapped", None) or found
+    return str(ipaddress.ip_network(f"{found}/{bits if found.version == 4 else bits_of_6}", strict=False))

@@ -10,6 +10,7 @@ from patchbay.access.people.passwords import Passwords
 from patchbay.access.people.people import People, Person, UnknownPerson
 from patchbay.access.people.sessions import PersonSessions, SessionScheme
 from patchbay.access.people.sign_in_throttle import (
+    MAX_SLOWED_OF_NAME,
     MAX_WRONG_OF_NAME,
     MAX_WRONG_PASSWORDS,
     SignInThrottle,
@@ -71,14 +72,59 @@ def test_wrong_passwords_from_one_address_do_not_stop_others() -> None:
     throttle.begin("ann", "192.0.2.1")
 
 
-def test_wrong_passwords_of_many_addresses_for_one_name_stop_neither_other_names_nor_known_browsers() -> None:
-    throttle = SignInThrottle(Clock())
-    for number in range(MAX_WRONG_OF_NAME):
-        throttle.begin("ann", f"192.0.2.{number}")
+def stop_name(throttle: SignInThrottle, name: str) -> int:
+    """Try passwords from ever further networks until the name's limit; return the number of tries."""
+    for number in range(10_000):
+        try:
+            throttle.begin(name, f"10.{number // 250}.{number % 250}.1")
+        except TooManyWrongPasswords:
+            return number
+    raise AssertionError("no limit")
+
+
+def test_wrong_passwords_of_twenty_addresses_for_one_name_do_not_stop_its_new_browsers() -> None:
+    """Beyond the name's limit each network has one try; the right password gives it back."""
+    clock = Clock()
+    throttle = SignInThrottle(clock)
+    strangers = [f"192.0.2.{number}" for number in range(MAX_WRONG_OF_NAME // MAX_WRONG_PASSWORDS)]
+    for address in strangers * MAX_WRONG_PASSWORDS:
+        throttle.begin("ann", address)
+    for _ in range(3):
+        throttle.begin("ann", "198.51.100.1")
+        throttle.succeed("ann", "198.51.100.1")
+    throttle.begin("ann", "203.0.113.1")
+    for near in ("203.0.113.1", "203.0.113.2", "::ffff:203.0.113.3"):
+        with pytest.raises(TooManyWrongPasswords):
+            throttle.begin("ann", near)
+    throttle.begin("ann", "2001:db8:1:1::1")
+    with pytest.raises(TooManyWrongPasswords):
+        throttle.begin("ann", "2001:db8:1:2::1")
+    throttle.begin("ann", "2001:db8:2:1::1")
+    clock.now += sign_in_throttle.WRONG_PASSWORD_SECONDS
+    for _ in range(MAX_WRONG_PASSWORDS):
+        throttle.begin("ann", "203.0.113.1")
+
+
+def test_tries_of_hundreds_of_networks_for_one_name_stop_neither_other_names_nor_known_browsers() -> None:
+    """The whole number of guesses of one password has a limit, which stops new browsers of this person."""
+    clock = Clock()
+    throttle = SignInThrottle(clock)
+    assert stop_name(throttle, "ann") == MAX_SLOWED_OF_NAME
     with pytest.raises(TooManyWrongPasswords, match="for this name"):
         throttle.begin("ann", "198.51.100.1")
     throttle.begin("ben", "198.51.100.1")
     throttle.begin("ann", "198.51.100.1", known_browser="of ann")
+    clock.now += sign_in_throttle.WRONG_PASSWORD_SECONDS
+    throttle.begin("ann", "198.51.100.1")
+
+
+def test_an_address_of_ipv4_counts_by_itself_where_it_is_written_as_one_of_ipv6() -> None:
+    throttle = SignInThrottle(Clock())
+    for _ in range(MAX_WRONG_PASSWORDS):
+        throttle.begin("ann", "::ffff:192.0.2.1")
+    throttle.begin("ann", "::ffff:192.0.2.2")
+    with pytest.raises(TooManyWrongPasswords):
+        throttle.begin("ann", "192.0.2.1")
 
 
 def test_the_right_password_takes_back_its_own_try_alone() -> None:
@@ -118,6 +164,16 @@ def test_the_memory_of_tries_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(50):
         throttle.begin("ann", f"192.0.2.{number}")
     assert len(throttle._tries) <= 11
+
+
+def test_refused_tries_of_further_addresses_are_not_remembered() -> None:
+    throttle = SignInThrottle(Clock())
+    stop_name(throttle, "ann")
+    kept = len(throttle._tries)
+    for number in range(1000):
+        with pytest.raises(TooManyWrongPasswords):
+            throttle.begin("ann", f"198.51.{number // 250}.{number % 250}")
+    assert len(throttle._tries) == kept
 
 
 def test_a_session_is_known_by_its_cookie_until_it_ends(store: Store) -> None:
