@@ -62,7 +62,7 @@ from patchbay.rooms.rooms import Rooms
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.room_servers import RoomServers
 from patchbay.serving.hub_url import public_url
-from patchbay.settings import OPEN, Settings, sign_ins, whole_environment
+from patchbay.settings import OPEN, Settings, hub_places, sign_ins, whole_environment
 from patchbay.store import Store
 from patchbay.stores import open_store
 from patchbay.topics import BOOT, NAMES_CHANGED
@@ -223,10 +223,9 @@ def _open_mounts(
 
 def program_places(settings: Settings) -> ProgramPlaces:
     """Return the places of a hub that starts programs of strangers."""
-    key_file = (Path(settings.key_file),) if settings.key_file else ()
     return ProgramPlaces(
         settings.data / PROGRAMS,
-        (*_hidden_folders(settings), settings.servers, *key_file),
+        hub_places(settings),
         (PACKAGE, Path(sys.prefix)),
         settings.protections,
         settings.confine,

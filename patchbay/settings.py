@@ -360,6 +360,12 @@ def sign_ins(environ: Mapping[str, str]) -> Path:
     return Path(base) / "patchbay" / "tokens"
 
 
+def hub_places(settings: Settings) -> tuple[Path, ...]:
+    """Return the folders and files of the hub itself, which no program of a stranger reads or changes."""
+    key_file = (Path(settings.key_file),) if settings.key_file else ()
+    return (settings.data, sign_ins(whole_environment()), settings.servers, *key_file)
+
+
 def environment(allowed: tuple[str, ...]) -> dict[str, str]:
     """Return the part of the environment that a child process may see."""
     return {name: os.environ[name] for name in allowed if name in os.environ}

@@ -61,8 +61,15 @@ def _worked_since(journal: Journal, failed: Record) -> bool:
 
 def _is_allowed(folder: str, allowed: Collection[str]) -> bool:
     """Whether a folder is one of the allowed ones, or lies below one; both may begin with `~`."""
-    place = Path(folder).expanduser()
-    return any(place.is_relative_to(Path(each).expanduser()) for each in allowed)
+    place = _expand(folder)
+    return any(place.is_relative_to(_expand(each)) for each in allowed)
+
+
+def _expand(folder: str) -> Path:
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:  # it begins with ~ and the name of a user that does not exist
+        return Path(folder)
 
 
 def _text_of(answer: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,23 @@ from patchbay.topics import SERVERS
 
 
 def allow_folder(
-    store: Store, servers: Path, name: str, origin: str, config: Mapping[str, Any], folder: str, who: str
+    store: Store,
+    servers: Path,
+    name: str,
+    origin: str,
+    config: Mapping[str, Any],
+    folder: str,
+    who: str,
+    hub: Iterable[Path] = (),
 ) -> None:
     """Add a folder (`/...` or `~/...`) to `writes` of a server, in its file where it has one.
 
-    `servers` is the watched folder; `origin` and `config` are those of the server as it is built. Raises ReadOnly,
-    UnknownServer, StaleUpdate, Refused, InvalidParams for a folder that does not exist, and ConfigError for a server
-    whose configuration is elsewhere.
+    `servers` is the watched folder; `origin` and `config` are those of the server as it is built; `hub` are the places
+    of the hub itself. Raises ReadOnly, UnknownServer, StaleUpdate, Refused, InvalidParams for a folder that does not
+    exist or is one of the hub, and ConfigError for a server whose configuration is elsewhere.
     """
     cid, row = find_row(store, name, origin, f'add {json.dumps(folder)} to its field "writes" there')
-    _check_folder(folder)
+    _check_folder(folder, hub)
     writes = list(config.get("writes", ()))
     if folder in writes:
         return
@@ -50,12 +58,17 @@ def _read_program_mount(store: Store, definition: str, origin: str, name: str) -
     return fields
 
 
-def _check_folder(folder: str) -> None:
+def _check_folder(folder: str, hub: Iterable[Path]) -> None:
     if not folder.startswith(("/", "~/")):
         raise InvalidParams(f"folder must be the path of a folder, /... or ~/...; it is {folder!r:.200}")
     try:
-        exists = Path(folder).expanduser().is_dir()
-    except (OSError, ValueError):
+        place = Path(os.path.realpath(Path(folder).expanduser()))
+        exists = place.is_dir()
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home folder
         exists = False
     if not exists:
         raise InvalidParams(f"there is no folder {folder!r:.200} on the machine of the hub: make it first")
+    if any(place.is_relative_to(one.resolve()) for one in hub):
+        raise InvalidParams(
+            f"{folder!r:.200} is a folder of the hub itself, which no tool may change: name another one"
+        )

@@ -24,7 +24,7 @@ from patchbay.client.addresses.targets import Stdio
 from patchbay.client.connection.programs.environment import make_launch_environment
 from patchbay.errors import PatchbayError, StoreFailed
 from patchbay.processes.confinement.program_denials import is_proposable
-from patchbay.settings import Settings, whole_environment
+from patchbay.settings import Settings, hub_places, whole_environment
 from patchbay.store import store_exists
 
 _LINE = re.compile(r"at line ([0-9]+): (.*)", re.DOTALL)
@@ -109,7 +109,9 @@ def check_denied_folders(
                 continue
             config = read_server(settings, hub, name)["config"]
             found = find_denied_folder(store.journal, name, config.get("writes", ()))
-            if found is None or ("address" in config and not is_proposable(found.folder, whole_environment())):
+            if found is None:
+                continue
+            if "address" in config and not is_proposable(found.folder, whole_environment(), hub_places(settings)):
                 continue
             yield warning(
                 f"server {name}",

@@ -17,6 +17,7 @@ from patchbay.kinds.mount.configuration import PERMISSION_FIELDS, mount_of
 from patchbay.kinds.mount.description import mount_confinement
 from patchbay.kinds.mount.handler import upstream_handler
 from patchbay.kinds.mount.snapshots import PINNED_LISTS, SIGN_IN, Snapshot, listed_entries, sign_in_tool
+from patchbay.kinds.mount.standing_connection import StandingConnection
 from patchbay.pins.documents import INTRODUCTION
 
 SESSION_FIELDS = ("sessions", "session_limit", "session_idle")
@@ -62,7 +63,7 @@ def _make_parts(server: ConfiguredServer) -> ServerParts:
         found["resource"],
         found["template"],
         found["prompt"],
-        (*problems, *_unused_members(server.fields)),
+        (*problems, *_unused_members(server.fields), *_refused_places(standing)),
         title=_text(introduction.get("title")),
         description=_text(introduction.get("description")) or "",
         instructions=introduction.get("instructions"),
@@ -80,6 +81,15 @@ def _unused_members(fields: Fields) -> Iterator[Problem]:
     """Yield a problem for each member of a client's entry that has no meaning here."""
     for member, reason in fields.get(UNUSED, {}).items():
         yield Problem(member, f"not used: {reason}")
+
+
+def _refused_places(standing: StandingConnection) -> Iterator[Problem]:
+    """Yield a problem for each place of the hub itself that the configuration of a confined program names."""
+    confinement = standing.confinement if standing.is_program else None
+    refused = confinement.refused_places() if confinement is not None else []
+    if confinement is not None and refused and confinement.is_on:
+        for field, place in refused:
+            yield Problem(field, f"{place} is not opened: no mounted program may use the files of the hub itself")
 
 
 def _text(value: Any) -> str | None:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from socket import EAI_AGAIN, gaierror
@@ -112,7 +113,11 @@ def suggestion(folder: Path) -> str:
 
 def find_suggestions(text: str) -> Sequence[str]:
     """Return the folders that messages of this module suggest in a text."""
-    return [str(folder) for found in SUGGESTION.findall(text) for folder in json.loads(found)]
+    folders = []
+    for found in SUGGESTION.findall(text):
+        with suppress(ValueError):  # the text may be that of a stranger, and no JSON
+            folders += json.loads(found)
+    return folders
 
 
 def _needs_network(problem: OSError) -> bool:

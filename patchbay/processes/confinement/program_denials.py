@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from patchbay.processes.confinement.denials import suggestion
@@ -78,7 +78,9 @@ def _explain_refusal(confinement: ProgramConfinement, place: Path) -> str:
     folder = next((one for one in (place, *place.parents) if one.is_dir()), Path("/"))
     if not os.access(place if place.exists() else folder, os.W_OK):
         return ""  # the permissions of the file are the reason
-    return _add(confinement, suggestion(folder)) if is_proposable(folder, confinement.environ) else confinement.sentence
+    if not is_proposable(folder, confinement.environ, confinement.places.hidden):
+        return confinement.sentence
+    return _add(confinement, suggestion(folder))
 
 
 def _explain_private(confinement: ProgramConfinement, place: Path) -> str:
@@ -110,11 +112,17 @@ def _add(confinement: ProgramConfinement, line: str) -> str:
     )
 
 
-def is_proposable(folder: str | Path, environ: Mapping[str, str]) -> bool:
-    """Whether a line may open a folder: not the home folder, one of the system, or one above private places."""
-    place = resolve_place(str(folder), environ)
+def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[Path]) -> bool:
+    """Whether a line may open a folder: not the home folder, one of the system, or one above private places.
+
+    `hub` are the places of the hub itself: neither they nor a folder above one are proposed.
+    """
+    try:
+        place = resolve_place(str(folder), environ)
+    except ValueError:
+        return False
     home = find_home(environ).resolve()
-    private = find_private_places(environ)
+    private = (*find_private_places(environ), *(one.resolve() for one in hub))
     above = home.is_relative_to(place) or any(one.is_relative_to(place) for one in private)
     closed = (*private, *KERNEL_FOLDERS, *map(Path, SYSTEM_FOLDERS))
     return len(place.parts) >= MIN_PARTS and not above and not is_within(place, closed)

@@ -180,7 +180,9 @@ class ProgramConfinement:
     @property
     def sentence(self) -> str:
         """What the program may do, as a sentence."""
-        changes = ", ".join((str(self.own_folder), "its own /tmp", *self.writes))
+        refused = dict.fromkeys(place for field, place in self.refused_places() if field == "writes")
+        opened = [one for one in self.writes if one not in refused]
+        changes = ", ".join((str(self.own_folder), "its own /tmp", *opened))
         reads = f", except {', '.join(self.permissions.reads)}" if self.permissions.reads else ""
         network = "" if self.permissions.network else " It has no network."
         return (
@@ -200,10 +202,10 @@ class ProgramConfinement:
         """Return what the program may read and change."""
         hub = tuple(one.resolve() for one in self.places.hidden)
         private = self.hidden_places()
-        writes = _existing(self.writes, self.environ)
-        open_writes = [one for one in writes if not is_within(one, hub) and is_within(one, private)]
-        reads = [one for one in _existing(self.permissions.reads, self.environ) if not is_within(one, hub)]
         kept = tuple(one.resolve() for one in self.places.kept)
+        writes = [one for one in _existing(self.writes, self.environ) if not is_within(one, (*hub, *kept))]
+        open_writes = [one for one in writes if is_within(one, private)]
+        reads = [one for one in _existing(self.permissions.reads, self.environ) if not is_within(one, hub)]
         return AllowedPaths(
             hidden=(*hub, *private),
             own=(self.own_folder.resolve(), *open_writes),
@@ -211,6 +213,23 @@ class ProgramConfinement:
             kept=kept,
             shown=tuple(one for one in reads if is_within(one, (*private, TMP))),
         )
+
+    def refused_places(self) -> list[tuple[str, str]]:
+        """Return the places of the hub itself that the configuration names: the field and the place as written.
+
+        Nothing opens them. The own folder of the program is none of them.
+        """
+        hub = tuple(one.resolve() for one in self.places.hidden)
+        kept = tuple(one.resolve() for one in self.places.kept)
+        named = [("reads", one, hub) for one in self.permissions.reads]
+        named += [("writes", one, (*hub, *kept)) for one in self.writes]
+        own = self.own_folder.resolve()
+        found = []
+        for field, text, closed in named:
+            with suppress(ValueError):
+                place = resolve_place(text, self.environ)
+                found += [(field, text)] if is_within(place, closed) and not place.is_relative_to(own) else []
+        return found
 
     def check(self) -> None:
         """Raise ConfinementMissing where the program needs what this machine does not have."""

@@ -15,6 +15,7 @@ from patchbay.catalogue.operating.allowed_folders import allow_folder
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.settings import hub_places
 from patchbay.web.operator.changes import find_author, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
 from patchbay.web.pages.data import page_path
@@ -47,7 +48,8 @@ class _Views:
                 remove_server(self._store, self._folder, server.name, who)
             elif do == WRITES:
                 folder = fields.get("folder", "").strip()
-                allow_folder(self._store, self._folder, server.name, server.origin, server.config, folder, who)
+                hub = hub_places(self._site.settings)
+                allow_folder(self._store, self._folder, server.name, server.origin, server.config, folder, who, hub)
             else:
                 switch_server(self._store, server.name, server.origin, server.config, do == ON, who)
         except ConfigError as problem:

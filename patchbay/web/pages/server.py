@@ -22,7 +22,7 @@ from patchbay.errors import InvalidParams
 from patchbay.kind import kind_named
 from patchbay.processes.confinement.program_denials import is_proposable
 from patchbay.protocol.schedules.scheduler import Scheduler
-from patchbay.settings import whole_environment
+from patchbay.settings import hub_places, whole_environment
 from patchbay.store import Store
 from patchbay.topics import SERVED, SERVERS
 from patchbay.web.operator.changes import explain_refusal
@@ -105,8 +105,11 @@ class _Views:
 
     def _find_denied(self, server: Server) -> DeniedFolder | None:
         """Return a folder that a tool was not allowed to change lately."""
+        closed = hub_places(self._site.settings)
         is_offered = (
-            partial(is_proposable, environ=whole_environment()) if server.kind == "upstream" else lambda _: True
+            partial(is_proposable, environ=whole_environment(), hub=closed)
+            if server.kind == "upstream"
+            else lambda _: True
         )
         return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()), is_offered)
 

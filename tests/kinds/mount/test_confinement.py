@@ -73,3 +73,19 @@ def test_a_program_that_is_switched_off_says_so_on_its_page(hub: Hub) -> None:
     mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}", "confine": "off"}
     (hub.servers / "free.json").write_text(json.dumps(mount))
     until(lambda: "the program is not confined" in hub.client.get("/servers/free/settings", headers=BROWSER).text)
+
+
+def test_writes_into_the_folders_of_the_hub_are_a_problem_of_the_server(hub: Hub) -> None:
+    address = f"mcp+stdio:{sys.executable} {PROGRAM}"
+    mount = {"kind": "upstream", "address": address, "writes": [str(hub.servers)]}
+    (hub.servers / "greedy.json").write_text(json.dumps(mount))
+    said = f"{hub.servers} is not opened: no mounted program may use the files of the hub itself"
+    until(lambda: said in Reader(hub.client.get("/servers/greedy", headers=BROWSER).text).text)
+    (hub.servers / "greedy.json").unlink()
+
+
+def test_the_button_opens_no_folder_of_the_hub(hub: Hub) -> None:
+    for folder in (hub.servers, hub.settings.data):
+        fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "writes", "folder": str(folder)}
+        answer = hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER)
+        assert answer.status_code == 400 and "is a folder of the hub itself" in answer.text

@@ -109,3 +109,7 @@ def test_the_path_that_a_program_names_is_explained(home: Path, line: str) -> No
 
 def test_a_name_with_quotes_is_read_back_from_the_message() -> None:
     assert find_suggestions(suggestion(Path('/srv/a "b" ü'))) == ['/srv/a "b" ü']
+
+
+def test_a_suggestion_that_is_no_json_is_passed_over() -> None:
+    assert find_suggestions(r'"writes": ["\x"] and "writes": ["/srv/a"]') == ["/srv/a"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchbay.processes.confinement.program_denials import explain_denial
+from patchbay.processes.confinement.program_denials import explain_denial, is_proposable
 from patchbay.processes.confinement.programs import REQUIRED, ProgramConfinement, ProgramPermissions, ProgramPlaces
 
 REFUSALS = (
@@ -60,3 +60,13 @@ def test_a_circle_of_links_among_the_places_of_a_configuration_opens_nothing(tmp
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     paths = _confinement(tmp_path, writes=(str(tmp_path / "circle"),)).allowed_paths()
     assert not paths.writes
+
+
+def test_no_line_opens_a_folder_of_the_hub_or_one_above_it(tmp_path: Path) -> None:
+    for name in ("data/programs", "notes"):
+        (tmp_path / "hub" / name).mkdir(parents=True)
+    environ, hub = {"HOME": str(tmp_path / "home")}, [tmp_path / "hub" / "data"]
+    for name in ("data", "data/programs", "."):
+        assert not is_proposable(tmp_path / "hub" / name, environ, hub), name
+    assert is_proposable(tmp_path / "hub" / "notes", environ, hub)
+    assert not is_proposable("/tmp/\ud800", environ, hub)
