@@ -20,7 +20,7 @@ from tests.web.operator.test_editing import csrf
 from tests.wire.hostile import Reader
 
 PROGRAM = Path(hostile_program.__file__ or "")
-pytestmark = pytest.mark.skipif(not active_program_protections(ALL), reason="nothing confines a program here")
+UNCONFINED = "the program is not confined: it has all rights of the hub's user"
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def test_a_denied_folder_of_a_program_is_explained_offered_and_allowed(hub: Hub, tmp_path: Path) -> None:
-    """The failure says what the program may do and the line that allows it; after the button the same call works."""
+    """The failure says what the program may do and the line that allows it; after the button the same call works.
+
+    Where the machine can confine nothing, nothing is denied, and the page says so.
+    """
     wanted = tmp_path / "a.txt"
     failed = hub.call("notes", "write", {"path": str(wanted)})
+    if not active_program_protections(ALL):
+        assert wanted.exists() and UNCONFINED in Reader(read(hub, "/servers/notes/settings")).text
+        return
     assert failed.result["isError"] and not wanted.exists()
     said = "".join(block["text"] for block in failed.result["content"])
     assert f'"writes": ["{tmp_path}"]' in said and "servers/notes.json" in said
@@ -55,8 +61,10 @@ def test_a_denied_folder_of_a_program_is_explained_offered_and_allowed(hub: Hub,
 
 def test_the_page_lists_what_holds_on_this_machine(hub: Hub) -> None:
     text = Reader(read(hub, "/servers/notes/settings")).text
-    assert "reads no file of the hub and no private place of the user" in text
     active = active_program_protections(ALL)
+    assert ("reads no file of the hub and no private place of the user" in text) == bool(active)
+    assert (UNCONFINED in text) == (not active)
+    assert ("not protected here; needs namespaces for users" in text) == (active == (LANDLOCK,))
     assert ("sees no process but its own" in text) == (NAMESPACES in active)
     assert ("cannot listen on the hub's port" in text) or LANDLOCK not in active
 
@@ -75,12 +83,34 @@ def test_a_program_that_is_switched_off_says_so_on_its_page(hub: Hub) -> None:
     until(lambda: "the program is not confined" in hub.client.get("/servers/free/settings", headers=BROWSER).text)
 
 
+def _pages_of(hub: Hub, name: str) -> str:
+    paths = (f"/servers/{name}", f"/servers/{name}/settings")
+    return "".join(Reader(hub.client.get(path, headers=BROWSER).text).text for path in paths)
+
+
+@pytest.mark.parametrize("wanted", [(), (LANDLOCK,)])
+def test_the_page_says_what_does_not_hold_where_a_protection_is_missing(
+    wanted: tuple[str, ...], tmp_path: Path
+) -> None:
+    mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}"}
+    own: dict[str, Any] = {"protections": wanted, "store": "sqlite", "confine": "default"}
+    hub = Hub(tmp_path, {"notes.json": json.dumps(mount)}, **own).log_in()
+    try:
+        until(lambda: hub.call("notes", "processes", {}).text.isdecimal())
+        said = "not protected here; needs namespaces for users" if active_program_protections(wanted) else UNCONFINED
+        assert said in Reader(read(hub, "/servers/notes/settings")).text
+    finally:
+        hub.close()
+
+
 def test_writes_into_the_folders_of_the_hub_are_a_problem_of_the_server(hub: Hub) -> None:
     address = f"mcp+stdio:{sys.executable} {PROGRAM}"
     mount = {"kind": "upstream", "address": address, "writes": [str(hub.servers)]}
     (hub.servers / "greedy.json").write_text(json.dumps(mount))
     said = f"{hub.servers} is not opened: no mounted program may use the files of the hub itself"
-    until(lambda: said in Reader(hub.client.get("/servers/greedy", headers=BROWSER).text).text)
+    if not active_program_protections(ALL):
+        said = UNCONFINED  # what is not confined needs no permission
+    until(lambda: said in _pages_of(hub, "greedy"))
     (hub.servers / "greedy.json").unlink()
 
 
