@@ -147,7 +147,7 @@ def test_memory_of_readers_that_do_not_read_is_freed(tmp_path: Path) -> None:
         # Freed memory does not always return to the system, but the worker uses it again.
         assert worker.memory() < max(most[:2]) * 1.2
         back_to(before, worker)
-        assert sum("its client has not read for 1 s" in line for line in hub.lines) == 24
+        hub.line_with("its client has not read for 1 s")  # the log has one line of a kind in a minute
 
 
 def test_a_slow_reader_is_waited_for(tmp_path: Path) -> None:
