@@ -68,6 +68,9 @@ CONTRACTS = "contracts/"
 ROOMS = "rooms/"
 """The first entries of rooms, by the name of the room."""
 
+ROOM_REMOVALS = "room-removals/"
+"""The first entries of rooms that are deleted and whose log is not deleted yet, by room."""
+
 ROOM_MANIFESTS = "room-manifests/"
 """Scope manifests of mounts in rooms, by room and CID; the name keeps the blob."""
 

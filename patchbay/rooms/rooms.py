@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import orjson
 
 from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
 from patchbay.catalogue.contents.ledger import Ledger, owner_of
-from patchbay.errors import PatchbayError, StaleUpdate
+from patchbay.errors import OverQuota, PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import now_ms
@@ -28,7 +29,8 @@ from patchbay.rooms.record.canonical import Signer
 from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.forks import make_fork_payload
-from patchbay.rooms.removal import REMOVED, check_may_remove, delete_log, remove_room
+from patchbay.rooms.record.log import RoomLog
+from patchbay.rooms.removal import REMOVED, check_may_remove, delete_log, discard_unnamed, remove_room
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
@@ -41,6 +43,7 @@ from patchbay.topics import (
     ROOM_NEWS,
     ROOM_OFFERS,
     ROOM_READERS,
+    ROOM_REMOVALS,
     ROOMS,
 )
 
@@ -86,6 +89,8 @@ class Rooms:
         """Time of the last `open` of each room (monotonic)."""
         self.limited: set[str] = set()
         """Ids of the rooms that hide something from some MCP client of the hub, as far as this process knows."""
+        self._unnamed: dict[str, str] = {}
+        """The names that rooms were to get whose creation failed, by id, until what they left is deleted."""
         self._lock = threading.RLock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -126,9 +131,23 @@ class Rooms:
         Raises RoomRefused for a principal that neither created it nor is the operator, RoomChanged, UnknownRoom.
         """
         check_may_remove(room, principal, is_operator)
-        remove_room(self.store, room, head)
+        room.core.log.end(head)
+        self._finish_removal(room)
+
+    def _finish_removal(self, room: Room) -> None:
+        """Delete a room whose log is ended; another process may do so at the same time."""
+        remove_room(self.store, room)
         self._drop(room.id)
-        delete_log(self.store, self.ledger, room)
+        delete_log(self.store, self.ledger, room.core.log)
+
+    def _finish_removals(self) -> None:
+        """Delete the logs of deleted rooms, and of rooms that were not created, that a failure left."""
+        for id in self.store.names.all(ROOM_REMOVALS).values():
+            found = RoomLog(self.store, id, self.signer, self.bounds.log, self.bounds.replay)
+            delete_log(self.store, self.ledger, found)
+        for id, name in list(self._unnamed.items()):
+            discard_unnamed(self.store, self.ledger, id, name)
+            self._unnamed.pop(id, None)
 
     def _drop(self, id: str) -> None:
         """Forget a room that is deleted."""
@@ -161,17 +180,28 @@ class Rooms:
         except PatchbayError as problem:
             raise RoomRefused(problem.message) from problem
         id = self.store.blobs.put(entry.data)
-        self._append_first(id, name, principal, entry.data)
+        if self._unnamed:
+            self._finish_removals()
+        try:
+            self._append_first(id, name, principal, entry.data)
+            self._give_name(id, name)
+        except OverQuota:
+            raise
+        except BaseException:
+            self._unnamed[id] = name
+            with suppress(PatchbayError):  # what fails now is repeated by the regular work
+                self._finish_removals()
+            raise
+        self.store.bus.publish(NAMES_CHANGED)
+        return self.open(id)
+
+    def _give_name(self, id: str, name: str) -> None:
+        """Name a room whose first entry is stored. Raises RoomExists."""
         try:
             moved = {ROOMS + name: id} | row_names(self.store, name, id)
             self.store.names.move(moved, WHO, "a room was created", dict.fromkeys(moved))
         except StaleUpdate as problem:
-            self.store.journal.trim(f"{ROOM_LOGS}{id}", 0)
-            if self.store.journal.trim(ROOM_CREATORS + id, 0):
-                self.ledger.take_back(owner_of(principal), ROOM_ACCOUNT, 0, 1)
             raise RoomExists(f"a room is called {name} already; choose another name") from problem
-        self.store.bus.publish(NAMES_CHANGED)
-        return self.open(id)
 
     def _append_first(self, id: str, name: str, principal: str, data: bytes) -> None:
         """Append the first entry of a room, which counts for its creator; the lobby counts for no caller.
@@ -198,7 +228,11 @@ class Rooms:
                 self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway, self.limited)
                 self._start()
             self._asked[id] = time.monotonic()
-            return self._open[id]
+            found = self._open[id]
+        if found.core.log.is_ended:
+            self._finish_removal(found)
+            raise UnknownRoom(f"there is no room {room!r:.80} any more")
+        return found
 
     def open_to_join(self, room: str, principal: str) -> Room:
         """Return a room for a hello, like `open`. The first hello creates the lobby."""
@@ -231,8 +265,8 @@ class Rooms:
     # the thread that maintains the rooms
 
     def start(self) -> None:
-        """Start the thread if rooms offered tools when the hub ended: it ends lost sessions and their offers."""
-        if self.store.names.all(ROOM_OFFERS):
+        """Start the thread if rooms offered tools when the hub ended, or a removal was not finished."""
+        if self.store.names.all(ROOM_OFFERS) or self.store.names.all(ROOM_REMOVALS):
             with self._lock:
                 self._start()
 
@@ -254,6 +288,10 @@ class Rooms:
             self._open_offering()
         except Exception:
             log.exception("the rooms that offered tools could not be opened; each is opened when it is used")
+        try:
+            self._finish_removals()
+        except Exception:
+            log.exception("what deleted rooms left could not be deleted; the next round tries again")
         beaten = ticked = time.monotonic()
         with subscription:
             while not self._ending.is_set() and not subscription.closed:
@@ -308,6 +346,10 @@ class Rooms:
             room.core.log.keep_snapshot()
         self._put_away()
         self._drop_removed()
+        for room in rooms:
+            if room.core.log.is_ended:
+                self._finish_removal(room)
+        self._finish_removals()
         self._tick_all()
 
     def _drop_removed(self) -> None:

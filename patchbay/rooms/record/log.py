@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from patchbay.errors import StaleUpdate
-from patchbay.rooms.errors import RoomRefused, TooMany, UnknownRoom, WrongLog
+from patchbay.rooms.errors import RoomChanged, RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.fold import Fold
 from patchbay.rooms.record.canonical import Signer, canonical_bytes
 from patchbay.rooms.record.contents import Contents, content_cid, content_size, join, split
@@ -42,6 +42,9 @@ ALWAYS_ACCEPTED = frozenset(
     }
 )
 """Types that a log accepts after it has reached its limit, so that members can leave and clean up a full room."""
+
+END = b"end"
+"""The data of the row of the journal that ends a log, which is no entry: nothing can be appended after it."""
 
 Make = Callable[[Fold, int], Json]
 """Makes the envelope to append from the present state and the time (Unix, milliseconds); raises to refuse."""
@@ -81,6 +84,8 @@ class RoomLog:
         self.fold = Fold()
         self.bytes = 0
         """Bytes of all entries and of their contents."""
+        self.is_ended = False
+        """Whether the room is deleted, as far as this process knows."""
         self._journal = store.journal
         self._signer = signer
         self._max_bytes = max_bytes
@@ -111,6 +116,9 @@ class RoomLog:
         with self.lock:
             while rows := self._journal.read(self.topic, self._position, PAGE):
                 for row in rows:
+                    if row.data == END:
+                        self.is_ended = True
+                        return
                     entry = read_stored(row.data, self.fold.seq + 1)
                     entry.__dict__["data"] = row.data  # the bytes are canonical: they were written so
                     self.fold.apply(entry)
@@ -143,9 +151,34 @@ class RoomLog:
             raise request.outcome
         return request.outcome
 
+    def end(self, head: str) -> None:
+        """End the log after the entry `head`, so that no process appends to it; one that is ended stays so.
+
+        Raises RoomChanged if it has other entries, UnknownRoom if it is deleted.
+        """
+        with self.lock:
+            self.catch_up()
+            while not self.is_ended:
+                if self.fold.head != head:
+                    name = self.fold.now["name"]
+                    raise RoomChanged(
+                        f"the newest entry of the room {name} is {self.fold.head}, not {head:.80}:"
+                        " export its log again first"
+                    )
+                try:
+                    self._journal.append_all([(self.topic, END, None)], {self.topic: self._position})
+                except StaleUpdate as problem:
+                    if not self._journal.last(self.topic):
+                        raise UnknownRoom("the room was deleted") from problem
+                self.catch_up()
+
     def _append_all(self, requests: list[_Request]) -> bool:
         """Append all valid requests; return False, and change nothing, when another process was first."""
         self.catch_up()
+        if self.is_ended:
+            for request in requests:
+                request.outcome = UnknownRoom("the room was deleted")
+            return True
         mark, bytes_before = self.fold.mark(), self.bytes
         made: list[tuple[_Request, Entry, Json | None]] = []
         rows: list[tuple[str, bytes, float | None]] = []
@@ -251,6 +284,8 @@ class RoomLog:
         """Yield at most `limit` entries after a seq, with contents that were not deleted unless `is_bare` is set."""
         rows = self._journal.read(self.topic, self.position(after), limit)
         for seq, row in enumerate(rows, after + 1):
+            if row.data == END:
+                return
             entry = read_stored(row.data, seq)
             entry.__dict__["data"] = row.data
             logged = Logged(entry, row.seq)
