@@ -7,7 +7,6 @@ user finds the hub there, on any port.
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from patchbay.client.addresses.targets import Http, Local
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure, Unreachable
 from patchbay.errors import ConfigError, ContentError, UnavailableServer, UnknownServer
+from patchbay.processes.process_trees import is_running
 from patchbay.serving.hub_url import hub_url, public_url
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import CLAIMED, SHARED, is_claimed, read_note
@@ -193,7 +193,7 @@ def find_running_hub(settings: Settings) -> RunningHub | None:
     note = read_note(settings.data, CLAIMED)
     url, host, process = note.get("url"), note.get("host"), note.get("process")
     folder = note.get("servers")
-    if not (isinstance(url, str) and isinstance(host, str) and isinstance(process, int) and is_alive(process)):
+    if not (isinstance(url, str) and isinstance(host, str) and isinstance(process, int) and is_running(process)):
         return None
     if not is_claimed(settings.data):  # another process has the id of a hub that was killed
         return None
@@ -223,17 +223,6 @@ def find_hub_address(context: click.Context, settings: Settings) -> HubAddress:
     if hub is None or "flag" in (find_source(context, "host"), find_source(context, "port")):
         return HubAddress(hub_url(settings), public_url(settings))
     return HubAddress(hub.url, public_url(settings) if find_source(context, "public_url") != "default" else hub.public)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process with this id exists."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # a process of another user
-        return True
-    return True
 
 
 def load_hub_settings(context: click.Context) -> Settings:

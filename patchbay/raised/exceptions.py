@@ -136,10 +136,10 @@ def _described(problem: BaseException) -> str:
     return shorten(f"{name}: {text}" if text else name)
 
 
-def shorten(text: str) -> str:
-    """Return a text that UTF-8 can encode, of at most MAX_CHARACTERS."""
+def shorten(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """Return a text that UTF-8 can encode, of at most `limit` characters; an ellipsis ends one that is cut."""
     clean = text.encode("utf-8", "replace").decode()
-    return clean if len(clean) <= MAX_CHARACTERS else clean[: MAX_CHARACTERS - 1] + "…"
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def attach_raised(problem: BaseException, raised: Raised) -> None:

@@ -1,4 +1,4 @@
-"""One key makes rooms until nobody else can make one.
+"""One key makes so many rooms that no other key can make one.
 
 Source: CWE-770 (allocation of resources without limits).
 """

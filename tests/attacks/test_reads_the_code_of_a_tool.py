@@ -117,7 +117,7 @@ def test_plain_http_and_the_native_interface_do_not_give_it(personal: Hub) -> No
     assert b"KeyError" in found.data and not leaks(found.data)
 
 
-def test_a_batch_gives_it_to_nobody_but_the_operator(personal: Hub) -> None:
+def test_a_batch_gives_it_only_to_the_operator(personal: Hub) -> None:
     batch = [{"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": ARGUMENTS} for number in (1, 2)]
     assert not leaks(personal.send("vault", batch, {"MCP-Protocol-Version": "2025-03-26"}).body)
 

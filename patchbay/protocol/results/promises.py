@@ -10,6 +10,7 @@ from typing import Any
 
 from patchbay.arguments import describe_problems
 from patchbay.jsonrpc import dump_json
+from patchbay.raised.exceptions import shorten
 
 MAX_SHOWN_CHARACTERS = 80
 """Limit on the characters of a returned value in a sentence."""
@@ -94,19 +95,18 @@ def _describe_result(result: Mapping[str, Any]) -> tuple[str, str]:
     if "structuredContent" in result:
         value = result["structuredContent"]
         words = "value" if isinstance(value, bool) else _TYPES[_type_of(value)][0].partition(" ")[2]
-        return _type_of(value), "nothing (null)" if value is None else f"the {words} {_short(_as_json(value))}"
+        return _type_of(
+            value
+        ), "nothing (null)" if value is None else f"the {words} {shorten(_as_json(value), MAX_SHOWN_CHARACTERS)}"
     blocks = [block for block in result["content"] if isinstance(block, Mapping)]
     if not blocks:
         return "null", "nothing (None)"
     if all(block.get("type") == "text" for block in blocks):
-        return "string", f"the text {_short(repr(''.join(str(block.get('text', '')) for block in blocks)))}"
+        text = repr("".join(str(block.get("text", "")) for block in blocks))
+        return "string", f"the text {shorten(text, MAX_SHOWN_CHARACTERS)}"
     kinds = ", ".join(dict.fromkeys(str(block.get("type")) for block in blocks))
     return "", f"content of the kind {kinds}"
 
 
 def _as_json(value: Any) -> str:
     return dump_json(value).decode()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
