@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchbay.protocol.results.promises import MAX_SCHEMAS, describe_broken_promise
 from tests.hubs import Hub
 
 SOURCE = '''"""Functions that return something else than they say."""
@@ -159,3 +160,34 @@ def test_the_endpoint_of_all_servers_says_the_same(hub: Hub) -> None:
 
 def test_a_server_that_is_not_python_has_no_names_of_python(hub: Hub) -> None:
     assert "(dict)" not in say(hub, "lines", "lines")
+
+
+class CountedSchema(dict[str, Any]):
+    """A schema that counts how often its branches are read."""
+
+    readings = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        CountedSchema.readings += key == "anyOf"
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize("levels", [3, 7])
+def test_each_reference_of_a_schema_is_followed_once(levels: int) -> None:
+    """Six equal branches at each of eight levels were 1.7 million readings, and 0.9 s."""
+    CountedSchema.readings = 0
+    named: dict[str, Any] = {
+        f"L{level}": CountedSchema(anyOf=[CountedSchema({"$ref": f"#/$defs/L{level + 1}"}) for _ in range(6)])
+        for level in range(levels)
+    }
+    named[f"L{levels}"] = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/L0"}, {"type": "array"}]}
+    schema = CountedSchema({"$ref": "#/$defs/L0", "$defs": named})
+    sentence = describe_broken_promise("count", schema, {"content": []}, [], "python")
+    assert sentence == "count must return a whole number (int) or a list; it returned nothing (None)"
+    assert CountedSchema.readings <= 7 * levels + 1
+
+
+def test_a_schema_with_very_many_parts_is_not_read_to_its_end() -> None:
+    schema = {"anyOf": [{"type": "integer"}] * 2 * MAX_SCHEMAS}
+    sentence = describe_broken_promise("count", schema, {"content": []}, [], "python")
+    assert sentence == "count must return a structured result; it returned nothing (None)"

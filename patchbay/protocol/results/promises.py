@@ -5,7 +5,7 @@ A tool with an `outputSchema` promises structured content that fits it (MCP spec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchbay.arguments import describe_problems
@@ -15,8 +15,8 @@ from patchbay.raised.exceptions import shorten
 MAX_SHOWN_CHARACTERS = 80
 """Limit on the characters of a returned value in a sentence."""
 
-MAX_REFERENCES = 16
-"""Limit on the references of a schema that are followed to its types."""
+MAX_SCHEMAS = 1000
+"""Limit on the parts of a schema that are read for its types."""
 
 _TYPES: Mapping[str, tuple[str, str]] = {
     "number": ("a number", "float"),
@@ -38,7 +38,7 @@ def describe_broken_promise(
     `wrong` are the problems of the structured content, empty when the result has none; in Python, types have their
     names of that `language` too.
     """
-    types = list(dict.fromkeys(_types_of(schema, schema)))
+    types = _list_types(schema, schema)
     given, returned = _describe_result(result)
     if "structuredContent" in result and (not types or _fits(given, types)):
         return f"the result of {name} does not fit its outputSchema: {describe_problems(list(wrong))}"
@@ -46,21 +46,33 @@ def describe_broken_promise(
     return f"{name} must return {promised}; it returned {returned}"
 
 
-def _types_of(schema: Any, root: Mapping[str, Any], depth: int = MAX_REFERENCES) -> Iterator[str]:
-    """Yield the JSON types of a schema, also behind references and branches; nothing where it allows any."""
-    if not isinstance(schema, Mapping) or not depth:
-        return
-    named = schema.get("type")
-    if named is not None:
-        yield from [named] if isinstance(named, str) else named
-        return
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        yield from _types_of(root.get("$defs", {}).get(reference.removeprefix("#/$defs/")), root, depth - 1)
-    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        yield from _types_of(branch, root, depth - 1)
-    values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
-    yield from (_type_of(value) for value in values)
+def _list_types(schema: Any, root: Mapping[str, Any]) -> list[str]:
+    """Return the JSON types of a schema, also behind references and branches, each once.
+
+    None where it allows any, and where it has more than MAX_SCHEMAS parts. Each reference is followed once.
+    """
+    found: dict[str, None] = {}
+    followed: set[str] = set()
+    waiting = [schema]
+    for _ in range(MAX_SCHEMAS):
+        if not waiting:
+            return list(found)
+        one = waiting.pop()
+        if not isinstance(one, Mapping):
+            continue
+        named = one.get("type")
+        if named is not None:
+            found.update(dict.fromkeys([named] if isinstance(named, str) else named))
+            continue
+        parts = [*one.get("anyOf", ()), *one.get("oneOf", ())]
+        reference = one.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/$defs/") and reference not in followed:
+            followed.add(reference)
+            parts.insert(0, root.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
+        waiting.extend(reversed(parts))
+        values = [*one.get("enum", ()), *([one["const"]] if "const" in one else [])]
+        found.update((_type_of(value), None) for value in values)
+    return []
 
 
 def _describe_type(name: str, language: str) -> str:
