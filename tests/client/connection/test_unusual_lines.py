@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -65,4 +66,38 @@ def test_an_answer_without_a_clear_meaning_is_an_error_at_once(line: str, words:
     [b"2026", b"[]", b"{}", b"null", b"started", b'{"level": "info", "id": 7, "msg": "x"}', b"\x00", b'{"id": 7,'],
 )
 def test_output_of_another_kind_is_no_answer(line: bytes) -> None:
+    assert read_unusual(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"result":{"items":[{"id":3,"x":01}]},"id":9}', 9),
+        (b' {"result":{"text":"{\\"id\\": 3, ","x":01},"id":"a"}', "a"),
+        (b'{"error":"say "id":3, now","id":9}', 9),
+        (b'{"id" : 9 ,"result":{"content":[}, "id": 3}}', 9),
+        (b'{"id":9,"error":01} {"id":3,"error":02}', 9),
+    ],
+)
+def test_the_id_of_a_broken_answer_is_that_of_its_outermost_object(line: bytes, id: int | str) -> None:
+    """Another id in the line ended the call of somebody else."""
+    assert [json.loads(one)["id"] for one in read_unusual(line)] == [id]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"result":{"items":[{"id":3,"x":01}]}}',
+        b'{"error":01,"id":3,"id":9}',
+        b'{"result":{"content":[},"id":3,"x":1}',
+        b'{"data":{"result":1},"id":3,"x":01}',
+        b'{"result":01,"id":"\xff"}',
+        b'{"result":01,"id":{"id":3}}',
+        b'["result":01,"id":3]',
+        b'{"result":"' + b'\\"' * 100_000,
+        b'{"result":' + b"[" * 500_000,
+    ],
+    ids=lambda line: str(line[:40]),
+)
+def test_a_broken_line_without_one_clear_id_ends_no_call(line: bytes) -> None:
     assert read_unusual(line) == []

@@ -11,18 +11,28 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 MAX_ANSWERS = 100
 """Answers of one array that are read."""
+
+MAX_TOKENS = 200_000
+"""Strings and brackets of a line that are read for its id."""
 
 MAX_LINE_CHARACTERS = 500
 """Characters of a line that an error shows."""
 
 INTERNAL_ERROR = -32603
 HALF_PAIR = re.compile("[\ud800-\udfff]")
-ANSWER = re.compile(rb'^\s*\{(?=.*"(?:result|error)"\s*:).*?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*[,}]', re.DOTALL)
-"""A line that looks like an answer, with its id."""
+TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+"""A string, also one without an end, or a bracket."""
+
+ID = re.compile(rb'\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*[,}]')
+"""What follows the name `id` of an id that can be read."""
+
+NAME_END = re.compile(rb"\s*:")
+OPENED_BY = {b"}": b"{", b"]": b"["}
 
 
 def read_unusual(line: bytes) -> list[bytes]:
@@ -31,10 +41,37 @@ def read_unusual(line: bytes) -> list[bytes]:
     try:
         value = json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
-        found = ANSWER.match(line)
-        return [] if found is None else [_write(_make_error(json.loads(found[1]), text))]
+        id = _find_id(line)
+        return [] if id is None else [_write(_make_error(id, text))]
     parts = value if isinstance(value, list) else [value]
     return [_write(mended) for one in parts[:MAX_ANSWERS] if (mended := _mend(one, text)) is not None]
+
+
+def _find_id(line: bytes) -> int | str | None:
+    """Return the id of a line that looks like an answer, which is that of its outermost object.
+
+    None for another line, without an id there or with several ones, and where the brackets before it do not fit.
+    """
+    opened: list[bytes] = []
+    ids: set[bytes | None] = set()
+    is_answer = False
+    for token in islice(TOKEN.finditer(line), MAX_TOKENS if line.lstrip().startswith(b"{") else 0):
+        text = token[0]
+        if text in OPENED_BY.values():
+            opened.append(text)
+        elif text in OPENED_BY:
+            if opened.pop() != OPENED_BY[text] or not opened:
+                break
+        elif len(opened) == 1 and NAME_END.match(line, token.end()):
+            is_answer = is_answer or text in (b'"result"', b'"error"')
+            if text == b'"id"':
+                found = ID.match(line, token.end())
+                ids.add(None if found is None else found[1])
+    only = ids.pop() if is_answer and len(ids) == 1 else None
+    try:
+        return None if only is None else cast("int | str", json.loads(only))
+    except ValueError:
+        return None
 
 
 def _mend(value: Any, line: str) -> dict[str, Any] | None:
