@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchbay.access.principals import LOCAL_ID
+from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.errors import EventForbidden, EventNotFound, EventsExhausted, EventUnsupported, InvalidParams
 from patchbay.occurrences.records import iso_time
 from patchbay.protocol.event_methods.requests import (
@@ -28,6 +28,9 @@ from patchbay.settings import OPEN
 DEFAULT_TTL, LEAST_TTL, MOST_TTL = 3600.0, 60.0, 7 * 24 * 3600.0
 """Seconds for which a subscription is granted."""
 
+OUTSIDE_TTL = DEFAULT_TTL
+"""Most seconds for a person of an outside issuer: only a new token tells the hub of changed groups."""
+
 MAX_OF_PRINCIPAL = 100
 """Live subscriptions of one principal."""
 
@@ -40,7 +43,7 @@ def subscribe(context: RequestContext) -> dict[str, Any]:
     services, sender = context.services, context.caller.wire.sender
     webhooks = services.webhooks
     now = services.catalogue.store.now()
-    until = _until(context.params, now)
+    until = find_end(context.params, sender, now)
     id = subscription_id(sender, context.caller.wire.endpoint, request.wanted.name, request.wanted.arguments, url)
     known = webhooks.find(id)
     is_live = known is not None and known.is_live(now)
@@ -71,7 +74,7 @@ def subscribe(context: RequestContext) -> dict[str, Any]:
     elif before is not None and not before.is_active:
         webhooks.restart(id)
     made = _made(context, request, id, url, secret, until, generation, now)
-    saved = webhooks.save(id, lambda old: _renewed(old, made, now) if old is not None and old.is_live(now) else made)
+    saved = webhooks.save(id, lambda old: renew(old, made, now) if old is not None and old.is_live(now) else made)
     assert saved is not None
     result: dict[str, Any] = {
         "id": id,
@@ -118,13 +121,16 @@ def _delivery(params: Mapping[str, Any]) -> tuple[str, str]:
     return check_url(delivery.get("url")), check_secret(delivery.get("secret"))
 
 
-def _until(params: Mapping[str, Any], now: float) -> float | None:
-    """Return the end of the granted time; None for none, if the client asked for that."""
+def find_end(params: Mapping[str, Any], sender: Principal, now: float) -> float | None:
+    """Return the end of the granted time, a Unix time in seconds; None for none, if the client asked for that.
+
+    A person of an outside issuer has OUTSIDE_TTL at most. Raises InvalidParams for a `ttlMs` that is no time.
+    """
     if "ttlMs" in params and params["ttlMs"] is None:
-        return None
+        return now + OUTSIDE_TTL if sender.issuer else None
     wanted = read_milliseconds(params, "ttlMs")
     seconds = DEFAULT_TTL if wanted is None else wanted / 1000
-    return now + min(MOST_TTL, max(LEAST_TTL, seconds))
+    return now + min(OUTSIDE_TTL if sender.issuer else MOST_TTL, max(LEAST_TTL, seconds))
 
 
 def _made(
@@ -162,11 +168,15 @@ def _made(
     )
 
 
-def _renewed(old: Webhook, fresh: Webhook, now: float) -> Webhook:
-    """Return a live subscription with a new lifetime; for a new secret, the old one signs too for a while."""
+def renew(old: Webhook, fresh: Webhook, now: float) -> Webhook:
+    """Return a live subscription with the lifetime, groups and scopes of its refresh.
+
+    For a new secret, the old one signs too for a while.
+    """
     if old.secret != fresh.secret:
         old = replace(old, secret=fresh.secret, old_secret=old.secret, old_secret_until=now + ROTATION_SECONDS)
-    return replace(old, until=fresh.until, schemas=fresh.schemas)
+    old = replace(old, title=fresh.title, groups=fresh.groups, agent=fresh.agent, scopes=fresh.scopes)
+    return replace(old, is_operator=fresh.is_operator, until=fresh.until, schemas=fresh.schemas)
 
 
 def _status(progress: Progress) -> dict[str, Any]:

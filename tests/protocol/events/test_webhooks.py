@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from patchbay.access.principals import Principal
 from patchbay.occurrences.sources import JournalSource
+from patchbay.protocol.event_methods.webhooks import find_end, renew
 from patchbay.protocol.webhooks.delivery import WebhookDelivery
 from patchbay.protocol.webhooks.sending import Sender
-from patchbay.protocol.webhooks.subscriptions import Webhooks
+from patchbay.protocol.webhooks.subscriptions import Webhook, Webhooks
 from patchbay.topics import LEASES
 from tests.hubs import Hub
 from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
 from tests.waiting import until
+
+ISSUER = "https://issuer.example"
 
 
 @pytest.fixture
@@ -30,6 +34,22 @@ def hub(tmp_path: Path, receiver: Receiver) -> Iterator[Hub]:
 def subscribe(hub: Hub, url: str, server: str = "desk", name: str = EVENT, secret: str = SECRET, **more: Any) -> Any:
     delivery = {"mode": "webhook", "url": url, "secret": secret}
     return ask(hub, "events/subscribe", {"name": name, "delivery": delivery, **more}, server)
+
+
+def made_by(sender: Principal, until: float) -> Webhook:
+    """A subscription with the rights of a sender."""
+    scopes = None if sender.scopes is None else tuple(sender.scopes)
+    fields: list[Any] = [
+        "sub_1",
+        sender.subject,
+        sender.issuer,
+        sender.name,
+        tuple(sender.groups),
+        sender.agent,
+        scopes,
+    ]
+    fields += [sender.is_operator, "desk", EVENT, EVENT, {}, "https://hooks.example", SECRET, "", 0.0, until]
+    return Webhook(*fields, schemas="digest", not_before=None, generation=1)
 
 
 def titles(receiver: Receiver) -> list[str]:
@@ -102,6 +122,23 @@ def test_a_refresh_is_the_same_subscription_and_may_change_the_secret(hub: Hub, 
     report(hub, title="new secret")
     until(lambda: titles(receiver) == ["new secret"], "the delivery")
     assert receiver.requests == 2  # the challenge is not asked again
+
+
+def test_a_refresh_gives_the_subscription_the_rights_of_its_sender_now() -> None:
+    """A person who left a group kept it in the subscription."""
+    before = Principal("ann", ISSUER, "Ann", frozenset({"admins"}), "old-client", None, True)
+    now = Principal("ann", ISSUER, "Ann B.", frozenset({"guests"}), "new-client", frozenset({"call:desk"}))
+    first = made_by(before, until=100.0)
+    again = renew(first, made_by(now, until=200.0), 50.0)
+    assert again.principal == now and again.until == 200.0
+    assert again.id == first.id and again.generation == first.generation
+
+
+@pytest.mark.parametrize("params", [{"ttlMs": None}, {"ttlMs": 7 * 24 * 3600_000}, {"ttlMs": 3600_000}, {}])
+def test_a_subscription_of_a_person_of_an_outside_issuer_ends_after_an_hour(params: dict[str, Any]) -> None:
+    assert find_end(params, Principal("ann", ISSUER), 1000.0) == 1000.0 + 3600
+    assert find_end({"ttlMs": None}, Principal("ann"), 1000.0) is None
+    assert find_end({"ttlMs": 60_000}, Principal("ann", ISSUER), 1000.0) == 1060.0
 
 
 def test_an_ended_subscription_gets_nothing_more(hub: Hub, receiver: Receiver) -> None:
