@@ -32,6 +32,7 @@ from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import Limit
 from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
+from patchbay.client.addresses.secrets import is_evident_secret
 from patchbay.kind import Packages
 from patchbay.kinds.mount.standing_connections import StandingConnections
 from patchbay.kinds.python.environments.environments import PackageEnvironments
@@ -230,6 +231,7 @@ def program_places(settings: Settings) -> ProgramPlaces:
         settings.protections,
         settings.confine,
         settings.writes,
+        is_evident_secret,
     )
 
 

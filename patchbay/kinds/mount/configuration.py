@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -41,6 +41,9 @@ CLIENT_FIELDS = ("client_id", "client_secret", "scope")
 PERMISSION_FIELDS = ("reads", "writes", "home", "needs", "network", "confine", "memory")
 """The fields that say what a program on this machine may do."""
 
+LAUNCHERS = ("npx", "bunx", "pnpx", "uvx")
+"""Programs that get a package and run it."""
+
 EACH, SHARED = "each", "shared"
 """The values of `sessions`: each session of the hub has its own process or session of the server, or all share one."""
 
@@ -51,6 +54,7 @@ SESSION_IDLE_SECONDS = 3600.0
 """Seconds without a call after which the connection of a session is closed, by default."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_VERSION = re.compile(r"(?<=[\w\]])(@v?[0-9][\w.+-]*|@latest|==[\w.+!*-]+)$")
 _API = "openapi+"
 _MIN_SECRET_CHARACTERS = 6
 """Minimum characters of a secret; removing shorter values would make a sentence unreadable."""
@@ -119,6 +123,19 @@ class Mount:
         """How the address itself reaches it, without substitution; None for a profile or a preset."""
         target = parse_address(self.address).target
         return target if isinstance(target, (Http, Stdio)) else None
+
+    @property
+    def program(self) -> str:
+        """Which program the address starts: its command line, without versions of the package that a launcher gets.
+
+        An update keeps the folder of a confined program; another program under the same name gets another folder.
+        """
+        target = self.direct_reach
+        if not isinstance(target, Stdio):
+            return self.address
+        is_launched = PurePath(target.command).name in LAUNCHERS
+        words = [_VERSION.sub("", word) if is_launched else word for word in target.args]
+        return "\0".join([target.cwd or "", target.command, *words])
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the values of the variables that it names."""

@@ -54,7 +54,8 @@ class Opener:
         programs = self._context.programs
         if programs is None:
             return None
-        return ProgramConfinement(self._mount.name, programs, self._mount.permissions, self._context.environ)
+        mount = self._mount
+        return ProgramConfinement(mount.name, programs, mount.permissions, self._context.environ, program=mount.program)
 
     @property
     def is_program(self) -> bool:

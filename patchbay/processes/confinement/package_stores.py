@@ -10,7 +10,6 @@ kernel's documentation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -32,8 +31,6 @@ READ_STORES = (
 )
 """The same for stores that a program reads: those of the user."""
 
-_SECRET_SETTING = re.compile(r"(?im)^[^#;=\n]*(_auth|password|token|certfile|keyfile|^ *key)[^=\n]*=")
-
 
 def find_store_variables(environ: Mapping[str, str], own: Path) -> dict[str, str]:
     """Return the variables that lead a program to its stores, for a program with the folder `own`."""
@@ -54,24 +51,6 @@ def find_overlays(environ: Mapping[str, str], own: Path) -> Sequence[tuple[Path,
         if shared.is_dir() and not any(sign in f"{shared}{mine}" for sign in ",:\\"):
             found.append((shared.resolve(), mine, mine.with_name(f"{mine.name}.work")))
     return found
-
-
-def find_user_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that lead a program with a home of its own to settings of the user that hold no secret."""
-    home, found = find_home(environ), {}
-    if (home / ".gitconfig").is_file():
-        found["GIT_CONFIG_GLOBAL"] = str(home / ".gitconfig")
-    if has_plain_npm_settings(environ):
-        found["npm_config_userconfig"] = str(home / ".npmrc")
-    return found
-
-
-def has_plain_npm_settings(environ: Mapping[str, str]) -> bool:
-    """Whether the user has settings of npm without a secret; a file that cannot be read may hold one."""
-    try:
-        return not _SECRET_SETTING.search((find_home(environ) / ".npmrc").read_text())
-    except (OSError, ValueError):
-        return False
 
 
 def _shared(environ: Mapping[str, str], home: Path, name: str, place: str) -> Path:

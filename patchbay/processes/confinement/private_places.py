@@ -20,7 +20,9 @@ PRIVATE_PLACES = (
     *(".claude", ".claude.json", ".codex", ".cursor", ".gemini", ".vscode", ".continue", ".jn", ".mcp-auth"),
     *(".cache/huggingface/token", ".huggingface", ".kaggle", ".bitcoin", ".ethereum", ".electrum"),
     *(".Xauthority", ".ICEauthority", ".dbus", ".gphoto", ".local/share/fish", ".viminfo", ".lesshst", ".wget-hsts"),
+    *(".gitconfig", ".gitcookies", ".pip", ".yarnrc", ".bunfig.toml", ".condarc", ".hgrc", ".subversion", ".curlrc"),
     *(".local/share/recently-used.xbel", ".rhosts", ".psqlrc", ".fetchmailrc", ".msmtprc", ".muttrc", ".mbsyncrc"),
+    *(".wgetrc",),
 )
 """Places in the home folder, each a folder or a file."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchbay.processes.confinement import landlock
-from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables, find_user_settings
+from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables
 from patchbay.processes.confinement.paths import SHARED_MEMORY, AllowedPaths
 from patchbay.processes.confinement.private_places import CONTROL_SOCKETS, RUN_FOLDERS, SHOWN_RUN_PLACES
 from patchbay.processes.confinement.program_folders import make_own_folder, make_temporary_folder
@@ -34,6 +34,7 @@ from patchbay.processes.confinement.programs import (
     resolve_place,
 )
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
+from patchbay.processes.confinement.user_settings import find_user_settings
 from patchbay.processes.limits import MAX_FILE_BYTES, MIB, max_user_tasks
 
 SHARED_MEMORY_MIB, BROWSER_SHARED_MEMORY_MIB = 256, 2048
@@ -114,7 +115,7 @@ def _environment(confinement: ProgramConfinement, inherited: Mapping[str, str], 
     found |= {"TMPDIR": temporary}
     if confinement.permissions.home == OWN:
         found = {name: value for name, value in found.items() if name not in USER_FOLDERS}
-        found |= {"HOME": str(own), **find_user_settings(environ)}
+        found |= {"HOME": str(own), **find_user_settings(environ, confinement.places.is_secret)}
     return found | stores
 
 

@@ -17,14 +17,15 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.kernel import LINUX
-from patchbay.processes.confinement.package_stores import has_plain_npm_settings
 from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
+from patchbay.processes.confinement.user_settings import IsSecret, find_user_settings
 
 CONFINED_START = str(Path(__file__).resolve().parents[1] / "confined_start.py")
 """The program that confines a program and starts it."""
@@ -61,13 +62,18 @@ class ProgramPermissions:
     memory: int = 0
 
 
+def _takes_all_for_secrets(name: str, value: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramPlaces:
     """The places of a hub that starts programs.
 
     `folder` holds the own folder of each program; `hidden` cannot be read, and `kept` not be changed, by any program;
     `wanted` are the names of the setting `protections`; `confine` applies to programs that do not say otherwise;
-    `writes` are folders that each of them may change.
+    `writes` are folders that each of them may change. `is_secret` says which settings of the user's npm and git are
+    secrets, by name and value; without it all are.
     """
 
     folder: Path
@@ -76,6 +82,7 @@ class ProgramPlaces:
     wanted: tuple[str, ...] = (LANDLOCK, NAMESPACES)
     confine: str = DEFAULT
     writes: tuple[str, ...] = ()
+    is_secret: IsSecret = _takes_all_for_secrets
 
 
 class ConfinementMissing(OSError):
@@ -136,7 +143,8 @@ def _row(title: str, holds: bool, what: str, needs: str) -> tuple[str, bool, str
 class ProgramConfinement:
     """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
 
-    `file` is where its configuration is written, for sentences.
+    `file` is where its configuration is written, for sentences. `program` says which program it is: another one under
+    the same name gets another folder.
     """
 
     name: str
@@ -144,6 +152,7 @@ class ProgramConfinement:
     permissions: ProgramPermissions
     environ: Mapping[str, str]
     file: str = ""
+    program: str = ""
 
     @property
     def is_on(self) -> bool:
@@ -163,8 +172,9 @@ class ProgramConfinement:
 
     @property
     def own_folder(self) -> Path:
-        """The folder that the program may change."""
-        return (self.places.folder / self.name).absolute()
+        """The folder that the program may change: its name has a digest of the program."""
+        digest = f"-{sha256(self.program.encode(errors='surrogatepass')).hexdigest()[:12]}" if self.program else ""
+        return (self.places.folder / f"{self.name}{digest}").absolute()
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -193,10 +203,8 @@ class ProgramConfinement:
     def hidden_places(self) -> tuple[Path, ...]:
         """Return the private places that stay hidden: without those that the configuration opens."""
         opened = set(_existing((*self.permissions.reads, *self.writes), self.environ))
-        found = [one for one in find_private_places(self.environ) if one not in opened]
-        if has_plain_npm_settings(self.environ):
-            found = [one for one in found if one.name != ".npmrc"]
-        return tuple(found)
+        opened |= {Path(one).resolve() for one in find_user_settings(self.environ, self.places.is_secret).values()}
+        return tuple(one for one in find_private_places(self.environ) if one not in opened)
 
     def allowed_paths(self) -> AllowedPaths:
         """Return what the program may read and change."""
