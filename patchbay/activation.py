@@ -40,6 +40,10 @@ NEXT_PAUSE = 2.0
 """Seconds without an event between later Pauses."""
 
 
+CREDENTIALS_ENDED = "the credentials of the caller are no longer valid"
+"""The reason of a cancellation by the hub."""
+
+
 class Stopping(PatchbayError):
     """The hub stops, and the call did not end within the time for running calls."""
 
@@ -118,6 +122,10 @@ class Hub(Protocol):
 
     def over(self) -> bool:
         """Whether the hub stops and the time for running calls is over."""
+        ...
+
+    def is_current(self, sender: Any) -> bool:
+        """Whether the credentials of the sender of a call are still valid."""
         ...
 
     def folder(self, server: str) -> Path:
@@ -199,6 +207,13 @@ class Call:
         """Return the seconds until the deadline, never negative."""
         return max(0.0, self.deadline - time.monotonic())
 
+    def ends_with_credentials(self) -> bool:
+        """Whether the call is cancelled; it is so from the end of its sender's credentials on."""
+        is_valid = self.sender is None or self.hub is None or self.hub.is_current(self.sender)
+        if not is_valid:
+            self.cancelled.set(CREDENTIALS_ENDED)
+        return bool(self.cancelled)
+
 
 class CallPlace(Protocol):
     """A call that is counted until `release`. It begins after `delay` seconds."""
@@ -272,9 +287,10 @@ def _log_raised(call: Call, problem: Exception) -> Raised:
 
 
 def _check_limits(call: Call, started: float) -> None:
-    if call.cancelled:
-        raise Cancelled(f"cancelled: {call.cancelled.reason}")
     now = time.monotonic()
+    # A call that began lately has credentials that were checked lately.
+    if call.cancelled or (now - started >= FIRST_PAUSE and call.ends_with_credentials()):
+        raise Cancelled(f"cancelled: {call.cancelled.reason}")
     if now >= call.deadline:
         raise TimedOut(f"timed out after {now - started:.1f} s")
     if call.hub is not None and call.hub.over():

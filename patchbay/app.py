@@ -66,7 +66,9 @@ def create_app(settings: Settings | None = None, hosts: WorkerPool | None = None
     # Werkzeug would redirect to an absolute URL with the scheme that the hub sees, which is http behind a proxy.
     app.url_map.merge_slashes = False
     app.extensions |= {"catalogue": catalogue, "drain": drain, "dispatcher": dispatcher, "operators": operators}
-    app.extensions["keys"] = PersonalKeys(catalogue.store)
+    assert access.validity is not None, "a hub knows its credentials"
+    access.validity.operator = operators.token
+    app.extensions["keys"] = access.validity.keys
     app.extensions["health"] = health = Health(catalogue.store.check, drain, catalogue.store.bus.problem)
     app.extensions["pages"] = pages = LatePages(app, partial(_register_pages, app))
     authentication = _over_http(app, HealthOverHttp(settings, health, pages))
@@ -107,14 +109,13 @@ def _over_http(app: Flask, pages: WsgiApp) -> Authentication:
     with_rpc = NativeOverHttp(dispatcher, settings, with_pair)
     with_mcp = McpOverHttp(dispatcher, settings, with_rpc, operators.is_operator)
     keys: PersonalKeys = app.extensions["keys"]
-    access.checks.append(keys.is_current)
     refusals = HeldRefusals(with_mcp)
     authentication = Authentication(
         refusals,
         settings,
         [keys, operators],
         lambda: access.has_grants,
-        operators.is_operator,
+        operators.find_operator,
         operators.count_wrong_token,
         keys.find_principal,
     )

@@ -18,8 +18,10 @@ from patchbay.access.approvals import Approvals
 from patchbay.access.audit.chain import AuditChain, reached_cids
 from patchbay.access.audit.refusals import Refusals
 from patchbay.access.control import AccessControl
+from patchbay.access.credentials.validity import Validity
 from patchbay.access.given_key import place_given_key
 from patchbay.access.hub_key import has_key, hub_id
+from patchbay.access.operator_token import OperatorToken
 from patchbay.access.quota_shares import QuotaShares
 from patchbay.access.quotas import Quotas, default_quotas
 from patchbay.access.stored_key_id import open_key
@@ -74,9 +76,9 @@ ROOMS, PACKAGES, QUOTA_SHARES, WEBHOOKS = "/rooms", "/packages", "/quota-shares"
 PROGRAMS = "programs"
 """The folder in the data folder with the own folders of mounted programs."""
 
-SCHEDULER, JOBS = "/scheduler", "/jobs"
-"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules and jobs, to close
-them when it stops; no server can have them.
+SCHEDULER, JOBS, CREDENTIALS = "/scheduler", "/jobs", "/credentials"
+"""Names under which the hub holds its rooms, environments, shares of quotas, webhooks, schedules, jobs and the watch
+over credentials, to close them when it stops; no server can have them.
 """
 
 
@@ -102,8 +104,7 @@ def assemble(
     rooms = Rooms(store, key, Bounds.of(settings), gateway)
     catalogue = _make_catalogue(settings, store, hosts, key, rooms, connections, needed)
     catalogue.hub.left = left
-    access = AccessControl(catalogue)
-    catalogue.hub.visible_to = access.catalogue_for
+    access = _access(settings, store, catalogue)
     quotas = _make_quotas(settings, catalogue, rooms)
     catalogue.hub.begin_call = ServerShares(settings.threads, quotas.begin_call).begin_call
     shares = _shares(store, quotas, catalogue)
@@ -149,6 +150,20 @@ def _make_quotas(settings: Settings, catalogue: Catalogue, rooms: Rooms) -> Quot
     catalogue.contents.results.ledger.limit_of = quotas.stored_limit
     rooms.ledger = catalogue.contents.results.ledger
     return quotas
+
+
+def _access(settings: Settings, store: Store, catalogue: Catalogue) -> AccessControl:
+    """Return the access control, which knows the credentials of the hub and limits what tools see; the end of the
+    catalogue ends it.
+    """
+    validity = Validity(store, OperatorToken(None if settings.store == "memory" else settings.data))
+    catalogue.hub.kept(CREDENTIALS, lambda: validity)
+    if store.is_shared:
+        validity.watch()  # other machines hear of an ended token of this machine's operator
+    access = AccessControl(catalogue, validity)
+    catalogue.hub.visible_to = access.catalogue_for
+    catalogue.hub.is_current = access.is_current
+    return access
 
 
 def _background_work(

@@ -110,7 +110,7 @@ ANSWERS = "answer/"
 """A client's answer to a question, by session and question."""
 
 ACCESS_ENDED = "access/ended"
-"""The credentials of a principal were revoked; the message is its id."""
+"""Credentials have ended, such as a revoked key or a removed person: what is open asks about its own."""
 
 UPSTREAM_SIGN_INS_CHANGED = "upstream-sign-ins"
 """A principal connected an account at a mounted server, or disconnected it; the message is the key of the server."""
@@ -227,6 +227,12 @@ LOGIN_LINKS = "operator/links/"
 
 OPERATOR_SESSIONS = "operator/ended/"
 """Ended sessions of the operator, by nonce."""
+
+ENDED_OPERATORS = "operator/ended-tokens/"
+"""Ended tokens of operators, by generation, for the hubs of other machines."""
+
+ACCESS_ENDS = "access/ends"
+"""Notes that sessions, sign-ins or people have ended: every process looks at the newest number."""
 
 PEOPLE = "person/"
 """The account of a person, by name."""

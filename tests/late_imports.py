@@ -63,6 +63,7 @@ LATE_IMPORTS: dict[str, dict[str, tuple[str, ...]]] = {
         "patchbay/cli/question_answers.py": ("patchbay.arguments.problems", "patchbay.arguments.validator"),
     },
     "a record of a person, a token or a sign-in": {
+        "patchbay/access/credentials/validity.py": ("patchbay.access.credentials.people.PeopleCredentials",),
         "patchbay/access/records.py": ("pydantic.TypeAdapter",),
     },
     "a result that is not plain JSON": {

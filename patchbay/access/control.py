@@ -10,13 +10,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from patchbay.access.credentials.validity import Validity
 from patchbay.access.decisions import Decision, Object, Rights, rights_of
-from patchbay.access.principals import Principal
+from patchbay.access.principals import LOCAL_ID, Principal
 from patchbay.boot.grants import Grants
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.visibility.catalogue_view import CatalogueView
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.kind import Audience
+from patchbay.topics import ACCESS_ENDED
 
 MAX_SENDERS = 4096
 """Senders whose rights are remembered."""
@@ -28,17 +30,17 @@ MAX_VIEWS = 128
 class AccessControl:
     """The rights of senders. Safe to use from many threads.
 
-    `checks` say whether the credentials of a sender are still valid: each returns False for one that was revoked.
+    `validity` says whether credentials are still good; without it all are.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, validity: Validity | None = None) -> None:
         self._catalogue = catalogue
+        self.validity = validity
         self._known: dict[Principal, tuple[Grants | None, bool, Rights, VisibleCatalogue]] = {}
         self._views: OrderedDict[tuple[str, str], CatalogueView] = OrderedDict()
         self._served: object = None
         self._audience: Audience | None = None
         self._lock = threading.Lock()
-        self.checks: list[Callable[[Principal], bool]] = []
 
     @property
     def has_grants(self) -> bool:
@@ -91,7 +93,14 @@ class AccessControl:
 
     def is_current(self, sender: Principal) -> bool:
         """Whether the credentials of a sender are still valid, as far as this hub itself can tell."""
-        return all(check(sender) for check in self.checks)
+        return self.validity is None or self.validity.is_good(sender)
+
+    def end_topics(self, sender: Principal) -> list[str]:
+        """Return the topics that tell an open stream to ask `is_current` again; empty where nothing can end."""
+        if self.validity is None or (sender.id == LOCAL_ID and not sender.credential):
+            return []
+        self.validity.watch()
+        return [ACCESS_ENDED]
 
     def unchanged(self, sender: Principal) -> Callable[[], bool]:
         """Return a function that says whether a sender's credentials are valid and its rights those of now."""

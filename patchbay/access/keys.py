@@ -13,6 +13,7 @@ import re
 import secrets
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,13 +23,14 @@ from hashlib import sha256
 import orjson
 
 from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.credentials.names import name_key
 from patchbay.access.decisions import is_scope
 from patchbay.access.principals import KEY_IDS, Principal
 from patchbay.access.upstreams.deletion import forget_principal
 from patchbay.boot.grants import check_can_match, check_pattern
 from patchbay.errors import ConfigError, InvalidParams, PatchbayError, StaleUpdate
 from patchbay.store import Journal, Store
-from patchbay.topics import ACCESS_ENDED, KEY_USES, KEYS
+from patchbay.topics import KEY_USES, KEYS
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Key:
     @cached_property
     def principal(self) -> Principal:
         """The principal of the requests with this key."""
-        return Principal(KEY_IDS + self.name, name=self.name, scopes=self.scopes)
+        return Principal(KEY_IDS + self.name, name=self.name, scopes=self.scopes, credential=name_key(self.digest))
 
     def is_expired(self, now: float) -> bool:
         """Whether the key has expired."""
@@ -93,7 +95,6 @@ class PersonalKeys:
 
     def __init__(self, store: Store, clock: Callable[[], float] | None = None) -> None:
         self._journal: Journal = store.journal
-        self._bus = store.bus
         self.now = clock or store.now
         self._lock = threading.RLock()
         self._seq = 0
@@ -103,6 +104,7 @@ class PersonalKeys:
         # The keys that callers sent, so that the next call needs no digest. Only keys of this hub are here, so they are
         # few; Python salts the hashes of texts, so the time of a lookup says nothing about a key.
         self._by_token: dict[str, Key] = {}
+        self._expiries: list[float] = []
         self._noted: dict[str, float] = {}
 
     def make(self, name: str, expires: float | None = None, scopes: Iterable[str] | None = None) -> str:
@@ -140,7 +142,6 @@ class PersonalKeys:
             self._journal.append(KEYS, orjson.dumps({"revoked": name, "at": self.now()}))
             self._read()
         forget_principal(self._journal, KEY_IDS + name)
-        self._bus.publish(ACCESS_ENDED, (KEY_IDS + name).encode())
 
     def all(self) -> list[Key]:
         """Return the keys that are not revoked, by name, each with its last use; expired ones are among them."""
@@ -175,12 +176,22 @@ class PersonalKeys:
         return key.principal
 
     def is_current(self, sender: Principal) -> bool:
-        """Whether a sender may go on: False for a key that was revoked or has expired."""
-        if sender.issuer or not sender.subject.startswith(KEY_IDS):
-            return True
+        """Whether the key of a sender is the present one of its name, and has not expired.
+
+        A sender without the name of a credential, which an earlier version stored, has any key of its name.
+        """
         self._read_new_entries()
         key = self._by_name.get(sender.subject.removeprefix(KEY_IDS))
-        return key is not None and not key.is_expired(self.now())
+        if key is None or key.is_expired(self.now()):
+            return False
+        return not sender.credential or sender.credential == key.principal.credential
+
+    def look(self) -> tuple[int, int]:
+        """Read new entries now; return two numbers, one of which changes when a key is made, revoked or expires."""
+        with self._lock:
+            self._read()
+            self._looked = time.monotonic()
+            return self._seq, bisect_right(self._expiries, self.now())
 
     def _find(self, token: str) -> Key | None:
         self._read_new_entries()
@@ -217,6 +228,7 @@ class PersonalKeys:
         self._by_name = keys
         self._by_digest = {key.digest: key for key in keys.values()}
         self._by_token = {}
+        self._expiries = sorted(key.expires for key in keys.values() if key.expires is not None)
 
     def _note_use(self, name: str) -> None:
         """Record the use of a key from time to time, in a thread: a request never waits for it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,6 +22,12 @@ HASH_FILE = "operator"
 
 TOKEN_FILE = "operator.token"
 """The file in the data folder that holds the token."""
+
+ENDED_FILE = "operator.ended"
+"""The file in the data folder that holds the generations of ended tokens, one a line."""
+
+MAX_ENDED = 1000
+"""Maximum number of ended tokens that are remembered; the oldest go first."""
 
 PREFIX = "patchbay_"
 """The first characters of a token. They identify a leaked token as one of Patchbay."""
@@ -60,7 +67,16 @@ class OperatorToken:
 
     def generation(self) -> str:
         """Return an identifier of the present token for sessions: a new token ends the sessions of the old one."""
-        return sha256(f"generation {self.hash()}".encode()).hexdigest()[:32]
+        return _name_generation(self.hash())
+
+    def ended_generations(self) -> list[str]:
+        """Return the identifiers of the tokens that `renew` has ended, oldest first."""
+        if self._folder is None:
+            return []
+        try:
+            return (self._folder / ENDED_FILE).read_text().split()
+        except (OSError, UnicodeDecodeError):
+            return []
 
     def ensure(self) -> None:
         """Make a token if the hub has none. Of several processes that try at once, one makes it."""
@@ -81,6 +97,9 @@ class OperatorToken:
             self._token = token
             return token
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(ConfigError):  # a damaged file names no token
+            ended = [*self.ended_generations(), self.generation()][-MAX_ENDED:]
+            self._replace(ENDED_FILE, "\n".join(ended))
         self._replace(HASH_FILE, _hash_token(token))
         self._replace(TOKEN_FILE, token)
         return token
@@ -97,8 +116,13 @@ class OperatorToken:
 
     def fits(self, token: str) -> bool:
         """Whether this is the present token, compared in constant time. Raises ConfigError for a damaged file."""
+        return bool(self.find_generation(token))
+
+    def find_generation(self, token: str) -> str:
+        """Return the identifier of a token that is the present one, else an empty text. Raises ConfigError."""
         known = self.hash()
-        return known is not None and hmac.compare_digest(_hash_token(token), known)
+        is_right = known is not None and hmac.compare_digest(_hash_token(token), known)
+        return _name_generation(known) if is_right else ""
 
     def _replace(self, name: str, text: str) -> None:
         """Replace a file atomically, so that a reader never sees a part of it."""
@@ -107,6 +131,10 @@ class OperatorToken:
         fresh = path.with_name(f"{name}.{secrets.token_hex(8)}")
         write_secret_once(fresh, text)
         fresh.replace(path)
+
+
+def _name_generation(known: str | None) -> str:
+    return sha256(f"generation {known}".encode()).hexdigest()[:32]
 
 
 def _make_token() -> str:

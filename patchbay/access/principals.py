@@ -8,7 +8,7 @@ Sources: RFC 9068, section 2.2 (`iss`, `sub`, `client_id`, `groups`); RFC 8693, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LOCAL_ID = "local"
 """The id of every caller of a hub in personal mode."""
@@ -24,7 +24,8 @@ class Principal:
     `issuer` is the URL of the authorization server that vouches for `subject`; empty for what this hub itself knows
     (people, keys, the operator). `name` is for people to read. `groups` come from the issuer. `agent` is the client id
     of the program that acts for the principal, empty without one. `scopes` narrow what the principal may do; None
-    means that the credentials do not narrow it. `is_operator` says that the request proves the operator.
+    means that the credentials do not narrow it. `is_operator` says that the request proves the operator. `credential`
+    names what proved it (`access/credentials/names.py`): it says whether the principal may go on, and nothing else.
     """
 
     subject: str
@@ -34,6 +35,7 @@ class Principal:
     agent: str = ""
     scopes: frozenset[str] | None = None
     is_operator: bool = False
+    credential: str = field(default="", compare=False)
 
     def __hash__(self) -> int:
         # Every call looks its principal up in several tables; principals with one subject are few.

@@ -48,10 +48,17 @@ class Records(Generic[Value]):
         except ValueError as problem:
             raise ContentError(f"the stored record of {topic.partition('/')[0]} cannot be read") from problem
 
-    def update(self, topic: str, change: Callable[[Value | None], Value | None], keep: float | None = None) -> bool:
+    def update(
+        self,
+        topic: str,
+        change: Callable[[Value | None], Value | None],
+        keep: float | None = None,
+        along: Callable[[Value | None, Value], Sequence[Write]] = lambda old, new: (),
+    ) -> bool:
         """Replace a record by what `change` makes of it; False if `change` returns None, which changes nothing.
 
-        `change` may run several times, each time with the present value.
+        `change` may run several times, each time with the present value. `along` returns what is written in the same
+        transaction, from the old value and the new one.
         """
         while True:
             old, seq = self.load(topic)
@@ -59,7 +66,7 @@ class Records(Generic[Value]):
             if new is None:
                 return False
             try:
-                write_records(self._journal, [Write(topic, new, keep)], {topic: seq})
+                write_records(self._journal, [Write(topic, new, keep), *along(old, new)], {topic: seq})
             except StaleUpdate:
                 continue
             return True

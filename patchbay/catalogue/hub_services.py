@@ -88,14 +88,16 @@ class CatalogueHub:
     """Lets tools read, call, store and announce. `read_limit` in bytes.
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
-    another one, `visible_to` returns the catalogue as the sender of a call may see it, and `begin_call` counts a call
-    against its quotas, and `gate` holds it until it is approved; the assembly of the hub sets them.
+    another one, `visible_to` returns the catalogue as the sender of a call may see it, `is_current` says whether the
+    credentials of a sender are still valid, `begin_call` counts a call against its quotas, and `gate` holds it until it
+    is approved; the assembly of the hub sets them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
         self.left: Callable[[], float] = lambda: math.inf
         self.run_tool: RunTool = _refuse_to_run
         self.visible_to: VisibleTo = lambda sender: catalogue
+        self.is_current: Callable[[Any], bool] = lambda sender: True
         self.begin_call: BeginCall = lambda sender, server, is_nested: None
         self.gate: Gate = lambda server, descriptor, call, events: events
         self._catalogue = catalogue

@@ -18,7 +18,7 @@ from patchbay.rooms.hello import Hello, read_hello
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.log import Logged
 from patchbay.rooms.servers.calls import Calls
-from patchbay.rooms.session import UNLIMITED, Desk, RoomSession, SessionRights
+from patchbay.rooms.session import NO_LONGER_LET_IN, UNLIMITED, Desk, RoomSession, SessionRights
 from patchbay.rooms.visibility import shown_envelope
 
 
@@ -110,7 +110,7 @@ class Members:
         """End the sessions of this process whose principals lost the right to stay, or are banned under any name."""
         for session in list(self.sessions.values()):
             if is_banned(self.room.state_now, session.names) or not session.rights.is_current():
-                self.leave(session.id, "the hub no longer lets this participant in")
+                self.leave(session.id, NO_LONGER_LET_IN)
 
     def part(self, member: str, reason: str) -> None:
         """End every session of a member."""

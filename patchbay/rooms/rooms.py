@@ -36,6 +36,7 @@ from patchbay.rooms.servers.mounting import GatewayContext
 from patchbay.rooms.servers.offers import row_names
 from patchbay.store import Store, Subscription
 from patchbay.topics import (
+    ACCESS_ENDED,
     NAMES_CHANGED,
     ROOM_ALIVE,
     ROOM_CREATORS,
@@ -279,7 +280,9 @@ class Rooms:
     def _start(self) -> None:
         if self._thread is None:
             # Subscribe before the thread runs: a message of another process must not come in between.
-            found = self.store.bus.subscribe([f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*"], 4096)
+            found = self.store.bus.subscribe(
+                [f"{ROOM_NEWS}*", f"{ROOM_ALIVE}*", f"{ROOM_READERS}*", ACCESS_ENDED], 4096
+            )
             self._thread = threading.Thread(target=self._run, args=(found,), name="rooms", daemon=True)
             self._thread.start()
 
@@ -317,6 +320,9 @@ class Rooms:
         return max(0.0, min(TICK_SECONDS, left))
 
     def _receive(self, topic: str, message: bytes) -> None:
+        if topic == ACCESS_ENDED:
+            self._tick_all()
+            return
         with self._lock:
             room = self._open.get(topic.partition("/")[2])
         if room is None:

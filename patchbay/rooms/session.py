@@ -28,6 +28,9 @@ from patchbay.topics import ROOM_READERS
 
 MAX_DELIVERIES_PER_READ = 256
 
+NO_LONGER_LET_IN = "the hub no longer lets this participant in"
+"""Why a session ends whose principal lost its credentials, or the right to read the room."""
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -154,6 +157,9 @@ class RoomSession:
         self.used = time.monotonic()
         if self.is_closed:
             raise RoomRefused("the session has ended; say hello again")
+        if not self.rights.is_current():
+            self.leave(NO_LONGER_LET_IN)
+            raise RoomRefused(NO_LONGER_LET_IN)
         sent = found if isinstance(found, dict) else {}
         check_named(sent)
         if not self.rate.take_token():

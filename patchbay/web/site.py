@@ -16,7 +16,7 @@ from werkzeug.exceptions import NotFound
 
 from patchbay import __version__
 from patchbay.access.control import AccessControl
-from patchbay.access.principals import LOCAL, PRINCIPAL, Principal
+from patchbay.access.principals import LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
 from patchbay.activity.recorder import Activity
 from patchbay.activity.records import Filter, Record
 from patchbay.catalogue.catalogue import Catalogue
@@ -77,6 +77,17 @@ class Site:
         found = request.environ.get(PRINCIPAL, LOCAL)
         assert isinstance(found, Principal)
         return found
+
+    def find_stay(self) -> Callable[[], bool]:
+        """Return a function that says whether an open stream of the current page goes on: whether the credentials of
+        its reader are valid, and the reader's rights those of now.
+        """
+        unchanged, proof = self.access.unchanged(self.sender), self.operators.lenient_proof()
+        if not proof.credential or self.sender.credential:
+            return unchanged
+        # Without rules of access the sender in personal mode is the same with and without the proof.
+        operator = replace(LOCAL_OPERATOR, credential=proof.credential)
+        return lambda: unchanged() and self.access.is_current(operator)
 
     @property
     def visible(self) -> VisibleCatalogue:

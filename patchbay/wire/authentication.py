@@ -18,7 +18,7 @@ from werkzeug.http import parse_cookie
 
 from patchbay.access.authentication import Credentials, InsufficientScope, Scheme, Unauthorized, authenticate
 from patchbay.access.keys import PREFIX as KEY_PREFIX
-from patchbay.access.principals import ANONYMOUS, LOCAL, LOCAL_OPERATOR, PRINCIPAL, Principal
+from patchbay.access.principals import ANONYMOUS, LOCAL, PRINCIPAL, Principal
 from patchbay.errors import PatchbayError
 from patchbay.hosts.names import authority, is_loopback
 from patchbay.jsonrpc import failure
@@ -87,8 +87,9 @@ class Authentication:
 
     `schemes` are asked in order; `challenge` makes the value of `WWW-Authenticate` for a request without credentials.
     `open_paths` and `open_prefixes` are served to everybody; parts of the hub that sign people in add theirs. Change
-    all of them before the first request. `has_grants` says whether the variable `access` limits callers, `is_operator`
-    whether a request of a personal or open hub proves the operator, and `count_wrong_token` counts by address.
+    all of them before the first request. `has_grants` says whether the variable `access` limits callers,
+    `find_operator` returns the operator whom a request of a personal or open hub proves, and `count_wrong_token` counts
+    by address.
     `find_key_holder` returns the principal of a personal key that is valid: a short way, because programs send a key
     with each call. A key that it does not know takes the way of all schemes.
     """
@@ -99,7 +100,7 @@ class Authentication:
         settings: Settings,
         schemes: list[Scheme],
         has_grants: Callable[[], bool],
-        is_operator: Callable[[Any], bool],
+        find_operator: Callable[[Any], Principal | None],
         count_wrong_token: Callable[[str], None] = lambda address: None,
         find_key_holder: Callable[[str], Principal | None] = lambda key: None,
     ) -> None:
@@ -107,7 +108,7 @@ class Authentication:
         self._settings = settings
         self._mode = settings.mode
         self._has_grants = has_grants
-        self._is_operator = is_operator
+        self._find_operator = find_operator
         self._count_wrong_token = count_wrong_token
         self._find_key_holder = find_key_holder
         self.schemes = schemes
@@ -117,8 +118,7 @@ class Authentication:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if self._is_served_to_all(environ):
-            is_operator = self._has_grants() and self._is_operator(environ)
-            environ[PRINCIPAL] = LOCAL_OPERATOR if is_operator else LOCAL
+            environ[PRINCIPAL] = (self._find_operator(environ) if self._has_grants() else None) or LOCAL
             return self._app(environ, start_response)
         try:
             refused = self._authenticate(environ)

@@ -319,20 +319,20 @@ class McpOverHttp:
         return reply
 
     def _get(self, environ: Environ, caller: Caller, server: Server) -> Reply:
-        session = caller.session
+        session, sender = caller.session, caller.wire.sender
         assert session is not None
         services, last = self.dispatcher.services, parse_event_id(environ.get("HTTP_LAST_EVENT_ID", ""))
         if last is not None and last[0] != LISTENER:
-            kept = self.settings.replay_minutes * 60
-            replay = Replay(self._heartbeat.liveness, session, last[0], self.settings.keepalive, kept)
+            times = self.settings.keepalive, self.settings.replay_minutes * 60
+            is_current = partial(services.access.is_current, sender)
+            replay = Replay(self._heartbeat.liveness, session, last[0], *times, is_current)
             if not replay.is_stored():
                 return refusal(400, "Last-Event-ID names no event of this session; it may be too old")
-            reply = self._in_place(lambda: stream_reply(ListeningBody(replay_body(replay(last[1])))), caller.wire)
+            body = replay_body(replay(last[1]))
         else:
-            changes = services.listeners.stream(server, session, last[1] if last else None, caller.wire.sender)
-            reply = self._in_place(
-                lambda: stream_reply(ListeningBody(listener_body(changes, caller.revision))), caller.wire
-            )
+            changes = services.listeners.stream(server, session, last[1] if last else None, sender)
+            body = listener_body(changes, caller.revision)
+        reply = self._in_place(lambda: stream_reply(ListeningBody(body)), caller.wire)
         return _with_session(reply, caller)
 
     def _delete(self, caller: Caller) -> Reply:

@@ -124,7 +124,10 @@ class HttpSse:
         yield address(f"/mcp/{wire.endpoint}/messages?session={channel.id}")
         is_listening = False
         for item in channel.messages(
-            self._settings.keepalive, partial(self._has_ended, wire), partial(self._busy, channel, wire)
+            self._settings.keepalive,
+            self._ending,
+            partial(self._busy, channel, wire),
+            partial(self._dispatcher.services.access.is_current, wire.sender),
         ):
             if channel.session_id is not None and not is_listening:
                 is_listening = True
@@ -133,10 +136,6 @@ class HttpSse:
                 yield item
             else:
                 yield COMMENT if isinstance(item, Pause) else event(item)
-
-    def _has_ended(self, wire: TransportInfo) -> bool:
-        """Whether the hub stops, or the credentials of the sender were revoked."""
-        return self._ending() or not self._dispatcher.services.access.is_current(wire.sender)
 
     def _busy(self, channel: Channel, wire: TransportInfo) -> bool:
         """Whether a request of this channel runs in this process."""

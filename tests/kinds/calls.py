@@ -73,6 +73,9 @@ class SmallHub:
     def over(self) -> bool:
         return False
 
+    def is_current(self, sender: Any) -> bool:
+        return True
+
 
 def python(source: str, name: str = "tool") -> Handler:
     """Return the handler of a Python definition."""

@@ -42,7 +42,9 @@ def asked(mode: str, grants: bool = False, operator: bool = False, **environ: An
         return [b""]
 
     known = {"REQUEST_METHOD": "POST", "PATH_INFO": "/mcp", "HTTP_HOST": "localhost", "REMOTE_ADDR": "127.0.0.1"}
-    middleware = Authentication(app, Settings(access=mode), [Known()], lambda: grants, lambda inner: operator)
+    middleware = Authentication(
+        app, Settings(access=mode), [Known()], lambda: grants, lambda inner: LOCAL_OPERATOR if operator else None
+    )
     full: dict[str, Any] = {**known, "wsgi.url_scheme": "http", **environ}
     list(middleware(full, lambda status, headers: answers.append((status, dict(headers)))))
     status, headers = answers[0]

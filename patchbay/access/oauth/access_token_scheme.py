@@ -8,6 +8,7 @@ Sources: RFC 6750, section 3.1; RFC 8707, section 2; RFC 9728, section 5.1.
 from __future__ import annotations
 
 from patchbay.access.authentication import Credentials, Unauthorized
+from patchbay.access.credentials.names import name_sign_in
 from patchbay.access.oauth.tokens import ACCESS_PREFIX, Tokens
 from patchbay.access.principals import Principal
 from patchbay.access.tokens.audiences import list_audiences
@@ -45,7 +46,13 @@ class AccessTokenScheme:
         family, access = found
         if family.resource not in list_audiences(credentials.resource, credentials.url):
             raise _refused(credentials, "the access token is for another resource: sign in for this one")
-        return Principal(family.person, name=family.person, agent=family.label, scopes=frozenset(access.scopes))
+        return Principal(
+            family.person,
+            name=family.person,
+            agent=family.label,
+            scopes=frozenset(access.scopes),
+            credential=name_sign_in(family.account, family.id),
+        )
 
 
 def _refused(credentials: Credentials, reason: str) -> RefusedAccessToken:

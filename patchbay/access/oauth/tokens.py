@@ -20,7 +20,7 @@ from hashlib import sha256
 from pydantic import BaseModel, ConfigDict
 
 from patchbay.access.oauth.codes import AuthorizationCode, Codes, code_topic
-from patchbay.access.people.people import MAX_CLIENTS, People, Person, SignedInClient
+from patchbay.access.people.people import MAX_CLIENTS, People, Person, SignedInClient, notes_of_ends
 from patchbay.access.records import Records, Write, write_records
 from patchbay.errors import StaleUpdate
 from patchbay.store import Journal
@@ -115,8 +115,9 @@ class Tokens:
             writes = [
                 Write(code_topic(code), known.model_copy(update={"family": family.id}), 24 * 3600.0),
                 Write(TOKEN_FAMILIES + family.id, family, REFRESH_SECONDS),
-                Write(PEOPLE + person.name, _with_client(person, known, family.id, self._journal.now())),
             ]
+            changed = _with_client(person, known, family.id, self._journal.now())
+            writes += [Write(PEOPLE + person.name, changed), *notes_of_ends(person, changed)]
             last = {code_topic(code): code_seq, TOKEN_FAMILIES + family.id: 0, PEOPLE + person.name: person_seq}
             try:
                 write_records(self._journal, writes, last)

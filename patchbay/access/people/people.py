@@ -13,6 +13,7 @@ from collections.abc import Callable
 import orjson
 from pydantic import BaseModel, ConfigDict
 
+from patchbay.access.credentials.names import note_of_end
 from patchbay.access.principals import is_reserved_id
 from patchbay.access.records import Records, Write, write_records
 from patchbay.access.upstreams.deletion import forget_principal
@@ -133,7 +134,7 @@ class People:
                 passkeys=() if passkey is None else (passkey,),
             )
             try:
-                write_records(self._journal, [Write(topic, person)], {topic: seq})
+                write_records(self._journal, [Write(topic, person), *notes_of_ends(old, person)], {topic: seq})
             except StaleUpdate:
                 continue
             if is_new:
@@ -150,7 +151,7 @@ class People:
 
         if not _NAME.fullmatch(name):
             raise UnknownPerson(name)
-        return self._records.update(PEOPLE + name, checked)
+        return self._records.update(PEOPLE + name, checked, along=notes_of_ends)
 
     def remove(self, name: str) -> bool:
         """Remove an account with its sessions, clients, invitations, and tokens at mounted servers.
@@ -172,7 +173,7 @@ class People:
                 is_removed=True,
             )
 
-        self._records.update(PEOPLE + name, removed)
+        self._records.update(PEOPLE + name, removed, along=notes_of_ends)
         self._name(name, None)
         forget_principal(self._journal, name)
         return had
@@ -192,6 +193,19 @@ class People:
                     found[name] = id
             after = entries[-1].seq
         return found
+
+
+def notes_of_ends(old: Person | None, new: Person) -> list[Write]:
+    """Return the note that sessions or clients of an account have ended, to be written with it; empty without one."""
+    if old is None or (
+        old.id == new.id and set(old.sessions) <= set(new.sessions) and _families(old) <= _families(new)
+    ):
+        return []
+    return [note_of_end(f"of {new.name}")]
+
+
+def _families(person: Person) -> set[str]:
+    return {client.family for client in person.clients}
 
 
 def parse_name(text: str) -> str:

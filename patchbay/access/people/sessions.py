@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from patchbay.access.authentication import Credentials
+from patchbay.access.credentials.names import name_session
 from patchbay.access.people.people import MAX_SESSIONS, People, Person, Session
 from patchbay.access.principals import Principal
 from patchbay.access.session_cookies import find_session_cookie
@@ -82,12 +83,10 @@ class SessionScheme:
         if credentials.token is not None or not credentials.cookies or not _is_own_request(credentials):
             return None
         found = self._sessions.find(credentials.cookies)
-        return None if found is None else person_principal(found[0])
-
-
-def person_principal(person: Person, agent: str = "", scopes: frozenset[str] | None = None) -> Principal:
-    """Return the principal of a person, with the client that acts for it."""
-    return Principal(person.name, name=person.name, agent=agent, scopes=scopes)
+        if found is None:
+            return None
+        person, session = found
+        return Principal(person.name, name=person.name, credential=name_session(person.id, session.id))
 
 
 def _is_own_request(credentials: Credentials) -> bool:

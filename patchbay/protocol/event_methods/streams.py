@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from patchbay.access.principals import LOCAL_ID
 from patchbay.activation import PAUSE
 from patchbay.errors import EventForbidden, EventNotFound, EventUnsupported, PatchbayError, UnknownServer
 from patchbay.events import Wait, wait_blocking
@@ -21,7 +20,7 @@ from patchbay.protocol.request_context import RequestContext
 from patchbay.protocol.streams.subscriptions import SUBSCRIPTION_ID, cancelled_topic
 from patchbay.protocol.translate import stamped
 from patchbay.store import Subscription
-from patchbay.topics import ACCESS_ENDED, CHANGED, ENDING
+from patchbay.topics import CHANGED, ENDING
 
 HEARTBEAT_SECONDS = 15.0
 """Seconds without a message after which the hub sends a heartbeat; the specification wants one every 30 seconds."""
@@ -59,9 +58,10 @@ class EventStream:
         """Yield confirmation, events and heartbeats, and the end if the hub ends the stream."""
         context, sender = self._context, self._context.caller.wire.sender
         topics = [*self._source.topics, f"{CHANGED}{self._request.server.name}", ENDING]
-        topics += [] if sender.id == LOCAL_ID else [ACCESS_ENDED]
+        topics += context.services.access.end_topics(sender)
         topics += [cancelled_topic(context.caller.owner)] if context.caller.owner is not None else []
         with self._store.bus.subscribe(topics) as mailbox:
+            self._check_credentials()  # they may have ended before the subscription, which hears of later ends
             batch = self._source.read(self._cursor, self._request.wanted, EVENTS_AT_ONCE)
             yield self._active(batch)
             while True:
@@ -107,12 +107,18 @@ class EventStream:
     def _termination(self) -> PatchbayError | None:
         """Return why the subscription ends now, None if it goes on."""
         context, request = self._context, self._request
-        sender = context.caller.wire.sender
-        if not context.services.access.is_current(sender):
-            return EventForbidden(
+        try:
+            self._check_credentials()
+        except EventForbidden as problem:
+            return problem
+        return why_ended(context, request)
+
+    def _check_credentials(self) -> None:
+        """Raise EventForbidden when the credentials of the caller have ended."""
+        if not self._context.services.access.is_current(self._context.caller.wire.sender):
+            raise EventForbidden(
                 "the credentials of this subscription are no longer valid", {"reason": "Access revoked"}
             )
-        return why_ended(context, request)
 
     def _active(self, batch: Batch) -> Notification:
         return self._notification("active", {"cursor": batch.cursor, "truncated": batch.truncated})

@@ -165,18 +165,27 @@ def _made(
         schemas_digest(request.descriptor.wire),
         None if age is None else now - age / 1000,
         generation,
+        credential=sender.credential,
     )
 
 
 def renew(old: Webhook, fresh: Webhook, now: float) -> Webhook:
-    """Return a live subscription with the lifetime, groups and scopes of its refresh.
-
-    For a new secret, the old one signs too for a while.
+    """Return a live subscription with a new lifetime and the rights of the credentials that renew it; for a new secret,
+    the old one signs too for a while.
     """
     if old.secret != fresh.secret:
         old = replace(old, secret=fresh.secret, old_secret=old.secret, old_secret_until=now + ROTATION_SECONDS)
-    old = replace(old, title=fresh.title, groups=fresh.groups, agent=fresh.agent, scopes=fresh.scopes)
-    return replace(old, is_operator=fresh.is_operator, until=fresh.until, schemas=fresh.schemas)
+    return replace(
+        old,
+        until=fresh.until,
+        schemas=fresh.schemas,
+        title=fresh.title,
+        groups=fresh.groups,
+        agent=fresh.agent,
+        scopes=fresh.scopes,
+        is_operator=fresh.is_operator,
+        credential=fresh.credential,
+    )
 
 
 def _status(progress: Progress) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from patchbay.catalogue.contents.ledger import SESSION_CHANGES, STORED, Ledger
 from patchbay.errors import UnknownSession
 from patchbay.events import Pause, Wait
 from patchbay.store import Store
-from patchbay.topics import CHANNELS, ENDING
+from patchbay.topics import ACCESS_ENDED, CHANNELS, ENDING
 
 WAITING = 600.0
 """Lifetime of a message for the stream, in seconds."""
@@ -99,16 +99,21 @@ class Channel:
         self._ledger.make_room(principal)
 
     def messages(
-        self, keepalive: float, ending: Callable[[], bool], busy: Callable[[], bool]
+        self,
+        keepalive: float,
+        ending: Callable[[], bool],
+        busy: Callable[[], bool],
+        is_current: Callable[[], bool] = lambda: True,
     ) -> Iterator[bytes | Pause | Wait]:
         """Yield the messages until the channel ends or the hub stops, and a Pause after each `keepalive` without one.
 
-        A stopping hub (`ending`) first finishes the running requests of this channel (`busy`). The state is read before
-        each message, so that the session of an answer is known.
+        A stopping hub (`ending`) first finishes the running requests of this channel (`busy`). The messages end at once
+        when `is_current` is false: the credentials of the client are no longer valid. The state is read before each
+        message, so that the session of an answer is known.
         """
         after = 0
-        with self._store.bus.subscribe([self._topic, ENDING]) as mailbox:
-            while True:
+        with self._store.bus.subscribe([self._topic, ACCESS_ENDED, ENDING]) as mailbox:
+            while is_current():
                 # Check before reading, so that the read below finds every answer sent before the check.
                 stopping = ending()
                 over = stopping and not busy()

@@ -15,7 +15,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from patchbay.activation import PAUSE
@@ -26,7 +26,7 @@ from patchbay.jsonrpc import Id, dump_json, encode, failure, load_json
 from patchbay.messages.callers import LegacySession
 from patchbay.protocol.tasks.process_liveness import LOST_SECONDS, Heartbeat, ProcessLiveness
 from patchbay.store import JournalEntry, Store
-from patchbay.topics import ENDING, SESSION_ENDED, SESSIONS, STREAMS
+from patchbay.topics import ACCESS_ENDED, ENDING, SESSION_ENDED, SESSIONS, STREAMS
 
 log = logging.getLogger(__name__)
 
@@ -118,13 +118,21 @@ def parse_event_id(text: str) -> tuple[str, int] | None:
 class Replay:
     """Reads a stream after one event, and follows it until the stream, the session or the hub ends.
 
-    `seconds` is the lifetime of an entry that this reader writes in place of a lost process.
+    `seconds` is the lifetime of an entry that this reader writes in place of a lost process. `is_current` says whether
+    the credentials of the client are still valid; the stream ends for a client without.
     """
 
     def __init__(
-        self, liveness: ProcessLiveness, session: LegacySession, stream: str, keepalive: float, seconds: float
+        self,
+        liveness: ProcessLiveness,
+        session: LegacySession,
+        stream: str,
+        keepalive: float,
+        seconds: float,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = stream
+        self._is_current = is_current
         self._liveness = liveness
         self._store = liveness.store
         self._topic = f"{STREAMS}{session.nonce}/{stream}"
@@ -149,8 +157,9 @@ class Replay:
         Ends early when the hub stops: the client can resume later.
         """
         number, last_sent = 0, time.monotonic()
-        with self._store.bus.subscribe([self._topic, ENDING, f"{SESSIONS}{self._session.nonce}"]) as mailbox:
-            while not self._session.ended:
+        topics = [self._topic, ENDING, ACCESS_ENDED, f"{SESSIONS}{self._session.nonce}"]
+        with self._store.bus.subscribe(topics) as mailbox:
+            while not self._session.ended and self._is_current():
                 entries = self._store.journal.read(self._topic, self._seq)
                 for entry in entries:
                     kind, data = self._read_entry(entry)

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from patchbay.access.control import AccessControl
-from patchbay.access.principals import LOCAL_ID, Principal
+from patchbay.access.principals import Principal
 from patchbay.activation import PAUSE, CancelFlag
 from patchbay.catalogue.aggregate import Aggregate
 from patchbay.catalogue.public_names import public_uri
@@ -99,10 +99,12 @@ class Listeners:
         uris = set(honoured.get("resourceSubscriptions", ()))
         tag = {"_meta": {SUBSCRIPTION_ID: id}}
         own = [cancelled_topic(caller.owner)] if caller.owner is not None else []
-        own += _topics_of(caller.wire.sender)
+        own += self._access.end_topics(caller.wire.sender)
         with self._store.bus.subscribe([*_topics(server), *own, *watch.topics]) as mailbox:
             yield Notification("notifications/subscriptions/acknowledged", {"notifications": honoured, **tag})
             notices, lost, wait = _task_notifications(watch, None), 0, Wait(mailbox, self._keepalive)
+            if self._has_ended(caller.wire.sender, None):
+                return  # before the subscription, which hears of later ends
             while not self._ending():
                 for method, params in notices:
                     yield Notification(method, {**params, **tag})
@@ -130,7 +132,7 @@ class Listeners:
         own = f"{SESSIONS}{session.nonce}"
         kinds, lost = _heard_of(server, session), 0
         may_have_ended = True  # in another process, before this one subscribed
-        with self._store.bus.subscribe([*_topics(server), own, *_topics_of(sender)]) as mailbox:
+        with self._store.bus.subscribe([*_topics(server), own, *self._access.end_topics(sender)]) as mailbox:
             # The token is newer than the subscription, so that this stream learns of every stream with a newer token.
             token = self._store.order_token()
             self._store.bus.publish(own, token)
@@ -138,6 +140,8 @@ class Listeners:
             newest = self._store.journal.last(f"{CHANGES}{server.announced_as}")
             last = newest if after is None else min(after, newest)
             yield NumberedMessage(last, None)
+            if self._has_ended(sender, None):
+                return
             while True:
                 for entry in self._store.journal.read(f"{CHANGES}{server.announced_as}", last):
                     last = entry.seq
@@ -202,11 +206,6 @@ class Listeners:
     def _has_ended(self, sender: Principal, got: tuple[str, bytes] | None) -> bool:
         """Whether the sender's credentials are no longer valid; looked at after silence and when some were revoked."""
         return (got is None or got[0] == ACCESS_ENDED) and not self._access.is_current(sender)
-
-
-def _topics_of(sender: Principal) -> list[str]:
-    """Return the topics that end the streams of a sender: none for callers without credentials."""
-    return [] if sender.id == LOCAL_ID else [ACCESS_ENDED]
 
 
 def _topic_of(server: Server, data: bytes) -> str:

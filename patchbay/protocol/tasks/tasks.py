@@ -27,7 +27,7 @@ from patchbay.protocol.incidents import incident
 from patchbay.protocol.tasks.process_liveness import BEAT_SECONDS
 from patchbay.protocol.tasks.records import QUEUED, Task, TaskStore
 from patchbay.store import Store
-from patchbay.topics import TASK_CHANGES
+from patchbay.topics import ACCESS_ENDED, TASK_CHANGES
 from patchbay.views.fold import Fold
 
 log = logging.getLogger(__name__)
@@ -238,12 +238,12 @@ class Tasks:
     def _ask(self, task: Task, call: Call, keys: Mapping[str, str], ask: Ask) -> dict[str, Any]:
         """Open questions under new keys of this task, and wait for all answers."""
         questions = {key: ask.questions[own] for key, own in keys.items()}
-        with self._records.store.bus.subscribe([task.topic]) as mailbox:
+        with self._records.store.bus.subscribe([task.topic, ACCESS_ENDED]) as mailbox:
             opened = {key: {"method": one.method, "params": one.params} for key, one in questions.items()}
             self._records.append(task, "asked", opened)
             while True:
                 self._records.catch_up(task)
-                if task.ended is not None or task.cancelling or call.cancelled:
+                if task.ended is not None or task.cancelling or call.ends_with_credentials():
                     raise Cancelled("cancelled while it waited for an answer")
                 if all(key in task.answers for key in questions):
                     return {own: task.answers[key] for key, own in keys.items()}
@@ -254,14 +254,15 @@ class Tasks:
     def _keep(self) -> None:
         """Watch the tasks of this process, on a thread of its own, until the last one has ended."""
         try:
-            with self._records.store.bus.subscribe([TASK_CHANGES + "*"], 1024) as mailbox:
+            with self._records.store.bus.subscribe([TASK_CHANGES + "*", ACCESS_ENDED], 1024) as mailbox:
                 beaten = time.monotonic()
                 while self._must_continue():
                     got = mailbox.get(min(BEAT_SECONDS, self._left()))
                     closed = self._records.store.check() if got is None else None
                     if closed:
                         raise ContentError(closed)
-                    ids = [got[0].removeprefix(TASK_CHANGES)] if got else list(self._running)
+                    is_of_one = got is not None and got[0] != ACCESS_ENDED
+                    ids = [got[0].removeprefix(TASK_CHANGES)] if got and is_of_one else list(self._running)
                     if time.monotonic() - beaten >= BEAT_SECONDS:
                         beaten = time.monotonic()
                         self._records.liveness.beat()
@@ -288,6 +289,8 @@ class Tasks:
         """Cancel a running task that was cancelled, or that another process ended because this one seemed lost."""
         call = self._running.get(id)
         task = self._records.read(id) if call is not None else None
+        if call is not None and call.ends_with_credentials():
+            return
         if call is not None and (task is None or task.cancelling or task.ended is not None):
             call.cancelled.set("the task was cancelled" if task and task.cancelling else "the task is over")
 

@@ -25,7 +25,7 @@ from patchbay.errors import CallbackFailed, PatchbayError
 from patchbay.occurrences.sources import Batch, EventSource, Wanted
 from patchbay.protocol.webhooks.sending import REFUSED_FOR_GOOD, Sender, control_id
 from patchbay.protocol.webhooks.subscriptions import GRACE_SECONDS, Progress, Webhook, Webhooks
-from patchbay.topics import ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
+from patchbay.topics import ACCESS_ENDED, ENDING, EVENT_SUBSCRIPTIONS, EVENTS, NAMES_CHANGED
 
 if TYPE_CHECKING:
     import httpx2
@@ -93,7 +93,7 @@ class WebhookDelivery:
         self._lease.release()
 
     def _run(self) -> None:
-        topics = [EVENT_SUBSCRIPTIONS, f"{EVENTS}*", NAMES_CHANGED, ENDING]
+        topics = [EVENT_SUBSCRIPTIONS, f"{EVENTS}*", NAMES_CHANGED, ACCESS_ENDED, ENDING]
         with self._store.bus.subscribe(topics, 1024) as mailbox:
             is_new = True
             while not self._ending.is_set() and not mailbox.closed:
@@ -173,6 +173,8 @@ class WebhookDelivery:
             for event, cursor in batch.events:
                 if self._ending.is_set() or not self._lease.take():
                     return False
+                if event is not batch.events[0][0] and self._check(webhook) is not None:
+                    return True  # the next batch says why it ended
                 try:
                     status = self._post(client, webhook, event["eventId"], {**event, "cursor": cursor})
                 except CallbackFailed as failure:

@@ -42,8 +42,9 @@ MAX_SUBSCRIPTIONS = 10_000
 class Webhook:
     """A subscription. Times are Unix times in seconds; `until` is None for one without expiry.
 
-    `server` and `own_name` name the event type, `name` is its name for the subscriber. `schemas` is the digest of its
-    schemas. `not_before` is the time before which events are skipped. `generation` grows with each new beginning.
+    The fields from `subject` to `is_operator`, and `credential`, are those of its principal. `server` and `own_name`
+    name the event type, `name` is its name for the subscriber. `schemas` is the digest of its schemas. `not_before` is
+    the time before which events are skipped. `generation` grows with each new beginning.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Webhook:
     not_before: float | None
     generation: int
     ended: str = ""
+    credential: str = ""
 
     @property
     def principal(self) -> Principal:
@@ -79,6 +81,7 @@ class Webhook:
             self.agent,
             None if self.scopes is None else frozenset(self.scopes),
             self.is_operator,
+            self.credential,
         )
 
     def is_live(self, now: float) -> bool:

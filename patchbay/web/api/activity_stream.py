@@ -22,7 +22,7 @@ from patchbay.activity.records import (
 )
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import ACTIVITY, APPROVALS, ENDING
+from patchbay.topics import ACCESS_ENDED, ACTIVITY, APPROVALS, ENDING
 from patchbay.views.sse import COMMENT
 
 MAX_CALLS_PER_UPDATE = 100
@@ -50,12 +50,12 @@ def stream_activity(
 
     The stream ends when `is_current` is false: the reader's credentials were revoked, or its rights are others now.
     """
-    with store.bus.subscribe([ACTIVITY, ENDING]) as mailbox:
+    with store.bus.subscribe([ACTIVITY, ACCESS_ENDED, ENDING]) as mailbox:
         seen = store.journal.last(ACTIVITY)
         now = sent = running()
         yield format_event("running", now)
         sent_at = time.monotonic()
-        while True:
+        while is_current():
             got = mailbox.get(UPDATE_SECONDS)
             if (got is not None and got[0] == ENDING) or not is_current():
                 return
@@ -78,17 +78,18 @@ def stream_approvals(store: Store, settings: Settings, is_current: Callable[[], 
 
     The stream ends when `is_current` is false.
     """
-    with store.bus.subscribe([APPROVALS, ENDING]) as mailbox:
+    with store.bus.subscribe([APPROVALS, ACCESS_ENDED, ENDING]) as mailbox:
         yield COMMENT
         sent_at = time.monotonic()
-        while True:
+        while is_current():
             got = mailbox.get(UPDATE_SECONDS)
             if (got is not None and got[0] == ENDING) or not is_current():
                 return
-            if got is None and time.monotonic() - sent_at < min(KEEPALIVE_SECONDS, settings.keepalive):
+            is_news = got is not None and got[0] == APPROVALS
+            if not is_news and time.monotonic() - sent_at < min(KEEPALIVE_SECONDS, settings.keepalive):
                 continue
             sent_at = time.monotonic()
-            yield COMMENT if got is None else format_event("approvals", 1)
+            yield format_event("approvals", 1) if is_news else COMMENT
 
 
 def _read_new_calls(store: Store, wanted: Filter, seen: int) -> tuple[int, list[bytes]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from patchbay.rooms.room import Room
 from patchbay.settings import Settings
 from patchbay.store import Store
-from patchbay.topics import ENDING, ROOM_NEWS
+from patchbay.topics import ACCESS_ENDED, ENDING, ROOM_NEWS
 from patchbay.views.sse import COMMENT
 from patchbay.web.api.activity_stream import KEEPALIVE_SECONDS, UPDATE_SECONDS, format_event
 
@@ -25,7 +25,7 @@ def stream_room_changes(
 
     The stream ends when `is_current` is false: the reader's credentials were revoked, or its rights are others now.
     """
-    with store.bus.subscribe([ROOM_NEWS + room.id, ENDING]) as mailbox:
+    with store.bus.subscribe([ROOM_NEWS + room.id, ACCESS_ENDED, ENDING]) as mailbox:
         sent, sent_at = room.seq, time.monotonic()
         yield format_event("entries", sent)
         while True:

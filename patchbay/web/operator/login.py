@@ -59,7 +59,7 @@ class _Views:
         check = self._site.operators.check_token
         return self._entered(lambda: check(token, request.remote_addr or ""), fields.get("next", ""))
 
-    def _entered(self, check: Callable[[], None], then: str, known: bool = False) -> Response:
+    def _entered(self, check: Callable[[], object], then: str, known: bool = False) -> Response:
         """Redirect to `then` with a session, unless `check` raises. A `known` browser is redirected in any case."""
         response = redirect_to(local_path(then))
         try:

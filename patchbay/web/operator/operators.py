@@ -16,7 +16,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -25,9 +25,10 @@ from itsdangerous import BadData
 from werkzeug.wrappers import Request
 
 from patchbay.access.authentication import Credentials
+from patchbay.access.credentials.names import name_operator, note_end
 from patchbay.access.hub_key import load_key
 from patchbay.access.operator_token import PREFIX, OperatorToken
-from patchbay.access.principals import LOCAL, LOCAL_ID, OPERATOR, PRINCIPAL, Principal
+from patchbay.access.principals import LOCAL, LOCAL_ID, LOCAL_OPERATOR, OPERATOR, PRINCIPAL, Principal
 from patchbay.access.session_cookies import operator_cookie_name
 from patchbay.access.timed_signatures import SHA256, timed_serializer
 from patchbay.errors import ConfigError, ReadOnly, Refused
@@ -108,11 +109,12 @@ class TokenUnreadable(Refused):
 class OperatorProof:
     """The proof that the operator sent a request. `how` is SESSION or TOKEN, empty without proof.
 
-    `nonce` identifies the session.
+    `nonce` identifies the session, `credential` the token or session of the operator (`access/credentials/names.py`).
     """
 
     how: str = ""
     nonce: str = ""
+    credential: str = ""
 
     @property
     def is_operator(self) -> bool:
@@ -159,6 +161,13 @@ class Operators:
         """
         return isinstance(found := self._find_proof(environ), OperatorProof) and found.is_operator
 
+    def find_operator(self, environ: Mapping[str, Any]) -> Principal | None:
+        """Return the operator of a personal or open hub if a request proves it, else None. It never raises."""
+        found = self._find_proof(environ)
+        if isinstance(found, OperatorProof) and found.is_operator:
+            return replace(LOCAL_OPERATOR, credential=found.credential)
+        return None
+
     def proof(self) -> OperatorProof:
         """The proof of the current request. Raises WrongToken, TooManyWrongTokens, TokenUnreadable."""
         found = self._find_proof(request.environ)
@@ -188,18 +197,19 @@ class Operators:
             return self._proof_of(sender, sent)
         shown = _bearer_token(sent)
         if shown is not None:
-            self.check_token(shown, sent.remote_addr or "")
-            return OperatorProof(TOKEN)
-        nonce = self._session(sent)
-        return OperatorProof(SESSION, nonce) if nonce else OperatorProof()
+            generation = self.check_token(shown, sent.remote_addr or "")
+            return OperatorProof(TOKEN, credential=name_operator(generation))
+        nonce, generation = self._session(sent)
+        return OperatorProof(SESSION, nonce, name_operator(generation, nonce)) if nonce else OperatorProof()
 
     def _proof_of(self, sender: Principal, sent: Request) -> OperatorProof:
         """The proof that a principal is an administrator; its credentials were checked before."""
         if not self._is_administrator(sender):
             return OperatorProof()
         if _bearer_token(sent) is not None:
-            return OperatorProof(TOKEN)
-        return OperatorProof(SESSION, self._session(sent) or _ADMINISTRATOR + sender.id)
+            return OperatorProof(TOKEN, credential=sender.credential)
+        nonce = self._session(sent)[0] or _ADMINISTRATOR + sender.id
+        return OperatorProof(SESSION, nonce, sender.credential)
 
     def authenticate(self, credentials: Credentials) -> Principal | None:
         """Return OPERATOR for the operator's token or session cookie, None for other credentials.
@@ -209,12 +219,14 @@ class Operators:
         try:
             if credentials.token is not None:
                 # The prefix excludes the tokens of other schemes without reading the file of the token.
-                is_own = credentials.token.startswith(PREFIX) and self.token.fits(credentials.token)
-                return OPERATOR if is_own else None
-            over_tls = urlsplit(credentials.url).scheme == "https"
-            return OPERATOR if self._nonce(credentials.cookies.get(self._cookie(over_tls))) else None
+                token = credentials.token
+                generation, nonce = self.token.find_generation(token) if token.startswith(PREFIX) else "", ""
+            else:
+                over_tls = urlsplit(credentials.url).scheme == "https"
+                nonce, generation = self._read_session(credentials.cookies.get(self._cookie(over_tls)))
         except ConfigError as problem:
             raise _unreadable(problem) from problem
+        return replace(OPERATOR, credential=name_operator(generation, nonce)) if generation else None
 
     def count_wrong_token(self, address: str) -> None:
         """Count a wrong token of an address. Raises TooManyWrongTokens."""
@@ -257,15 +269,18 @@ class Operators:
         proof = self.lenient_proof()
         return self._forms.dumps(proof.nonce or TOKEN) if proof.is_operator else ""
 
-    def check_token(self, token: str, address: str) -> None:
-        """Check a token. Raises WrongToken (401), TooManyWrongTokens (429), TokenUnreadable (503)."""
+    def check_token(self, token: str, address: str) -> str:
+        """Check a token; return its generation. Raises WrongToken (401), TooManyWrongTokens (429), TokenUnreadable
+        (503).
+        """
         try:
-            right = self.token.fits(token)
+            generation = self.token.find_generation(token)
         except ConfigError as problem:
             raise _unreadable(problem) from problem
-        if not right:
+        if not generation:
             self._wrong_tokens.count(address)
             raise WrongToken
+        return generation
 
     def check_link(self, once: str, address: str) -> None:
         """Use a login link. Raises WrongLink (401), TooManyWrongTokens (429), TokenUnreadable (503)."""
@@ -293,31 +308,36 @@ class Operators:
 
     def log_out(self, response: Response) -> None:
         """End the session of the current request in all workers."""
-        nonce, over_tls = self._session(request), _is_over_tls(request)
+        (nonce, _), over_tls = self._session(request), _is_over_tls(request)
         if nonce:
             self._journal.append(OPERATOR_SESSIONS + nonce, b"ended", SESSION_SECONDS)
+            note_end(self._journal, "a session of the operator")
         response.delete_cookie(self._cookie(over_tls), path="/", secure=over_tls, httponly=True, samesite="Strict")
 
     def _cookie(self, over_tls: bool) -> str:
         return operator_cookie_name(self._settings.port, over_tls)
 
-    def _session(self, sent: Request) -> str:
-        """The nonce of the valid session cookie of a request, or an empty text. Raises TokenUnreadable."""
-        return self._nonce(sent.cookies.get(self._cookie(_is_over_tls(sent))))
+    def _session(self, sent: Request) -> tuple[str, str]:
+        """The nonce and the generation of the session cookie of a request; see `_read_session`."""
+        return self._read_session(sent.cookies.get(self._cookie(_is_over_tls(sent))))
 
-    def _nonce(self, text: str | None) -> str:
-        """The nonce of a valid session cookie, or an empty text. Raises TokenUnreadable."""
+    def _read_session(self, text: str | None) -> tuple[str, str]:
+        """The nonce of a valid session cookie, and the generation of its token; else empty texts.
+
+        Raises TokenUnreadable.
+        """
         if not text or len(text) > 1024:
-            return ""
+            return "", ""
         try:
             nonce, generation = self._sessions.loads(text, max_age=SESSION_SECONDS)
         except (BadData, ValueError, TypeError):
-            return ""
+            return "", ""
         try:
             good = hmac.compare_digest(str(generation), self.token.generation())
         except ConfigError as problem:
             raise _unreadable(problem) from problem
-        return str(nonce) if good and not self._journal.last(OPERATOR_SESSIONS + str(nonce)) else ""
+        is_valid = good and not self._journal.last(OPERATOR_SESSIONS + str(nonce))
+        return (str(nonce), str(generation)) if is_valid else ("", "")
 
     def _check_form(self, text: str, proof: OperatorProof) -> None:
         try:

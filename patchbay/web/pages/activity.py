@@ -23,7 +23,6 @@ from patchbay.protocol.streams.listener_slots import ListenerSlots
 from patchbay.topics import SERVED
 from patchbay.web.api.activity_stream import stream_activity, stream_approvals
 from patchbay.web.api.json_answers import json_answer
-from patchbay.web.operator.operators import PROOF_KEY
 from patchbay.web.pages.activity_numbers import (
     MAX_BARS,
     STEP_SECONDS,
@@ -150,22 +149,16 @@ class _Views:
             self._watching.release()
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
         store = self._site.catalogue.store
-        unchanged = self._site.access.unchanged(self._site.sender)
+        settings, may_stay = self._site.settings, self._site.find_stay()
         if only:
-            environ, settings = request.environ.copy(), self._site.settings
-            frames = stream_approvals(store, settings, lambda: unchanged() and self._is_still_operator(environ))
+            frames = stream_approvals(store, settings, may_stay)
         else:
-            frames = stream_activity(store, self._site.settings, wanted, partial(self._running, wanted), unchanged)
+            frames = stream_activity(store, settings, wanted, partial(self._running, wanted), may_stay)
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(release)
         response.call_on_close(self._watching.release)
         return response
-
-    def _is_still_operator(self, environ: dict[str, Any]) -> bool:
-        """Whether a request still proves the operator, whose session may have ended meanwhile."""
-        environ.pop(PROOF_KEY, None)
-        return self._site.operators.is_operator(environ)
 
     def _requested_filter(self) -> Filter:
         """The filter of the current request, with the rights of its sender. Raises InvalidParams."""

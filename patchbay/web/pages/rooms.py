@@ -147,9 +147,7 @@ class _Views:
         release = places.open(self._site.sender)
         if release is None:
             raise TooManyStreams("too many streams are open; try again later (setting listeners)")
-        frames = stream_room_changes(
-            self._site.catalogue.store, self._site.settings, found, self._site.access.unchanged(self._site.sender)
-        )
+        frames = stream_room_changes(self._site.catalogue.store, self._site.settings, found, self._site.find_stay())
         response = Response(frames, content_type=STREAM)
         response.headers |= {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response.call_on_close(release)

@@ -19,6 +19,7 @@ from patchbay.kinds.room.offers import PROMPT, RESOURCE, SEPARATOR, SERVER_PREFI
 from patchbay.rooms.errors import RoomRefused, UnknownRoom
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
+from patchbay.rooms.session import NO_LONGER_LET_IN
 
 _USES: Mapping[str, tuple[str, str]] = {TOOL: ("tool", CALL), RESOURCE: ("resource", READ), PROMPT: ("prompt", READ)}
 """The methods of a call: what each uses, and the action that it needs."""
@@ -84,6 +85,8 @@ class RoomAdmission:
     def _check_read(self, room: Room, name: str, sender: Principal) -> Room:
         if not self.may_read(room.name, sender):
             raise _unknown(name)
+        if not self._access.is_current(sender):  # a WebSocket may say hello long after it was opened
+            raise RoomRefused(NO_LONGER_LET_IN)
         return room
 
     def may_read(self, room: str, sender: Principal) -> bool:

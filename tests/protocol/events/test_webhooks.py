@@ -16,6 +16,8 @@ from patchbay.protocol.webhooks.delivery import WebhookDelivery
 from patchbay.protocol.webhooks.sending import Sender
 from patchbay.protocol.webhooks.subscriptions import Webhook, Webhooks
 from patchbay.topics import LEASES
+from tests.access.members import TOKEN, accept_member_tokens
+from tests.access.team import team_hub
 from tests.hubs import Hub
 from tests.protocol.events.receiver import HOST, SECRET, Receiver
 from tests.protocol.events.test_emitting import EVENT, SOURCE, ask, poll, report
@@ -185,3 +187,18 @@ def test_a_hub_without_webhooks_takes_no_lease_and_the_first_webhook_takes_it(hu
     assert store.journal.tail(f"{LEASES}webhooks", 1) == []
     subscribe(hub, receiver.url)
     until(lambda: store.journal.tail(f"{LEASES}webhooks", 1), "a process delivers")
+
+
+def test_a_renewed_webhook_has_the_rights_of_the_credentials_that_renew_it(tmp_path: Path, receiver: Receiver) -> None:
+    hub = team_hub(tmp_path, {"desk.py": SOURCE}, webhook_hosts=(HOST,))
+    scheme = accept_member_tokens(hub)
+    hub.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    try:
+        scheme.who = Principal("ann", groups=frozenset({"research"}))
+        id = subscribe(hub, receiver.url)["id"]
+        scheme.who = Principal("ann", scopes=frozenset({"see:desk", "read:desk"}))
+        assert subscribe(hub, receiver.url)["id"] == id
+        webhook = hub.app.extensions["dispatcher"].services.webhooks.find(id)
+        assert webhook.principal == scheme.who
+    finally:
+        hub.close()

@@ -1,0 +1,53 @@
+"""The names of credentials, which a principal has in `Principal.credential`, and the note that some have ended.
+
+A name says which credential proved a principal, and is no secret: a kind, a colon, and what identifies one credential
+of this kind for ever. A new key of an old name, or a new session of the same person, has another name.
+"""
+
+from __future__ import annotations
+
+from patchbay.access.records import Write
+from patchbay.store import Journal
+from patchbay.topics import ACCESS_ENDS
+
+KEY, SESSION, SIGN_IN, OPERATOR = "key", "session", "sign-in", "operator"
+"""The kinds: a personal key, a browser session of a person, the sign-in of a client, the operator's token."""
+
+DIGEST_CHARACTERS = 32
+"""Characters of the digest of a key that identify it."""
+
+KEPT_SECONDS = 24 * 3600.0
+"""Seconds for which the note of an end is kept; processes look for new ones several times a second."""
+
+
+def name_key(digest: str) -> str:
+    """Return the name of a personal key, by its SHA-256 in hexadecimal digits."""
+    return f"{KEY}:{digest[:DIGEST_CHARACTERS]}"
+
+
+def name_session(account: str, session: str) -> str:
+    """Return the name of a browser session, by the id of its account and its own id."""
+    return f"{SESSION}:{account}.{session}"
+
+
+def name_sign_in(account: str, family: str) -> str:
+    """Return the name of a client's sign-in, by the id of its account and of its family of tokens."""
+    return f"{SIGN_IN}:{account}.{family}"
+
+
+def name_operator(generation: str, nonce: str = "") -> str:
+    """Return the name of the operator's token of a generation, or of a session that began with it (`nonce`)."""
+    return f"{OPERATOR}:{generation}.{nonce}"
+
+
+def note_of_end(what: str) -> Write:
+    """Return the note that credentials have ended, to be written in one transaction with their end.
+
+    `what` says which, for people who read the store.
+    """
+    return Write(ACCESS_ENDS, what, KEPT_SECONDS)
+
+
+def note_end(journal: Journal, what: str) -> None:
+    """Write the note that credentials have ended, where their end is no record of the journal."""
+    journal.append(ACCESS_ENDS, what.encode(), KEPT_SECONDS)

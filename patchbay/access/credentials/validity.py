@@ -1,0 +1,186 @@
+"""Whether the credential behind a principal is still good: one question for everything that stays open.
+
+Streams, WebSockets, rooms, webhooks and jobs outlive the request that began them, so they ask again: after each
+notice that credentials have ended (ACCESS_ENDED), and at their own intervals. A process looks for such ends
+several times a second with one short read of the journal, whichever process or machine wrote them, and then tells its
+streams. Between two looks an answer costs one lookup in a dictionary.
+
+While the store is away nothing can end there, so the last answers stay.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from patchbay.access.credentials.names import KEY, OPERATOR, SESSION, SIGN_IN, note_end
+from patchbay.access.keys import PersonalKeys
+from patchbay.access.operator_token import OperatorToken
+from patchbay.access.principals import KEY_IDS, LOCAL_ID, OPERATOR_ID, Principal
+from patchbay.errors import ConfigError, ContentError, StoreAway
+from patchbay.store import Store
+from patchbay.topics import ACCESS_ENDED, ACCESS_ENDS, ENDED_OPERATORS, OPERATOR_SESSIONS
+
+if TYPE_CHECKING:
+    from patchbay.access.credentials.people import PeopleCredentials
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""Seconds between two looks for credentials that have ended."""
+
+RECHECK_SECONDS = 5.0
+"""Seconds for which a good answer counts without an end: some credentials end by time alone."""
+
+MAX_ANSWERS = 20_000
+"""Maximum number of good answers, and of bad ones, that are remembered."""
+
+Version = tuple[int, int, int, str]
+"""What changes when credentials end: the state of the keys, the notes of ends, the operator's token."""
+
+
+class Validity:
+    """The credentials of one hub. Safe to use from many threads.
+
+    `operator` is the token of the operator on this machine: another machine on the same store has its own.
+    """
+
+    def __init__(self, store: Store, operator: OperatorToken) -> None:
+        self._store = store
+        self._journal = store.journal
+        self.keys = PersonalKeys(store)
+        self.operator = operator
+        self._version: Version = (-1, -1, -1, "")
+        self._looked = -LOOK_SECONDS
+        self._good: dict[str, float] = {}
+        self._ended: set[str] = set()
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def is_good(self, sender: Principal) -> bool:
+        """Whether the credential of a sender is still good, as far as this hub itself can tell.
+
+        An answer may be LOOK_SECONDS old. What was good when the store went away stays so until it is back.
+        """
+        name = sender.credential or sender.id
+        if name == LOCAL_ID:
+            return True
+        self.watch()
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._try_to_look()
+        good = self._good  # an end replaces it, so that an answer from before the end is not kept
+        if good.get(name, 0.0) > now:
+            return True
+        try:
+            is_good = self._check(sender)
+        except StoreAway:
+            return name not in self._ended
+        except ContentError as problem:  # what cannot be read loosens nothing
+            log.warning("the credential of %s counts as ended: %s", sender.id, problem.message)
+            is_good = False
+        if not is_good:
+            if len(self._ended) >= MAX_ANSWERS:
+                self._ended.clear()
+            self._ended.add(name)
+        else:
+            if len(good) >= MAX_ANSWERS:
+                good.clear()
+            good[name] = now + RECHECK_SECONDS
+        return is_good
+
+    def watch(self) -> None:
+        """Tell the streams of this process when credentials end, from now on."""
+        if self._thread is None:
+            self._start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._ending.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(LOOK_SECONDS * 8)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._ending.is_set():
+                self._thread = threading.Thread(target=self._run, name="credentials", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        told = self._version
+        while not self._ending.wait(LOOK_SECONDS):
+            self._try_to_look()
+            if self._version != told:
+                told = self._version
+                self._store.bus.publish_here(ACCESS_ENDED)
+
+    def _try_to_look(self) -> None:
+        try:
+            self._look()
+        except ContentError as problem:
+            log.debug("no look for ended credentials: %s", problem.message)
+
+    def _look(self) -> None:
+        """Look for ends, and forget the good answers after one."""
+        with self._lock:
+            if time.monotonic() - self._looked < LOOK_SECONDS:
+                return
+            generation = self._find_generation()
+            keys = self.keys.look()
+            version = (*keys, self._journal.last(ACCESS_ENDS), generation)
+            if version != self._version:
+                self._note_operator_ends(self._version[3], generation)
+                self._version, self._good = version, {}
+            self._looked = time.monotonic()
+
+    def _find_generation(self) -> str:
+        try:
+            return self.operator.generation()
+        except ConfigError:
+            return ""  # no token is right while the file is damaged
+
+    def _note_operator_ends(self, before: str, now: str) -> None:
+        """Tell the hubs of other machines which tokens of this machine's operator have ended."""
+        if not self._store.is_shared or before == now:
+            return
+        for generation in {*self.operator.ended_generations(), before} - {"", now}:
+            if not self._journal.last(ENDED_OPERATORS + generation):
+                self._journal.append(ENDED_OPERATORS + generation, b"ended")
+                note_end(self._journal, "a token of the operator")
+
+    def _check(self, sender: Principal) -> bool:
+        """Ask what keeps the credential. Raises ContentError."""
+        kind, _, rest = sender.credential.partition(":")
+        if kind == KEY:
+            return self.keys.is_current(sender)
+        if kind == SESSION:
+            return self._people.has_session(sender.subject, rest)
+        if kind == SIGN_IN:
+            return self._people.has_sign_in(sender.subject, rest)
+        if kind == OPERATOR:
+            return self._is_operator(rest)
+        # Stored by an earlier version of the hub, or of an outside issuer, whose tokens the hub cannot follow.
+        if sender.issuer or sender.id == OPERATOR_ID:
+            return True
+        return self.keys.is_current(sender) if sender.id.startswith(KEY_IDS) else not self._people.is_removed(sender.id)
+
+    def _is_operator(self, token: str) -> bool:
+        """Whether a token of the operator, named `GENERATION.NONCE`, is the present one and its session goes on."""
+        generation, _, nonce = token.partition(".")
+        own = self._find_generation()
+        if generation != own:
+            is_of_another_machine = self._store.is_shared and generation not in self.operator.ended_generations()
+            if not own or not is_of_another_machine or self._journal.last(ENDED_OPERATORS + generation):
+                return False
+        return not nonce or not self._journal.last(OPERATOR_SESSIONS + nonce)
+
+    @cached_property
+    def _people(self) -> PeopleCredentials:
+        from patchbay.access.credentials.people import PeopleCredentials
+
+        return PeopleCredentials(self._journal)

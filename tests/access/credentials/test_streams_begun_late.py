@@ -1,0 +1,78 @@
+"""A stream that begins after the notice that its credentials ended: a worker may accept a token a moment longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchbay.access.principals import Principal
+from patchbay.activity.records import Filter
+from patchbay.events import Wait
+from patchbay.jsonrpc import Message, Request, Sign
+from patchbay.messages.callers import TransportInfo
+from patchbay.web.api.activity_stream import stream_activity
+from tests.access.members import META
+from tests.access.team import team_hub
+from tests.hubs import Hub
+from tests.protocol.events.test_emitting import EVENT, SOURCE
+from tests.waiting import until
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    found = team_hub(tmp_path, {"desk.py": SOURCE}, keepalive=600)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def revoked(hub: Hub) -> Principal:
+    """A principal whose key was revoked, which this process knows."""
+    keys, validity = hub.app.extensions["keys"], hub.app.extensions["dispatcher"].services.access.validity
+    sender = keys.find_principal(keys.make("eve"))
+    assert isinstance(sender, Principal)
+    keys.revoke("eve")
+    until(lambda: not validity.is_good(sender), "the end")
+    return sender
+
+
+def read_to_the_first_wait(hub: Hub, sender: Principal, method: str, params: dict[str, object]) -> list[Message | Sign]:
+    wire = TransportInfo("desk", sender=sender, connection="one", waits=True)
+    steps = hub.app.extensions["dispatcher"].exchange(wire)(Request(1, method, {**params, "_meta": META}))
+    found: list[Message | Sign] = []
+    for step in steps:
+        found.append(step)
+        if isinstance(step, Wait):
+            break
+    steps.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("events/stream", {"name": EVENT}),
+        ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    ],
+)
+def test_a_stream_of_ended_credentials_ends_at_once(
+    hub: Hub, revoked: Principal, method: str, params: dict[str, object]
+) -> None:
+    good = Principal("key:ann", credential=_credential_of(hub, "ann"))
+    assert isinstance(read_to_the_first_wait(hub, good, method, params)[-1], Wait)
+    assert not any(isinstance(step, Wait) for step in read_to_the_first_wait(hub, revoked, method, params))
+
+
+def test_a_stream_of_a_page_ends_at_once(hub: Hub, revoked: Principal) -> None:
+    access = hub.app.extensions["dispatcher"].services.access
+    frames = stream_activity(
+        hub.catalogue.store, hub.settings, Filter(), lambda: [], lambda: bool(access.is_current(revoked))
+    )
+    assert len(list(frames)) == 1
+
+
+def _credential_of(hub: Hub, name: str) -> str:
+    keys = hub.app.extensions["keys"]
+    return str(keys.find_principal(keys.make(name)).credential)
