@@ -41,17 +41,11 @@ def subscribe(hub: Hub, url: str, server: str = "desk", name: str = EVENT, secre
 def made_by(sender: Principal, until: float) -> Webhook:
     """A subscription with the rights of a sender."""
     scopes = None if sender.scopes is None else tuple(sender.scopes)
-    fields: list[Any] = [
-        "sub_1",
-        sender.subject,
-        sender.issuer,
-        sender.name,
-        tuple(sender.groups),
-        sender.agent,
-        scopes,
-    ]
-    fields += [sender.is_operator, "desk", EVENT, EVENT, {}, "https://hooks.example", SECRET, "", 0.0, until]
-    return Webhook(*fields, schemas="digest", not_before=None, generation=1)
+    fields: dict[str, Any] = {"subject": sender.subject, "issuer": sender.issuer, "title": sender.name}
+    fields |= {"groups": tuple(sender.groups), "agent": sender.agent, "scopes": scopes, "until": until}
+    fields |= {"id": "sub_1", "is_operator": sender.is_operator, "url": "https://hooks.example", "secret": SECRET}
+    fields |= {"server": "desk", "own_name": EVENT, "name": EVENT, "arguments": {}, "schemas": "digest"}
+    return Webhook(**fields, old_secret="", old_secret_until=0.0, not_before=None, generation=1)
 
 
 def titles(receiver: Receiver) -> list[str]:
