@@ -144,8 +144,13 @@ class RoomLog:
         with self.lock:
             while request.outcome is None:
                 requests = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_TOGETHER))]
-                while not self._append_all(requests):
-                    pass
+                try:
+                    while not self._append_all(requests):
+                        pass
+                except BaseException as problem:
+                    # Each of their threads gets the error: a request without an outcome would be waited for.
+                    for one in requests:
+                        one.outcome = one.outcome or problem
         assert request.outcome is not None, "each request was in the queue until it was done"
         if isinstance(request.outcome, BaseException):
             raise request.outcome
