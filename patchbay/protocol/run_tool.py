@@ -113,6 +113,8 @@ class ToolRun:
             wrong = problems(_checker(self.server, "outputSchema", self.descriptor), result["structuredContent"])
             if not wrong:
                 return None
+        elif isinstance(self.fold, ValueFold):
+            result = {"content": self.fold.beginning()}
         language, line = self._hub.find_return(self.server, self.descriptor)
         schema = self.descriptor.wire["outputSchema"]
         sentence = describe_broken_promise(self.descriptor.name, schema, result, wrong, language)

@@ -25,6 +25,10 @@ UNFINISHED = Failed("ended without a result")
 """The ending of a stream of events that stops without one."""
 
 
+MAX_BEGINNING_CHARACTERS = 200
+"""Characters of text that a fold of a value keeps."""
+
+
 class Fold:
     """Collects events; `result()` returns the result so far at any time.
 
@@ -101,12 +105,26 @@ class ValueFold(Fold):
     def __init__(self, wanted: bool) -> None:
         super().__init__()
         self._wanted = wanted
+        self._beginning = ""
+        self._kinds: dict[str, None] = {}
+
+    def beginning(self) -> list[dict[str, Any]]:
+        """Return the content in short: up to MAX_BEGINNING_CHARACTERS of text, and the kinds of other blocks."""
+        text = [_text(self._beginning)] if self._beginning else []
+        return [*text, *({"type": kind} for kind in self._kinds)]
 
     def add(self, event: Event) -> None:
         """Add one event: keep the ending, the last Data without text, or up to two Data with text."""
         if isinstance(event, (Done, Failed)):
             super().add(event)
-        elif isinstance(event, Data) and self._wanted and self.ending is None:
+        elif not self._wanted or self.ending is not None:
+            return
+        elif isinstance(event, Text):
+            if len(self._beginning) < MAX_BEGINNING_CHARACTERS:
+                self._beginning = (self._beginning + event.text)[:MAX_BEGINNING_CHARACTERS]
+        elif isinstance(event, Content):
+            self._kinds[str(event.block.get("type"))] = None
+        elif isinstance(event, Data):
             if event.text == "":
                 self._data = [event]
             elif len(self._data) < 2 and not any(one.text == "" for one in self._data):
