@@ -231,7 +231,7 @@ class HttpConnection:
             length = response.headers.get("content-length", "")
             announced = int(length) if length.isascii() and length.isdecimal() else None
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
-        if refused and run is not None:
+        if 400 <= response.status_code < 500 and response.status_code != 429 and run is not None:
             await _complete_refusal(response)
 
 
@@ -254,7 +254,10 @@ class _ReadStream(httpx2.AsyncByteStream):
 
 
 async def _complete_refusal(response: httpx2.Response) -> None:
-    """Give a short refusal the form of a JSON-RPC error, so that the official client passes its words on."""
+    """Give a short refusal the form of a JSON-RPC error, so that the official client passes its words on.
+
+    For 429 and for failures of the server the status and the seconds to wait say more than its words.
+    """
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     stream = response.stream
     if kind not in ("", "text/plain", "application/problem+json", "application/json"):

@@ -365,7 +365,7 @@ def test_an_entry_of_the_mcps_variable_mounts_only_servers_of_an_operator(hub: H
     text = store.blobs.put(json.dumps({"entry": {"config_cid": config}}).encode())
     store.names.move({"variables/mcps": text}, "web", "over HTTP")
     hub.catalogue.refresh()
-    assert "only a file in servers/ or the boot image" in getattr(hub.catalogue.find_any("entry"), "broken", "")
+    assert "which needs the operator" in getattr(hub.catalogue.find_any("entry"), "broken", "")
     store.names.move({"variables/mcps": None}, "web", "away")
     hub.catalogue.refresh()
     store.names.move({"variables/mcps": text}, "start", "a boot image")
