@@ -13,6 +13,7 @@ import pytest
 from tests.source_modules import Module, read
 
 SLEEPERS = {
+    "tests/acceptance/jobs.py": "repeats the command of a person until it shows what is expected, with a bound",
     "tests/acceptance/__main__.py": "polls a hub until its bound is over; no test",
     "tests/acceptance/apis.py": "polls an API until its bound is over; no test",
     "tests/access/oauth/test_foreign_clients.py": "a client that calls again and again while a tool runs",
@@ -28,6 +29,7 @@ SLEEPERS = {
     "tests/protocol/events/pushing_server.py": "a program of its own that looks at its file until a line is added",
     "tests/kinds/mount/upstream_definition.py": "a definition with a slow tool",
     "tests/kinds/python/test_interrupts.py": "a tool that never ends, in the process of the test",
+    "tests/wire/front/test_incoming_frames.py": "gives its turn to the event loop of the test",
     "tests/waiting.py": "polls a condition until its bound is over",
     "tests/wire/servers/wire.py": "a definition with a slow tool",
 }

@@ -19,7 +19,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from patchbay.processes.confinement import kernel
+from patchbay.processes.confinement.kernel import (
+    LINUX,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    control_process,
+    set_process_name,
+)
 
 MIB = 1024 * 1024
 DEFAULT_MEMORY_MIB = 512
@@ -57,22 +63,22 @@ class Limits:
 
 def name_process(name: str) -> None:
     """Give this process a name in process lists, of at most 15 bytes (Linux)."""
-    if kernel.LINUX:
-        kernel.set_process_name(name.encode()[:15])
+    if LINUX:
+        set_process_name(name.encode()[:15])
 
 
 def die_with_parent(parent: int) -> None:
     """Kill this process when its parent ends (Linux); exit if it has ended. `parent` 0: outside this namespace."""
-    if kernel.LINUX:
-        kernel.control_process(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if LINUX:
+        control_process(PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:
         os._exit(0)
 
 
 def forbid_new_privileges() -> None:
     """Never gain privileges, such as by a set-user-id program (Linux)."""
-    if kernel.LINUX:
-        kernel.control_process(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    if LINUX:
+        control_process(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def limit_process() -> None:
@@ -87,7 +93,7 @@ def limit_process() -> None:
 
 def limit_memory(mib: int) -> None:
     """Allow this process `mib` MiB more memory than it uses now."""
-    if kernel.LINUX:
+    if LINUX:
         _set_limit(resource.RLIMIT_DATA, _used_memory() + mib * MIB)
 
 

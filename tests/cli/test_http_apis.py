@@ -187,9 +187,9 @@ def test_a_profile_of_an_api_is_mounted_by_its_name(workspace: Workspace, api: s
     [
         (
             {"base_url": "https://a.example"},
-            "connection.document: expected an OpenAPI document; without one use `jn call`",
+            "connection.document: expected an OpenAPI document; without one use `patchbay call`",
         ),
-        ({"document": 5}, "connection.document: expected an OpenAPI document; without one use `jn call`"),
+        ({"document": 5}, "connection.document: expected an OpenAPI document; without one use `patchbay call`"),
         ({"document": "https://a.example/o.json", "headers": 5}, "connection.headers: expected an object of strings"),
     ],
 )

@@ -244,7 +244,12 @@ def test_a_cancelled_call_is_not_answered(zoo: Hub) -> None:
     """SUB-32, SUB-C11."""
     session = zoo.open("zoo")
     headers = {"Mcp-Session-Id": session}
-    message = {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "hangs"}}
+    message = {
+        "jsonrpc": "2.0",
+        "id": "c",
+        "method": "tools/call",
+        "params": {"name": "hangs", "_meta": {"progressToken": "p"}},
+    }
     frames = zoo.stream("zoo", message, headers)
     next(frames)
     wrong = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "d"}}

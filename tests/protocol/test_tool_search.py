@@ -233,7 +233,8 @@ def test_a_call_through_it_is_cancelled_by_its_id(hub: Hub, server: str) -> None
     session = hub.open(server)
     headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
     inner = {"name": "hangs" if server else "zoo.hangs"}
-    request = {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": CALL, "arguments": inner}}
+    params = {"name": CALL, "arguments": inner, "_meta": {"progressToken": "p"}}
+    request = {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": params}
     stream = hub.stream(server, request, headers)
     next(stream)
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c", "reason": "enough"}}

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.landlock import all_rights, list_rules
 from patchbay.processes.confinement.package_stores import find_overlays, find_store_variables
 from patchbay.processes.confinement.paths import SHARED_MEMORY, AllowedPaths
 from patchbay.processes.confinement.private_places import CONTROL_SOCKETS, RUN_FOLDERS, SHOWN_RUN_PLACES
@@ -133,11 +133,11 @@ def _limits(confinement: ProgramConfinement) -> list[tuple[int, int]]:
 
 def _rules(confinement: ProgramConfinement, places: AllowedPaths, temporary: Path, walled: bool) -> dict[str, int]:
     """Return the rights for Landlock below each path, as the program sees it."""
-    rules = landlock.list_rules(places, walled)
-    rules[str(TMP if walled else temporary)] = landlock.all_rights()
+    rules = list_rules(places, walled)
+    rules[str(TMP if walled else temporary)] = all_rights()
     if walled and confinement.permissions.needs == BROWSER:
         # A browser makes namespaces for its pages, which it sets up by files of its own processes.
-        rules["/proc"] = landlock.all_rights()
+        rules["/proc"] = all_rights()
     return rules
 
 

@@ -20,8 +20,8 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from patchbay.processes.confinement import landlock
 from patchbay.processes.confinement.kernel import LINUX
+from patchbay.processes.confinement.landlock import NETWORK_ABI, SCOPE_ABI, version
 from patchbay.processes.confinement.paths import AllowedPaths
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES
@@ -106,7 +106,7 @@ def find_namespace_way() -> str:
 
 def active_program_protections(wanted: Collection[str]) -> tuple[str, ...]:
     """Return the wanted protections of programs that this machine has: LANDLOCK, NAMESPACES, both or none."""
-    found = [LANDLOCK] if LANDLOCK in wanted and landlock.version() > 0 else []
+    found = [LANDLOCK] if LANDLOCK in wanted and version() > 0 else []
     return (*found, *([NAMESPACES] if NAMESPACES in wanted and find_namespace_way() else []))
 
 
@@ -119,8 +119,8 @@ def describe_program_protections(
     """
     walled, locked = NAMESPACES in names, LANDLOCK in names
     files = walled or locked
-    signals = walled or (locked and version >= landlock.SCOPE_ABI)
-    ports = locked and version >= landlock.NETWORK_ABI
+    signals = walled or (locked and version >= SCOPE_ABI)
+    ports = locked and version >= NETWORK_ABI
     spaces = "namespaces for users"
     return (
         _row("files", files, "reads no file of the hub and no private place of the user", f"Landlock or {spaces}"),

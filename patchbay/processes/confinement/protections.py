@@ -11,10 +11,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchbay.processes.confinement import landlock, namespaces, privacy
 from patchbay.processes.confinement.denials import Rules
 from patchbay.processes.confinement.kernel import LINUX, drop_capabilities
+from patchbay.processes.confinement.landlock import NETWORK_ABI, SCOPE_ABI, restrict, version
+from patchbay.processes.confinement.namespaces import cover, is_available
 from patchbay.processes.confinement.paths import AllowedPaths
+from patchbay.processes.confinement.privacy import hide_memory
 
 LANDLOCK, NAMESPACES, PRIVACY = "landlock", "namespaces", "privacy"
 ALL = (LANDLOCK, NAMESPACES, PRIVACY)
@@ -51,18 +53,18 @@ class Protections:
         known = self._all(places)
         covered = NAMESPACES in self.names
         if covered:
-            namespaces.cover(known, min(memory_mib, MAX_SHARED_MIB))
+            cover(known, min(memory_mib, MAX_SHARED_MIB))
         if self.names:
             drop_capabilities()
         if LANDLOCK in self.names:
-            landlock.restrict(known, covered)
+            restrict(known, covered)
 
 
 def active_protections(wanted: Collection[str]) -> tuple[str, ...]:
     """Return the wanted protections that this machine has; the calling process must have one thread."""
     has = {
-        LANDLOCK: landlock.version() > 0,
-        NAMESPACES: NAMESPACES in wanted and namespaces.is_available(),
+        LANDLOCK: version() > 0,
+        NAMESPACES: NAMESPACES in wanted and is_available(),
         PRIVACY: LINUX,
     }
     return tuple(name for name in ALL if name in wanted and has[name])
@@ -71,7 +73,7 @@ def active_protections(wanted: Collection[str]) -> tuple[str, ...]:
 def protect_hub(wanted: Collection[str]) -> None:
     """Protect this process, one of the hub's own, from being read."""
     if PRIVACY in wanted:
-        privacy.hide_memory()
+        hide_memory()
 
 
 def describe_protections(names: Collection[str], version: int) -> Sequence[tuple[str, bool, str]]:
@@ -80,8 +82,8 @@ def describe_protections(names: Collection[str], version: int) -> Sequence[tuple
     `names` are the active protections, `version` is that of Landlock.
     """
     locked = LANDLOCK in names
-    ports = locked and version >= landlock.NETWORK_ABI
-    signals = NAMESPACES in names or (locked and version >= landlock.SCOPE_ABI)
+    ports = locked and version >= NETWORK_ABI
+    signals = NAMESPACES in names or (locked and version >= SCOPE_ABI)
     return (
         _row("files", locked, "a tool reads nothing of the hub's data and changes only its own folders", "5.13"),
         _row("ports", ports, "a tool cannot listen on the hub's port", "6.7"),
