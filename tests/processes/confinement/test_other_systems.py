@@ -19,7 +19,7 @@ from patchbay.processes.confinement.threads import Confiner
 @pytest.fixture(autouse=True)
 def not_linux(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every module of a kernel feature sees another system, without the C library of Linux."""
-    for module in (kernel, landlock, namespaces, privacy, protections):
+    for module in (kernel, landlock, limits, namespaces, privacy, protections):
         monkeypatch.setattr(module, "LINUX", False)
     monkeypatch.setattr(kernel, "_LIBC", None)
     landlock.version.cache_clear()
