@@ -82,7 +82,7 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 """The script for fish, which quotes what it inserts. That of click cuts a value at its first comma."""
 
 SPECIAL = re.compile(r"[^\w@%+=:,./-]")
-"""Characters that a shell may read as syntax. `=` and `:` are none: bash has to find them again as it splits words."""
+"""Characters that a shell may read as syntax. `=` and `:` are not among them: bash splits words there."""
 
 
 class _WholeWords(BashComplete):

@@ -32,7 +32,7 @@ def make_printable(text: str) -> str:
 
 
 def indent_lines(text: str) -> str:
-    """Indent all lines of a text of a server but the first, so that none of them looks like a line of this program."""
+    """Indent each line after the first of a server's text, so that it does not look like a line of this program."""
     return "\n    ".join(re.split(r"\r\n|[\n\r\u2028\u2029]", text))
 
 

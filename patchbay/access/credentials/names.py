@@ -1,7 +1,7 @@
 """The names of credentials, which a principal has in `Principal.credential`, and the note that some have ended.
 
 A name says which credential proved a principal, and is no secret: a kind, a colon, and what identifies one credential
-of this kind for ever. A new key of an old name, or a new session of the same person, has another name.
+of this kind at all times. A new key of an old name, or a new session of the same person, has another name.
 """
 
 from __future__ import annotations

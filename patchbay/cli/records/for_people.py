@@ -1,6 +1,6 @@
 """Records as a person reads them on a terminal: text as text, structured values as indented JSON with colours.
 
-The lines have the codes of colours; click removes them where there are none (`NO_COLOR`). Characters of a server that
+The lines have the codes of colours; click removes them where `NO_COLOR` forbids colours. Characters of a server that
 control a terminal are replaced. `_meta` is left out: `--json` shows it.
 """
 

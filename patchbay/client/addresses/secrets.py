@@ -36,7 +36,7 @@ _SETTINGS = re.compile(
     r"|provider|realm|redirect|region|required|scheme|scope|scopes|seconds|server|size|storage|store|strategy"
     r"|suffix|tenant|timeout|ttl|type|types|uri|url|user|username|var|variable|version"
 )
-"""Last words that name a setting of a secret, such as TOKEN_FILE: its value is none."""
+"""Last words that name a setting of a secret, such as TOKEN_FILE: its value is not a secret."""
 
 _OF_A_KEY = re.compile(r"cache|foreign|group|index|partition|primary|public|publishable|shortcut|sort")
 """Words before `key` that make a name harmless."""
@@ -91,9 +91,9 @@ def is_url_secret(name: str, value: str) -> bool:
 def is_secret(name: str, value: str) -> bool:
     """Whether a value is likely a secret, so that an import does not write it into a definition.
 
-    `name` is that of a variable, a header, an option or a query key; empty for a value without one. A value that is
-    empty is none. In doubt a value under a secret's name is one. Under another name a long random text is one too,
-    unless the name is that of an identifier.
+    `name` is that of a variable, a header, an option or a query key; empty for a value without one. An empty
+    value is no secret. In doubt, a value under the name of a secret counts as one. Under another name, a long random
+    text counts too, unless the name is that of an identifier.
     """
     last = _words(name)[-1:]
     return is_evident_secret(name, value) or (last not in (["id"], ["ids"]) and _is_random(value.strip()))

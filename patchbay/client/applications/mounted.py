@@ -24,7 +24,7 @@ _ONE_REFERENCE = re.compile(r"([A-Za-z]+ +)?\$\{[^}]*\}")
 
 
 def find_mount(names: Sequence[str], fields: Fields, mounted: Mapping[str, Fields]) -> str:
-    """Return the name of the mount that serves an entry already; empty when there is none.
+    """Return the name of the mount that serves an entry already; "" when no mount does.
 
     It has the address of the entry, and one of these names or the same variables and headers: mounts of one program
     with other values are other servers. A value that is a reference in one of the two may be the other's value.

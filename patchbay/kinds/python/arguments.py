@@ -120,7 +120,7 @@ def _name_of(key: str, infos: Sequence[FieldInfo]) -> str:
 
 
 def _is_missing(default: Any) -> bool:
-    """Whether a default says that the argument has to be given: there is none, or it is `Field(...)` without one."""
+    """Whether the argument has to be given: it has no default, or `Field(...)` without a default value."""
     loaded = sys.modules.get("pydantic.fields")
     is_field = loaded is not None and isinstance(default, loaded.FieldInfo)
     return default is inspect.Parameter.empty or (is_field and default.is_required())
