@@ -231,7 +231,8 @@ class HttpConnection:
             length = response.headers.get("content-length", "")
             announced = int(length) if length.isascii() and length.isdecimal() else None
             response.stream = _SizeLimitedStream(response.stream, self._limit, announced, run)
-        if 400 <= response.status_code < 500 and response.status_code != 429 and run is not None:
+        is_message = asked.method == "POST" and asked.url == httpx2.URL(self.target.url)  # not a request of a sign-in
+        if is_message and 400 <= response.status_code < 500 and response.status_code != 429 and run is not None:
             await _complete_refusal(response)
 
 
