@@ -227,6 +227,7 @@ class Connection(ServerLists):
         manual_input: bool = False,
         on_item: Callable[[Item], None] | None = None,
         caller: object = None,
+        wants_detach: bool = False,
     ) -> Generator[Item | Pause, Answer | None, Json]:
         """Send a request, give the server's messages until the result arrives, and return the result.
 
@@ -236,6 +237,7 @@ class Connection(ServerLists):
         message. `manual_input` returns an InputRequiredResult to the caller, and keeps the server's words in errors.
         `on_item` receives progress and logs on this thread, in place of the generator's caller; a plain session needs
         it. Requests of equal `caller` get each other's questions, where the server does not say whose a question is.
+        With `wants_detach`, a Detach is given when the server closes the event stream of the answer before the answer.
 
         Raises InvalidParams for params that are not JSON, McpFailure, Unreachable, ServerTimeout. Closing the generator
         cancels the request.
@@ -244,6 +246,7 @@ class Connection(ServerLists):
         for session in range(1, MAX_SESSIONS_PER_REQUEST + 1):
             run = RequestRun(self._loop, method, self._timeout if timeout is None else timeout)
             run.capabilities, run.manual_input, run.caller = capabilities, manual_input, caller
+            run.wants_detach = wants_detach
             sent = add_progress_token(run, params or {}) if progress else dict(params or {})
             plain = self._link.request_plain(run, method, sent, on_item) if on_item is not None else None
             if plain is not None:

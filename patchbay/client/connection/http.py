@@ -5,12 +5,13 @@ server. A body beyond the limit ends its request, a compressed body ends the con
 sign-in metadata can cause, goes to a public address only, and to the address that was checked: the host is looked up
 once. Origins that a person or an operator named (`issuer`) are excepted.
 
-Sources: MCP specification, basic/transports, backwards compatibility; RFC 9110 section 10.2.3 (Retry-After); CWE-918
-(server-side request forgery).
+Sources: MCP specification, basic/transports, backwards compatibility; SEP-1699; RFC 9110 section 10.2.3 (Retry-After);
+CWE-918 (server-side request forgery).
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -33,9 +34,13 @@ from patchbay.client.connection.refusals import MAX_REFUSAL_BYTES, complete_refu
 from patchbay.client.connection.requests import CURRENT_RUN, RequestRun
 from patchbay.client.public_hosts import resolve_public_address
 from patchbay.client.rate_limit import count_text_units, make_text_limiter
+from patchbay.events import Detach
 
 CONNECT_SECONDS = 30.0
 """Seconds to connect, and to write a piece. Reading has no limit here: every request has a deadline."""
+
+_EVENT_ID = re.compile(rb"[\r\n]id:")
+"""A line of an event stream that gives an event an id."""
 
 _ORIGINAL_URL = "patchbay.asked"
 """Extension of a request: its URL before the address replaced the host."""
@@ -51,16 +56,27 @@ def _load_certificates() -> ssl.SSLContext:
 
 
 class _RateLimitedStream(httpx2.AsyncByteStream):
-    """An event stream that is read no faster than `rate_limit.py` allows."""
+    """An event stream that is read no faster than `rate_limit.py` allows.
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    `run` gets a Detach when the server ends the stream before the answer, after an event with an id (SEP-1699).
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, run: RequestRun | None) -> None:
         self._inner = inner
+        self._run = run if run is not None and run.wants_detach else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        limiter = make_text_limiter()
+        limiter, end, has_id = make_text_limiter(), b"\n", False
         async for piece in self._inner:
+            if self._run is not None and not has_id:
+                has_id = _EVENT_ID.search(end + piece) is not None
+                end = (end + piece)[-len(b"\nid:") :]
             yield piece
             await limiter.acquire(count_text_units(piece))
+        # The official client reads no further than the answer.
+        if self._run is not None and has_id:
+            self._run.wants_detach = False
+            await self._run.deliver(Detach())
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -226,7 +242,7 @@ class HttpConnection:
             run.retry_after = parse_retry_after(response.headers.get("retry-after", "")) if refused else None
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _RateLimitedStream(response.stream)
+            response.stream = _RateLimitedStream(response.stream, run if asked.method == "POST" else None)
         else:
             length = response.headers.get("content-length", "")
             announced = int(length) if length.isascii() and length.isdecimal() else None

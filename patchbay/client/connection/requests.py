@@ -28,7 +28,7 @@ import orjson
 from patchbay.client.connection.event_loop import EventLoopThread
 from patchbay.client.errors import McpFailure
 from patchbay.errors import InvalidParams
-from patchbay.events import LOG_LEVELS, Log, Progress, Question
+from patchbay.events import LOG_LEVELS, Detach, Log, Progress, Question
 from patchbay.jsonrpc import Notification, dump_json
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,9 @@ AddSessionFields = Callable[[Json, Any], None]
 
 CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
 
-Item = Progress | Log | Question | Notification
-"""Messages of a server before its answer. A Question needs an Answer."""
+Item = Progress | Log | Question | Notification | Detach
+"""Messages of a server before its answer. A Question needs an Answer. A Detach says that the server closed the
+event stream of the answer before the answer, which comes over another stream; only a request that wants it gets it."""
 
 
 _tokens = itertools.count(1)
@@ -162,6 +163,8 @@ class RequestRun:
         self.caller: object = None
         """Who is behind it: questions of the server that name no request go to equal callers only. None: unknown."""
         self.exchange: BegunExchange | None = None
+        self.wants_detach = False
+        """Whether its caller wants to know when the server closes the stream of the answer before the answer."""
         self.reader: AnswerReader | None = None
         """Who waits for the server's messages, in place of the event loop; None when the event loop delivers them."""
         self._loop = loop

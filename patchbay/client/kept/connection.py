@@ -135,10 +135,12 @@ class KeptConnection(Connection):
         manual_input: bool = False,
         on_item: Callable[[Item], None] | None = None,
         caller: object = None,
+        wants_detach: bool = False,
     ) -> Generator[Item | Pause, Answer | None, Json]:
         """Send a request, give the server's messages until the result arrives, and return the result.
 
         As `Connection.request`; the background process knows this command as the caller, so `caller` has no effect.
+        `wants_detach` has none either: a command waits for its result.
         """
         check_json(method, params or {})
         seconds = self._timeout if timeout is None else timeout

@@ -22,7 +22,7 @@ from patchbay.cid import is_cid, verify
 from patchbay.client.connection.requests import Answer
 from patchbay.client.errors import HttpRefused, McpFailure, SignInNeeded, Unreachable, get_retry_after
 from patchbay.errors import ContentError, MissingCapability, PatchbayError, ResourceNotFound, TimedOut, ToolFailed
-from patchbay.events import Ask, Content, Data, Done, Event, Failed, Log, Pause, Progress, Question, Text
+from patchbay.events import Ask, Content, Data, Detach, Done, Event, Failed, Log, Pause, Progress, Question, Text
 from patchbay.jsonrpc import dump_json
 from patchbay.kinds.mount.placement import Place, announce_changed_roots, find_place, has_own_connection
 from patchbay.kinds.mount.snapshots import APP, MAX_MOUNTS_IN_ROW, SIGN_IN, VIA, mounts_in
@@ -267,16 +267,16 @@ def _request_once(
     place: Place, call: Call, method: str, params: Json, asked: int, roots: RememberedRoots
 ) -> Generator[Event, Any, tuple[Json, int]]:
     assert place.connection is not None
-    capabilities = {key: value for key, value in call.capabilities.items() if key != "tasks"}
     items = place.connection.request(
         method,
         params,
         timeout=math.inf,
         progress=call.progress_token is not None,
-        capabilities=capabilities,
+        capabilities={key: value for key, value in call.capabilities.items() if key != "tasks"},
         pauses=pauses(call),
         manual_input=True,
         caller=place.caller,
+        wants_detach=method == "tools/call",
     )
     answer: Answer | None = None
     try:
@@ -286,7 +286,7 @@ def _request_once(
             if isinstance(item, Question):
                 asked += 1
                 answer = yield from _ask_caller(item, call, asked, roots)
-            elif isinstance(item, (Progress, Log, Pause)):
+            elif isinstance(item, (Progress, Log, Pause, Detach)):
                 yield item
     except StopIteration as end:
         return end.value, asked

@@ -22,8 +22,9 @@ from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
+from tests.hubs import BOTH, sse_messages
 from tests.interaction.programs import Hub, running_hub
-from tests.waiting import until
+from tests.waiting import BOUND, until
 
 HERE = Path(__file__).parent
 ERAS = ("legacy", "modern")
@@ -150,6 +151,27 @@ def test_cancelling_a_call_cancels_it_upstream(hub: Hub, tmp_path: Path, name: s
 
 
 @pytest.mark.process
+def test_a_stream_that_the_upstream_closes_before_the_answer_is_closed_for_the_caller_too(
+    hub: Hub, tmp_path: Path
+) -> None:
+    """SEP-1699: the caller comes back with the id of the last event, and finds the answer."""
+    end, url = tmp_path / "end", hub.endpoint("legacy")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    call = {"name": "resumable", "arguments": {"path": str(end)}}
+    with httpx2.Client(headers={"Accept": BOTH, "MCP-Protocol-Version": "2025-11-25"}, timeout=BOUND) as client:
+        opening = client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        session = {"Mcp-Session-Id": opening.headers["mcp-session-id"]}
+        first = client.post(
+            url, json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}, headers=session
+        )
+        assert sse_messages(first.content) == [] and "retry: " in first.text, "the stream ended while the tool waited"
+        end.touch()
+        last = first.text.partition("id: ")[2].partition("\n")[0]
+        rest = client.get(url, headers={**session, "Last-Event-ID": last})
+    assert sse_messages(rest.content)[-1]["result"]["content"] == [{"type": "text", "text": "it went on"}]
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_changed_list_passes_through(upstream: Hub, hub: Hub, name: str) -> None:
     """The tool has a different name for each mount: both mounts show one upstream, each with its own delay."""
@@ -214,6 +236,21 @@ def test_a_task_of_a_mounted_server_is_found_where_all_servers_are_one(hub: Hub)
             with pytest.raises(McpFailure) as caught:
                 caller.get_result("tasks/get", {"taskId": unknown})
             assert caught.value.code == -32602
+
+
+@pytest.mark.process
+def test_a_stream_that_the_upstream_closes_before_the_answer_makes_a_task_for_a_caller_with_tasks(
+    hub: Hub, tmp_path: Path
+) -> None:
+    with Connection.open(Http(hub.endpoint("legacy")), era="modern", extensions={TASKS: {}}) as caller:
+        made = caller.get_result("tools/call", {"name": "resumable", "arguments": {"path": str(tmp_path / "end")}})
+        assert made["resultType"] == "task"
+        (tmp_path / "end").touch()
+        task = {"taskId": made["taskId"]}
+        done = until(
+            lambda: (seen := caller.get_result("tasks/get", task))["status"] == "completed" and seen, "its end"
+        )
+        assert text(done["result"]) == "it went on"
 
 
 @pytest.mark.process

@@ -44,3 +44,11 @@ def later(context) -> str:
     """Continue in the background, or not at all."""
     context.background(required=True)
     return "it lasted"
+
+
+def resumable(path: str, context) -> str:
+    """Let the caller disconnect, and end once the file is there."""
+    context.background()
+    while not Path(path).exists():
+        time.sleep(0.02)
+    return "it went on"
