@@ -5,7 +5,7 @@ scripts/architecture_picture.py --check    exits 1 when the picture is stale
 
 A room is a folder or a module directly below `patchbay/`. Its floor is the one that tests/test_layers.py asserts. A
 line from a room to a lower one says that modules of the upper room import modules of the lower room; a thicker line
-means more imports. Lines to floor 1 are left out, because every room uses the words of that floor.
+means more imports. Lines to the basic types and settings are left out, because every room uses them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,25 @@ from tests.test_layers import FLOORS
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
-WIDTH, FLOOR_HEIGHT, BOX_HEIGHT, GAP, MARGIN = 1180, 112, 46, 14, 76
+BASIC = {
+    "assets",
+    "cid",
+    "errors",
+    "events",
+    "exit_codes",
+    "hosts",
+    "old_paths",
+    "raised",
+    "setting_values",
+    "settings",
+} | {
+    "sqlite",
+    "topics",
+    "yaml_core",
+}
+"""The rooms to which no lines are drawn."""
+
+WIDTH, FLOOR_HEIGHT, BOX_HEIGHT, WIDEST_BOX, GAP, MARGIN = 1180, 84, 46, 190, 14, 76
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1a1a1a } .small { font-size: 11px; fill: #555 }
 rect { fill: #eef3fb; stroke: #5b7db1; rx: 6 } path { fill: none; stroke: #8a9bb5; stroke-opacity: 0.45 }
@@ -61,9 +79,11 @@ def boxes(rooms: dict[int, list[str]]) -> dict[str, tuple[float, float, float]]:
     """Left edge, top edge and width of each room's box."""
     found: dict[str, tuple[float, float, float]] = {}
     for row, names in enumerate(rooms.values()):
-        width = (WIDTH - MARGIN - GAP * (len(names) + 1)) / len(names)
+        space = (WIDTH - MARGIN - GAP) / len(names)
+        width = min(space - GAP, WIDEST_BOX)
         for column, name in enumerate(names):
-            found[name] = (MARGIN + GAP + column * (width + GAP), row * FLOOR_HEIGHT + 34, width)
+            left = MARGIN + GAP + column * space + (space - GAP - width) / 2
+            found[name] = (left, row * FLOOR_HEIGHT + 34, width)
     return found
 
 
@@ -80,7 +100,7 @@ def picture() -> str:
     ]
     for (upper, lower), count in sorted(imports_between(modules).items()):
         (x1, y1, w1), (x2, y2, w2) = places[upper], places[lower]
-        if y2 > y1 and FLOORS[lower] > 1:
+        if y2 > y1 and lower not in BASIC:
             middle = (y1 + BOX_HEIGHT + y2) / 2
             start, end = (x1 + w1 / 2, y1 + BOX_HEIGHT), (x2 + w2 / 2, y2)
             parts.append(

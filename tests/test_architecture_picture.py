@@ -6,6 +6,7 @@ import pytest
 
 from scripts.architecture_picture import PICTURE, imports_between, picture, rooms_by_floor
 from tests.source_modules import Module, read
+from tests.test_layers import FLOORS
 
 
 @pytest.mark.slow
@@ -15,7 +16,7 @@ def test_the_picture_is_current() -> None:
 
 def test_every_room_of_the_package_is_drawn_on_its_floor() -> None:
     rooms = rooms_by_floor([module for module in read("patchbay/**/*.py") if module.place])
-    assert "protocol" in rooms[6]
+    assert "protocol" in rooms[FLOORS["protocol"]]
     assert list(rooms) == sorted(rooms, reverse=True)
 
 

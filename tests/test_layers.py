@@ -7,6 +7,7 @@ When a limit hurts, split by duty: do not raise it.
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,22 +19,42 @@ from tests.checkout import ROOT
 from tests.late_imports import LATE_IMPORTS
 from tests.source_modules import Module, read
 
+ROOMS_BY_FLOOR: tuple[tuple[str, ...], ...] = (
+    ("assets", "exit_codes", "raised", "sqlite", "topics", "yaml_core"),
+    ("errors", "events"),
+    ("activation", "arguments", "cid", "fulltext", "hosts", "jsonrpc", "processes", "setting_values", "store"),
+    ("descriptors", "documents", "outputs", "settings", "views"),
+    ("client", "kind", "occurrences", "stores"),
+    ("config", "pins"),
+    ("boot", "kinds"),
+    ("catalogue", "generate_boot_image"),
+    ("rooms",),
+    ("access",),
+    ("messages",),
+    ("activity",),
+    ("protocol",),
+    ("wire",),
+    ("serving",),
+    ("assembly", "web"),
+    ("app",),
+    ("cli",),
+    ("__main__",),
+)
+"""The rooms of the package from the lowest floor, which is 1. A room imports itself and lower floors only."""
+
 FLOORS: dict[str, int] = {
-    "old_paths": 0,
-    **dict.fromkeys(("assets", "errors", "events", "cid", "settings", "sqlite", "exit_codes", "topics", "raised"), 1),
-    "yaml_core": 1,
-    "hosts": 1,
-    "setting_values": 1,
-    **dict.fromkeys(("jsonrpc", "activation", "config", "kind", "store", "descriptors"), 2),
-    **dict.fromkeys(("outputs", "arguments", "fulltext", "processes"), 2),
-    **dict.fromkeys(("stores", "views", "documents", "client", "pins", "occurrences"), 3),
-    "kinds": 4,
-    **dict.fromkeys(("catalogue", "boot"), 5),
-    **dict.fromkeys(("access", "messages", "protocol", "activity", "rooms"), 6),
-    **dict.fromkeys(("assembly", "wire", "web", "serving"), 7),
-    **dict.fromkeys(("cli", "__main__", "app", "generate_boot_image"), 8),
+    "old_paths": 0,  # the package itself, which every module imports, uses it
+    **{room: floor for floor, rooms in enumerate(ROOMS_BY_FLOOR, 1) for room in rooms},
 }
-"""The rooms of the package, floor by floor; a module imports from its own floor and from lower ones."""
+
+WITHOUT_FLOOR = len(ROOMS_BY_FLOOR) + 1
+
+CLIENT_USES = {
+    *ROOMS_BY_FLOOR[0],
+    *ROOMS_BY_FLOOR[1],
+    *("activation", "cid", "hosts", "jsonrpc", "processes", "setting_values", "settings", "store"),
+}
+"""What the client may know besides itself: basic types, interfaces and processes, nothing of the server side."""
 
 FILLERS: dict[str, set[str]] = {
     "stores": {"memory", "sqlite", "postgresql", "redis", "objects"},
@@ -72,8 +93,8 @@ Fault = str
 
 
 def floor(place: tuple[str, ...]) -> int:
-    """The floor of a place; 0 for the package itself, 9 for a room without a floor."""
-    return FLOORS.get(place[0], 9) if place and place[0] not in ("__init__", "__version__") else 0
+    """The floor of a place; 0 for the package itself, the highest number for a room without a floor."""
+    return FLOORS.get(place[0], WITHOUT_FLOOR) if place and place[0] not in ("__init__", "__version__") else 0
 
 
 def lines_for_type_checkers(module: Module) -> set[int]:
@@ -88,15 +109,16 @@ def lines_for_type_checkers(module: Module) -> set[int]:
 
 
 def down_only(module: Module) -> list[Fault]:
-    """Floors import downward only; modules of one floor may know each other.
+    """A module imports from its own room and from lower floors, never from another room of its floor.
 
     The package itself names its exports for type checkers; at run time it loads each of them when it is used.
     """
     own = floor(module.place)
-    faults = [f"{module.path}:1: {module.place[0]} has no floor; name it in FLOORS"] if own == 9 else []
+    unknown = own == WITHOUT_FLOOR
+    faults = [f"{module.path}:1: {module.place[0]} has no floor; name it in ROOMS_BY_FLOOR"] if unknown else []
     exports = lines_for_type_checkers(module) if module.path == "patchbay/__init__.py" else set()
     for line, place in module.inside():
-        if floor(place) > own and line not in exports:
+        if place[:1] != module.place[:1] and floor(place) >= max(own, 1) and line not in exports:
             faults.append(f"{module.path}:{line}: floor {own} imports {'.'.join(place)} of floor {floor(place)}")
     return faults
 
@@ -115,13 +137,13 @@ def fillers_apart(module: Module) -> list[Fault]:
 
 
 def client_alone(module: Module) -> list[Fault]:
-    """`client/` never imports the server side: it knows floors 1 and 2 and itself."""
+    """`client/` never imports the server side: it knows `CLIENT_USES` and itself."""
     if module.place[0] != "client":
         return []
     return [
         f"{module.path}:{line}: the client imports the server side, {'.'.join(place)}"
         for line, place in module.inside()
-        if floor(place) > 2 and place[0] != "client"
+        if place and place[0] not in CLIENT_USES | {"client", "__init__", "__version__"}
     ]
 
 
@@ -291,6 +313,20 @@ def test_every_folder_of_the_package_says_its_duty() -> None:
     assert [str(folder) for folder in sorted(folders) if not (ROOT / folder / "__init__.py").is_file()] == []
 
 
+def rooms_in_table(document: str) -> dict[str, int]:
+    """The floor of each room that the table of floors in ARCHITECTURE.md names."""
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", document, re.MULTILINE)
+    return {
+        room.removesuffix("/").removesuffix(".py"): int(number)
+        for number, names in rows
+        for room in re.findall(r"`([^`]+)`", names)
+    }
+
+
+def test_the_table_of_the_architecture_has_the_same_floors() -> None:
+    assert rooms_in_table((ROOT / "ARCHITECTURE.md").read_text("utf-8")) == FLOORS
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     found = circle(graph_of(read(*CODE)))
     assert not found, f"a circle of imports: {' -> '.join(found)}"
@@ -308,6 +344,7 @@ BAD: list[tuple[Rule, Module, int]] = [
     (down_only, Module("patchbay/__init__.py", "from patchbay.errors import PatchbayError"), 1),
     (down_only, Module("patchbay/cid.py", "if TYPE_CHECKING:\n    from patchbay import store"), 2),
     (down_only, Module("patchbay/wire/http.py", "import app"), 1),
+    (down_only, Module("patchbay/web/pages.py", "from patchbay.assembly import Hub"), 1),
     (fillers_apart, Module("patchbay/stores/memory.py", "from patchbay.stores.sqlite import blobs"), 1),
     (fillers_apart, Module("patchbay/kinds/shell/handler.py", "from patchbay.kinds import python"), 1),
     (

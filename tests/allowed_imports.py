@@ -1,0 +1,174 @@
+"""Imports that break a rule of the house today: tests/test_import_ratchets.py allows these alone.
+
+Both lists may only shrink. When an import goes away, its line goes away.
+"""
+
+from __future__ import annotations
+
+KIND_IMPORTS: dict[str, tuple[str, ...]] = {
+    "patchbay/app.py": ("python.workers.worker_pool",),
+    "patchbay/assembly.py": (
+        "mount.standing_connections",
+        "python.environments.environments",
+        "python.workers.worker_pool",
+    ),
+    "patchbay/catalogue/aggregate.py": ("mount.list_bounds",),
+    "patchbay/catalogue/build.py": (
+        "mount.standing_connections",
+        "room.kind",
+    ),
+    "patchbay/catalogue/catalogue.py": (
+        "mount.standing_connections",
+        "room.kind",
+    ),
+    "patchbay/catalogue/contents/environments.py": (
+        "python.environments.environments",
+        "python.environments.installation",
+        "python.environments.requirements",
+    ),
+    "patchbay/catalogue/hub_services.py": (
+        "mount.snapshots",
+        "python.redirects",
+    ),
+    "patchbay/catalogue/operating/pasted_servers.py": (
+        "mount.client_entries",
+        "mount.configuration",
+        "mount.description",
+        "openapi.kind",
+    ),
+    "patchbay/catalogue/operating/updates.py": (
+        "mount.configuration",
+        "mount.liveness",
+        "mount.snapshots",
+        "mount.unread_lists",
+    ),
+    "patchbay/catalogue/planning.py": (
+        "mount.snapshots",
+        "room.offers",
+    ),
+    "patchbay/catalogue/previews.py": ("mount.standing_connections",),
+    "patchbay/catalogue/provenance.py": ("room.offers",),
+    "patchbay/catalogue/reading/resources.py": ("mount.snapshots",),
+    "patchbay/catalogue/rows.py": ("room.offers",),
+    "patchbay/catalogue/servers.py": ("mount.standing_connection",),
+    "patchbay/catalogue/watching/client_files.py": ("mount.client_entries",),
+    "patchbay/catalogue/watching/mount_files.py": (
+        "mount.client_entries",
+        "mount.configuration",
+        "mount.kind",
+        "openapi.kind",
+    ),
+    "patchbay/cli/server_directory.py": (
+        "mount.standing_connections",
+        "python.workers.worker_pool",
+    ),
+    "patchbay/protocol/event_methods/requests.py": (
+        "mount.pushing.pushed_events",
+        "mount.upstream_events",
+    ),
+    "patchbay/protocol/inspection.py": (
+        "mount.configuration",
+        "mount.snapshots",
+        "mount.standing_connection",
+        "mount.standing_connections",
+    ),
+    "patchbay/protocol/lists.py": ("mount.snapshots",),
+    "patchbay/protocol/methods.py": ("mount.snapshots",),
+    "patchbay/protocol/request_context.py": ("python.workers.worker_pool",),
+    "patchbay/protocol/routing.py": ("mount.snapshots",),
+    "patchbay/rooms/folding/calls.py": ("room.offers",),
+    "patchbay/rooms/receiving.py": ("room.offers",),
+    "patchbay/rooms/removal.py": ("room.offers",),
+    "patchbay/rooms/room.py": ("room.offers",),
+    "patchbay/rooms/rooms.py": ("room.offers",),
+    "patchbay/rooms/servers/announcements.py": (
+        "mount.list_bounds",
+        "mount.snapshots",
+        "room.offers",
+    ),
+    "patchbay/rooms/servers/answers.py": ("room.offers",),
+    "patchbay/rooms/servers/client_calls.py": ("room.offers",),
+    "patchbay/rooms/servers/gateway.py": (
+        "mount.configuration",
+        "mount.handler",
+        "mount.snapshots",
+        "mount.standing_connection",
+        "mount.standing_connections",
+        "room.offers",
+    ),
+    "patchbay/rooms/servers/mounting.py": ("mount.configuration",),
+    "patchbay/rooms/servers/offers.py": ("room.offers",),
+    "patchbay/rooms/servers/room_servers.py": ("room.offers",),
+    "patchbay/rooms/visibility.py": ("room.offers",),
+    "patchbay/web/blueprints.py": ("python.discovery.syntax",),
+    "patchbay/web/documents/libraries.py": ("documents.handler",),
+    "patchbay/web/operator/pasting.py": (
+        "mount.configuration",
+        "openapi.configuration",
+        "openapi.kind",
+    ),
+    "patchbay/web/pages/data.py": ("mount.description",),
+    "patchbay/web/pages/room_data.py": ("room.offers",),
+    "patchbay/web/pages/rooms.py": ("room.offers",),
+    "patchbay/web/rendering/content_kinds.py": ("python.discovery.syntax",),
+    "patchbay/web/rendering/time_limits.py": ("python.runner_threads",),
+    "patchbay/web/site.py": ("python.workers.worker_pool",),
+    "patchbay/wire/rooms/admission.py": ("room.offers",),
+}
+"""The modules of one kind, named below `patchbay/kinds/`, that each file outside `kinds/` imports."""
+
+MUTUAL_FOLDERS: dict[str, tuple[str, ...]] = {
+    "patchbay/access": (
+        "credentials",
+        "oauth",
+        "people",
+        "upstreams",
+    ),
+    "patchbay/catalogue": (
+        "contents",
+        "operating",
+        "reading",
+        "visibility",
+        "watching",
+    ),
+    "patchbay/cli": ("commands",),
+    "patchbay/client": (
+        "addresses",
+        "connection",
+        "contracts",
+        "profiles",
+        "sources",
+    ),
+    "patchbay/client/connection": ("programs",),
+    "patchbay/kinds/python": ("workers",),
+    "patchbay/processes": ("confinement",),
+    "patchbay/protocol": (
+        "event_methods",
+        "jobs",
+        "schedules",
+        "streams",
+        "tasks",
+    ),
+    "patchbay/rooms": (
+        "folding",
+        "record",
+        "servers",
+    ),
+    "patchbay/stores": (
+        "postgresql",
+        "sqlite",
+    ),
+    "patchbay/web": (
+        "access",
+        "api",
+        "documents",
+        "oauth",
+        "operator",
+        "pages",
+        "people",
+        "rendering",
+        "upstreams",
+    ),
+    "patchbay/wire": ("front",),
+}
+"""The subfolders of each folder that import from it and that it imports from."""
