@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
-import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from patchbay.access.keys import PersonalKeys
+from patchbay.access.people.people import People
 from patchbay.cli.commands.client import jn
 from patchbay.cli.commands.patchbay import main
 from patchbay.cli.completion import _fitting
+from patchbay.stores import open_store
+from tests.cli.shells import ASK_BASH, ask_bash, environment, program, run_bash, type_lines, write_script
 from tests.waiting import BOUND
 
 pytestmark = pytest.mark.process
@@ -55,60 +59,72 @@ def pick(kind: Literal[{", ".join(map(repr, [*HOSTILE.values(), *HIDDEN]))}]) ->
     return ""
 '''
 
+SINGLE = f'''from typing import Literal
+
+
+def runs(kind: Literal[{HOSTILE["Foreign"] + HOSTILE["Backquotes"]!r}]) -> str:
+    """Take the value that would run a program."""
+    return ""
+
+
+def rest(kind: Literal[{" ".join(HOSTILE.values())!r}]) -> str:
+    """Take the value that has all other syntax too."""
+    return ""
+
+
+def home(kind: Literal["~"]) -> str:
+    """Take the value that would be a folder."""
+    return ""
+
+
+def reads(kind: Literal["@servers/notes.py"]) -> str:
+    """Take the value that would be a file."""
+    return ""
+'''
+"""Tools with one value each, so that a shell inserts it."""
+
+SINGLE_VALUES = {
+    "runs": HOSTILE["Foreign"] + HOSTILE["Backquotes"],
+    "rest": " ".join(HOSTILE.values()),
+    "home": "~",
+    "reads": "@@servers/notes.py",
+}
+
 TYPED = """
 printf '\\0'
 for one in "${COMPREPLY[@]}"; do eval "printf '%s\\\\0' $3$one$3"; done
 """
 """Give bash each offered word, with a quotation mark around it or not, as a person does with Enter."""
 
-ASK = """
-source "$1"
-COMP_WORDBREAKS=$' \\t\\n"\\'@><=;|&(:'
-COMP_LINE="$2"
-COMP_POINT=${#2}
-compopt() { :; }
-_${2%% *}_completion "${2%% *}"
-printf '%s\\n' "${COMPREPLY[@]}"
-"""
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hub with one server of its own and a removed one, and the script for bash."""
+    """A hub with servers of its own and a removed one, keys, accounts and a profile, and the script for bash."""
     made = tmp_path_factory.mktemp("completing")
     (made / "servers").mkdir()
     (made / "servers" / "notes.py").write_text(NOTES)
     (made / "servers" / "picks.py").write_text(PICK)
+    (made / "servers" / "single.py").write_text(SINGLE)
     (made / "servers" / "tasks.py").write_text(NOTES)
     for words in (["remove", "tasks", "--yes"], ["disable", "notes"], ["enable", "notes"]):
         ended = subprocess.run([program("patchbay"), *words], env=environment(made), check=False, timeout=BOUND)
         assert ended.returncode == 0
-    (made / "script").write_text(CliRunner().invoke(main, ["completion", "bash"], prog_name="patchbay").stdout)
+    with closing(open_store("sqlite", made / "data")) as store:
+        for name in ("ann-laptop", "robot", "lost"):
+            PersonalKeys(store).make(name)
+        PersonalKeys(store).revoke("lost")
+        people = People(store.journal)
+        for name in ("ann", "bob"):
+            people.create(name, people.generation(name), password="hash")
+    shelf = made / ".local" / "jn" / "profiles" / "mcp" / "shelf"
+    shelf.mkdir(parents=True)
+    (shelf / "_meta.json").write_text('{"command": "shelf", "transport": "stdio"}')
+    genre = {"anyOf": [{"enum": ["poem", "prose", None]}, {"$ref": "#/properties/genre"}]}
+    find = {"type": "object", "properties": {"text": {"type": "string"}, "genre": genre}}
+    (shelf / "find.json").write_text(json.dumps({"description": "Find.", "inputSchema": find}))
+    (shelf / "lend.json").write_text('{"description": "Lend."}')
+    write_script(made, "bash")
     return made
-
-
-def program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)
-
-
-def environment(folder: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    own = {"PATCHBAY_DATA": str(folder / "data"), "PATCHBAY_SERVERS": str(folder / "servers"), "HOME": str(folder)}
-    return {**os.environ, **own, "PATH": path}
-
-
-def run_bash(folder: Path, script: str, *arguments: str, **variables: str) -> str:
-    """The output of a script in bash, which may fail."""
-    command = ["bash", "--norc", "-c", script, "bash", str(folder / "script"), *arguments]
-    own = environment(folder) | variables
-    return subprocess.run(
-        command, env=own, cwd=folder, stdout=subprocess.PIPE, check=False, timeout=BOUND
-    ).stdout.decode()
-
-
-def ask(folder: Path, line: str) -> list[str]:
-    """What bash offers at the end of a line."""
-    return run_bash(folder, ASK, line).split()
 
 
 @pytest.mark.parametrize(
@@ -132,23 +148,34 @@ def ask(folder: Path, line: str) -> list[str]:
         ("patchbay call /mcp/notes search kind=book l", ["loud="]),
         ("patchbay call /mcp/notes search kind=b", ["book", "bulletin"]),
         ("jn call /mcp/notes search loud=", ["false", "true"]),
+        ("patchbay diff notes ", ["1", "2", "3"]),
+        ("patchbay call /mcp/single reads kind=", ["@@servers/notes.py"]),
+        ("jn call shelf ", ["find", "lend"]),
+        ("jn call @shelf ", ["find", "lend"]),
+        ("jn mcp schema @shelf l", ["lend"]),
+        ("jn call sh", ["shelf"]),
+        ("jn call @shelf find ", ["genre=", "text="]),
+        ("jn call @shelf/find genre=p", ["poem", "prose"]),
+        ("patchbay key revoke ", ["ann-laptop", "robot"]),
+        ("patchbay people remove ", ["ann", "bob"]),
+        ("patchbay invite a", ["ann"]),
         ("patchbay rollb", ["rollback"]),
         ("patchbay show --js", ["--json"]),
     ],
 )
 def test_bash_is_offered_names_tools_arguments_and_values(folder: Path, line: str, offered: list[str]) -> None:
-    assert sorted(ask(folder, line)) == offered
+    assert sorted(ask_bash(folder, line)) == offered
 
 
 def test_completion_of_what_is_not_there_offers_nothing(folder: Path) -> None:
-    assert ask(folder, "patchbay show zzz") == []
-    assert ask(folder, "patchbay call /mcp/zzz ") == []
+    assert ask_bash(folder, "patchbay show zzz") == []
+    assert ask_bash(folder, "patchbay call /mcp/zzz ") == []
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_bash_reads_an_offered_value_as_the_server_wrote_it(folder: Path, locale: str) -> None:
     """A value of a mounted server is text, whatever its characters mean to a shell; CWE-78."""
-    printed = run_bash(folder, ASK + TYPED, "patchbay call /mcp/picks pick kind=", "", LC_ALL=locale)
+    printed = run_bash(folder, ASK_BASH + TYPED, "patchbay call /mcp/picks pick kind=", "", LC_ALL=locale)
     assert printed.split("\0")[1:-1] == list(HOSTILE.values())
     assert not (folder / "ran").exists()
 
@@ -156,7 +183,7 @@ def test_bash_reads_an_offered_value_as_the_server_wrote_it(folder: Path, locale
 @pytest.mark.parametrize("mark", ["'", '"'])
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_a_value_after_an_opening_quotation_mark_runs_nothing(folder: Path, mark: str, locale: str) -> None:
-    printed = run_bash(folder, ASK + TYPED, "patchbay call /mcp/picks pick kind=", mark, LC_ALL=locale)
+    printed = run_bash(folder, ASK_BASH + TYPED, "patchbay call /mcp/picks pick kind=", mark, LC_ALL=locale)
     assert "touch" in printed
     assert not (folder / "ran").exists()
 
@@ -167,6 +194,39 @@ def test_one_script_completes_both_programs(shell: str) -> None:
     printed = [CliRunner().invoke(each, ["completion", shell]).stdout for each in (main, jn)]
     assert printed[0] == printed[1]
     assert f"_PATCHBAY_COMPLETE={shell}_complete" in printed[0] and f"_JN_COMPLETE={shell}_complete" in printed[0]
+
+
+LINES = {
+    "patchbay show no\t": ["show", "notes"],
+    "patchbay rollb\t": ["rollback"],
+    "patchbay call /mcp/notes search lo\tf\t": ["call", "/mcp/notes", "search", "loud=false"],
+    "jn call /mcp/notes search kind=bul\t": ["call", "/mcp/notes", "search", "kind=bulletin"],
+    "patchbay pins import servers/not\t": ["pins", "import", "servers/notes.py"],
+}
+"""Lines as a person types them, with tabs, and the words that the program gets."""
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_complete_names_tools_arguments_values_and_files(folder: Path, shell: str) -> None:
+    """A value goes on directly after its `NAME=`."""
+    assert type_lines(shell, folder, list(LINES)) == list(LINES.values())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_read_an_offered_value_as_the_server_wrote_it(folder: Path, shell: str) -> None:
+    """A value of a mounted server is text, whatever its characters mean to a shell; CWE-78."""
+    lines = [f"patchbay call /mcp/single {name} kind=\t" for name in SINGLE_VALUES]
+    found = [words[-1] for words in type_lines(shell, folder, lines)]
+    assert found == [f"kind={value}" for value in SINGLE_VALUES.values()]
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_value_after_an_opening_quotation_mark_runs_nothing_in_zsh_and_fish(folder: Path, shell: str) -> None:
+    lines = [f"patchbay call /mcp/single runs {mark}kind=\t" for mark in ("'", '"')]
+    for words in type_lines(shell, folder, lines):
+        assert words[:-1] == ["call", "/mcp/single", "runs"] and "touch ran" in words[-1]
+    assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

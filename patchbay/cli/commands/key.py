@@ -16,6 +16,7 @@ from patchbay.access.grant_matches import Entries, describe_unmatched, entry_fin
 from patchbay.access.keys import Key, PersonalKeys, parse_expiry
 from patchbay.access.stored_key_id import find_problem, replace_key
 from patchbay.cli.commands.client import CONTEXT
+from patchbay.cli.completion import complete_key
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail, write_note
 from patchbay.cli.options import load_settings, with_settings_in_help
@@ -123,7 +124,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 
 
 @key_command.command("revoke", epilog=exit_codes.with_examples("patchbay key revoke ann-laptop"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_key)
 @with_settings_in_help("data")
 @click.pass_context
 def revoke_command(context: click.Context, /, name: str, **_: Any) -> None:

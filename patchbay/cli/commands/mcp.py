@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from patchbay.cli.client_session import ClientSession, with_session
-from patchbay.cli.completion import complete_address
+from patchbay.cli.completion import complete_address, complete_schema_tool
 from patchbay.cli.messages import make_printable, write_note
 from patchbay.cli.records.output import emit, print_json
 from patchbay.cli.typed_addresses import complete_reference, resolve_explored, with_headers
@@ -62,7 +62,7 @@ def tools(work: ClientSession, /, address: str) -> None:
 
 @mcp.command("schema", epilog=with_examples('patchbay mcp schema "mcp+uvx://biomcp-python/biomcp?command=run" search'))
 @ADDRESS
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_schema_tool)
 @with_session
 @with_headers
 def schema(work: ClientSession, /, address: str, tool: str) -> None:

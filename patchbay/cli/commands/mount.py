@@ -17,7 +17,7 @@ import click
 from patchbay import exit_codes
 from patchbay.catalogue.rows import name_problem
 from patchbay.catalogue.watching.mount_files import is_mount, read_client_entry, write_mount
-from patchbay.cli.completion import complete_server
+from patchbay.cli.completion import complete_address, complete_server
 from patchbay.cli.options import load_settings, with_settings_in_help
 from patchbay.client.addresses.cards import address_of, is_domain
 from patchbay.client.errors import Unreachable
@@ -44,7 +44,7 @@ from patchbay.settings import whole_environment
     ),
 )
 @click.argument("name")
-@click.argument("address")
+@click.argument("address", shell_complete=complete_address)
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Send this HTTP header; write secrets as ${NAME}."
 )

@@ -11,6 +11,7 @@ import click
 
 from patchbay import exit_codes
 from patchbay.access.accounts import Accounts
+from patchbay.cli.completion import complete_person
 from patchbay.cli.data_store import errors_as_sentence, opened_store
 from patchbay.cli.messages import fail
 from patchbay.cli.options import load_settings, with_settings_in_help
@@ -24,7 +25,7 @@ from patchbay.settings import Settings
         "patchbay invite ann", "patchbay invite ann@example.org --at https://hub.example.org"
     ),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_person)
 @click.option("--at", default="", metavar="URL", help="The address of the hub as the person reaches it.")
 @with_settings_in_help("data", "host", "port", "public_url")
 @click.pass_context
@@ -56,7 +57,7 @@ def list_command(context: click.Context, /, **_: Any) -> None:
 
 
 @people.command("remove", epilog=exit_codes.with_examples("patchbay people remove ann"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_person)
 @with_settings_in_help("data")
 @click.pass_context
 def remove_command(context: click.Context, /, name: str, **_: Any) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import click
 import httpx2
+from click.shell_completion import CompletionItem
 
 import patchbay
+from patchbay.cli.completion import complete_room
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable
 from patchbay.cli.running_hub import find_running_hub
@@ -44,6 +46,10 @@ class RoomType(click.ParamType[RoomAddress]):
             return parse_room_address(str(value))
         except PatchbayError as problem:
             self.fail(problem.message, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a room of the running hub, except for a command that makes one."""
+        return complete_room(ctx, param, incomplete) if ctx.info_name != "create" else []
 
 
 def find_own_room(name: str) -> RoomAddress:

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from patchbay import exit_codes
+from patchbay.cli.completion import complete_approval
 from patchbay.cli.failures import exit_on_error
 from patchbay.cli.messages import make_printable
 from patchbay.cli.options import with_hub
@@ -64,7 +65,7 @@ def list_command(context: click.Context, /, shows_all: bool, as_json: bool, **_:
 
 
 @approvals_group.command("approve", epilog=exit_codes.with_examples("patchbay approvals approve ID"))
-@click.argument("id")
+@click.argument("id", shell_complete=complete_approval)
 @with_hub
 @click.pass_context
 def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
@@ -73,7 +74,7 @@ def approve_command(context: click.Context, /, id: str, **_: Any) -> None:
 
 
 @approvals_group.command("refuse", epilog=exit_codes.with_examples("patchbay approvals refuse ID"))
-@click.argument("id")
+@click.argument("id", shell_complete=complete_approval)
 @with_hub
 @click.pass_context
 def refuse_command(context: click.Context, /, id: str, **_: Any) -> None:
