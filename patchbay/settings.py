@@ -116,7 +116,7 @@ class Settings:
         choices=("landlock", "namespaces", "privacy"),
     )
     confine: str = setting(
-        "off",
+        "default",
         "How mounted programs run, unless their server says: confined if possible, always, or not.",
         choices=("default", "required", "off"),
     )

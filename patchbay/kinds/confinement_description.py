@@ -60,7 +60,8 @@ def confine_process(place: str, config: Mapping[str, Any], memory: int) -> Confi
 
 def _program_rows(confinement: ProgramConfinement | None) -> Iterator[dict[str, Any]]:
     if confinement is None or not confinement.is_on:
-        sentence = "the program is not confined: it has all rights of the hub's user"
+        why = f" ({confinement.reason_off})" if confinement is not None else ""
+        sentence = f"the program is not confined: it has all rights of the hub's user{why}"
         yield {"what": "confinement", "holds": False, "sentence": sentence}
         return
     rows = describe_program_protections(confinement.names, landlock.version(), os.geteuid() == 0)

@@ -28,6 +28,8 @@ from granian.server import MPServer
 
 from patchbay import exit_codes
 from patchbay.errors import PatchbayError
+from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.programs import describe_missing_protections
 from patchbay.processes.confinement.protections import protect_hub
 from patchbay.serving import logs
 from patchbay.serving.descriptors import ensure_descriptors, fitting_connections
@@ -302,6 +304,9 @@ def _announce(
     if announced.is_first():
         print_line(f"Patchbay is at {hub_url(settings)}/mcp")
         _tell_operator(settings, operators)
+        missing = describe_missing_protections(settings.confine, settings.protections, landlock.version())
+        if missing:
+            log.warning("%s", missing)
 
 
 def _tell_operator(settings: Settings, operators: Any) -> None:

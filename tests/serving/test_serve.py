@@ -29,6 +29,21 @@ def test_it_says_where_it_is_once_it_is_ready(tmp_path: Path) -> None:
             assert not [line for line in hub.lines if "SQLite" in line or "WARN" in line.upper()]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--confine", "off"), "mounted programs are not confined: the setting confine is off"),
+        (("--protections", "privacy"), "mounted programs are not confined: this machine has neither"),
+    ],
+)
+def test_it_says_at_its_start_what_the_confinement_of_programs_lacks(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    with running(tmp_path, *options) as hub:
+        assert hub.line_with(said)
+        assert hub.end() == 0
+
+
 def test_a_killed_worker_comes_back_while_the_others_answer(tmp_path: Path) -> None:
     """X1, M2: no request that begins after the loss is refused, and there are as many workers as before."""
     with running(tmp_path, "--workers", "2") as hub:

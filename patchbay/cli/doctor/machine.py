@@ -16,6 +16,7 @@ from patchbay.cli.doctor.verdicts import Verdict, ok, problem, warning
 from patchbay.cli.messages import quote_word
 from patchbay.processes import sandbox
 from patchbay.processes.confinement import landlock
+from patchbay.processes.confinement.programs import OFF, describe_missing_protections
 from patchbay.serving.next_step import DISTRIBUTION
 from patchbay.settings import Settings, names_proxy
 from patchbay.stores.reserve import FILE as RESERVE_FILE
@@ -45,6 +46,7 @@ def check_machine(settings: Settings, environ: Mapping[str, str]) -> Iterator[Ve
     yield check_clock(time.time(), _newest_file(settings.data))
     yield check_proxies(environ)
     yield check_confinement(settings, landlock.version())
+    yield check_programs(settings, landlock.version())
     yield check_sandbox()
 
 
@@ -127,6 +129,18 @@ def check_confinement(settings: Settings, version: int) -> Verdict:
         sentence = "this system does not have it: a tool can read what you can read, except in a sandbox"
         return warning("Landlock", sentence, 'use Linux 5.13 or newer, or "sandbox": true in the configuration')
     return ok("Landlock", f"version {version}: tools read nothing of the hub's data")
+
+
+def check_programs(settings: Settings, version: int) -> Verdict:
+    """Check the confinement of mounted programs (`version` is that of Landlock, 0 without it)."""
+    missing = describe_missing_protections(settings.confine, settings.protections, version)
+    if not missing:
+        sentence = "they read no file of the hub and no private place of yours, and change only folders of their own"
+        return ok("mounted programs", sentence)
+    if settings.confine == OFF:
+        return warning("mounted programs", missing, "patchbay serve without --confine and PATCHBAY_CONFINE")
+    mend = "use Linux 6.12 or newer, and permit namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"
+    return warning("mounted programs", missing, mend)
 
 
 def check_sandbox() -> Verdict:

@@ -42,6 +42,12 @@ BROWSER = "browser"
 MEMORY_MIB, BROWSER_MEMORY_MIB = 4096, 16384
 """MiB of memory for each process of a program, beyond which the kernel refuses more."""
 
+NOT_CONFINED_BY_SETTING = "the setting confine is off"
+NOT_CONFINED_BY_MACHINE = (
+    "this machine has neither Landlock nor namespaces for users, or the setting protections is off"
+)
+"""Why programs have all rights of the hub's user."""
+
 PROBE_SECONDS = 20.0
 TMP = Path("/tmp")
 
@@ -139,6 +145,28 @@ def _row(title: str, holds: bool, what: str, needs: str) -> tuple[str, bool, str
     return title, holds, f"the program {what}" if holds else f"not protected here; needs {needs}"
 
 
+def describe_missing_protections(confine: str, wanted: Collection[str], version: int) -> str:
+    """Return what the confinement of mounted programs lacks on this machine, as a sentence; empty if it is complete.
+
+    `confine` is the setting, `wanted` are the names of the setting `protections`, `version` is that of Landlock.
+    """
+    names = active_program_protections(wanted)
+    missing = [title for title, holds, _ in describe_program_protections(names, version, False) if not holds]
+    if confine == OFF:
+        return f"mounted programs are not confined: {NOT_CONFINED_BY_SETTING}"
+    if not missing:
+        return ""
+    if confine == REQUIRED and not {LANDLOCK, NAMESPACES} <= set(names):
+        lacking = " and ".join(one for one in (LANDLOCK, NAMESPACES) if one not in names)
+        return f"mounted programs do not start: the setting confine is {REQUIRED}, and this machine lacks {lacking}"
+    if not names:
+        return f"mounted programs are not confined: {NOT_CONFINED_BY_MACHINE}"
+    return (
+        f"mounted programs are confined in part: this machine lacks protections of {', '.join(missing)};"
+        " the settings page of each program says what they need"
+    )
+
+
 @dataclass(frozen=True)
 class ProgramConfinement:
     """The confinement of one program: `name` names it for people, `environ` is the environment of the hub.
@@ -158,6 +186,15 @@ class ProgramConfinement:
     def is_on(self) -> bool:
         """Whether the program is confined, as far as this machine can."""
         return self.mode != OFF and bool(self.names or self.mode == REQUIRED)
+
+    @property
+    def reason_off(self) -> str:
+        """Why the program is not confined; empty for a confined one."""
+        if self.is_on:
+            return ""
+        if self.mode != OFF:
+            return NOT_CONFINED_BY_MACHINE
+        return 'its configuration has "confine": "off"' if self.permissions.confine == OFF else NOT_CONFINED_BY_SETTING
 
     @property
     def mode(self) -> str:

@@ -16,6 +16,7 @@ from patchbay.cli.doctor.machine import (
     check_confinement,
     check_disk,
     check_package,
+    check_programs,
     check_proxies,
     check_python,
     check_sqlite,
@@ -23,6 +24,7 @@ from patchbay.cli.doctor.machine import (
 from patchbay.cli.doctor.ports import find_listener
 from patchbay.cli.doctor.servers import check_folder, find_missing_program, locate
 from patchbay.cli.doctor.verdicts import Verdict
+from patchbay.processes.confinement import landlock
 from patchbay.settings import Settings
 from patchbay.stores.folder_lock import claim_folder
 from tests.cli.servers.commands import run_command
@@ -75,6 +77,10 @@ def test_broken_servers_missing_programs_and_a_taken_port_are_problems(tmp_path:
         (check_clock(1000.0, 1100.0), "ok", ""),
         (check_confinement(Settings(), 0), "warning", "Linux 5.13"),
         (check_confinement(Settings(protections=()), 7), "warning", "--protections"),
+        (check_programs(Settings(confine="off"), 7), "warning", "without --confine"),
+        (check_programs(Settings(protections=()), 0), "warning", "namespaces"),
+        (check_programs(Settings(protections=("landlock",)), landlock.version()), "warning", "namespaces"),
+        (check_programs(Settings(confine="required", protections=("landlock",)), 0), "warning", "namespaces"),
         (check_reach(Settings(host="0.0.0.0")), "problem", "--allowed-hosts"),
         (check_reach(Settings(host="0.0.0.0", access="personal")), "problem", "--access personal"),
         (check_reach(Settings(access="open")), "warning", "--access shared"),

@@ -4,16 +4,22 @@
 
 `count` adds one and gives the number, `ask` asks for a name, `crash` ends with exit code 3. It declares subscriptions,
 and writes the methods that it receives to LOG. Its revisions are older than 2026-07-28.
+
+Its answers begin with the name that it gives to its process (prctl(2), PR_SET_NAME): a confined process does not know
+the number by which others see it.
 """
 
+import ctypes
 import json
-import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
 
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("count", "ask", "crash")]
+PR_SET_NAME = 15
 number = 0
+mark = f"st-{secrets.token_hex(6)}"
 asking: dict[str, Any] = {}
 """The ids of calls by the id of their question."""
 
@@ -31,7 +37,7 @@ def call(id: Any, name: str) -> None:
     global number
     if name == "count":
         number += 1
-        say(id, f"{os.getpid()} {number}")
+        say(id, f"{mark} {number}")
     elif name == "ask":
         question = f"question-{id}"
         asking[question] = id
@@ -41,15 +47,16 @@ def call(id: Any, name: str) -> None:
         sys.exit(3)
 
 
+ctypes.CDLL(None).prctl(PR_SET_NAME, ctypes.c_char_p(mark.encode()), 0, 0, 0)
 for line in sys.stdin:
     message = json.loads(line)
     id, method, params = message.get("id"), message.get("method"), message.get("params", {})
     if len(sys.argv) > 1:
         with Path(sys.argv[1]).open("a", encoding="utf-8") as log:
-            log.write(f"{os.getpid()} {method}\n")
+            log.write(f"{mark} {method}\n")
     if method is None and id in asking:
         answer = message.get("result", {}).get("content", {}).get("name", "refused")
-        say(asking.pop(id), f"{os.getpid()} {answer}")
+        say(asking.pop(id), f"{mark} {answer}")
     elif method == "initialize":
         capabilities = {"tools": {}, "resources": {"subscribe": True}}
         info = {"name": "stateful", "version": "1"}

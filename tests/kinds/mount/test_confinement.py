@@ -77,15 +77,22 @@ def test_a_url_has_no_permissions_of_a_program(hub: Hub, field: dict[str, object
     (hub.servers / "far.json").unlink()
 
 
-def test_a_program_that_is_switched_off_says_so_on_its_page(hub: Hub) -> None:
+def test_a_program_that_is_not_confined_says_so_on_each_of_its_pages(hub: Hub) -> None:
     mount = {"kind": "upstream", "address": f"mcp+stdio:{sys.executable} {PROGRAM}", "confine": "off"}
     (hub.servers / "free.json").write_text(json.dumps(mount))
-    until(lambda: "the program is not confined" in hub.client.get("/servers/free/settings", headers=BROWSER).text)
+    said = 'The program is not confined: it has all rights of the hub\'s user (its configuration has "confine": "off").'
+    for tab in ("", "/source", "/past", "/settings"):
+        until(lambda tab=tab: said in _text_of(hub, f"/servers/free{tab}"))  # type: ignore[misc]
+    (hub.servers / "free.json").unlink()
+
+
+def _text_of(hub: Hub, path: str) -> str:
+    return Reader(hub.client.get(path, headers=BROWSER).text).text
 
 
 def _pages_of(hub: Hub, name: str) -> str:
     paths = (f"/servers/{name}", f"/servers/{name}/settings")
-    return "".join(Reader(hub.client.get(path, headers=BROWSER).text).text for path in paths)
+    return "".join(_text_of(hub, path) for path in paths)
 
 
 @pytest.mark.parametrize("wanted", [(), (LANDLOCK,)])

@@ -20,6 +20,8 @@ from patchbay.client.addresses.targets import Http
 from patchbay.client.connection.connection import Connection
 from patchbay.client.errors import McpFailure
 from patchbay.events import Log, Progress
+from patchbay.processes.confinement.programs import active_program_protections
+from patchbay.processes.confinement.protections import ALL
 from patchbay.protocol.tasks.tasks import TASKS
 from tests.client.reaching import SCRIPTED, text
 from tests.hubs import BOTH, sse_messages
@@ -260,8 +262,12 @@ def test_the_page_of_a_mounted_program_says_which_program_runs_as_which_user_and
     page.raise_for_status()
     shown = html.unescape(page.text)
     program, user = Path(sys.executable).name, pwd.getpwuid(os.geteuid()).pw_name
-    assert f"program {program} runs on this machine, started by the hub" in shown
-    assert f"with all rights of the hub's user ({user}), its files and its network" in shown
+    begin = f"program {program} runs on this machine, started by the hub"
+    if active_program_protections(ALL):
+        assert f"{begin} as {user}: confined" in shown
+        assert "It reads neither the files of the hub nor private places of the user" in shown
+    else:
+        assert f"{begin}: unconfined, with all rights of the hub's user ({user}), its files and its network" in shown
     assert "Nothing of it runs here" not in shown
 
 

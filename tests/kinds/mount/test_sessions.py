@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,22 +44,23 @@ class Stateful:
         """Open a session of the hub."""
         return self.hub.open("stateful")
 
-    def count(self, session: str | None = None) -> tuple[int, int]:
-        """Count in a session; return the id of the process, and its number."""
+    def count(self, session: str | None = None) -> tuple[str, int]:
+        """Count in a session; return the name of the process, and its number."""
         answer = self.hub.legacy("stateful", "tools/call", {"name": "count"}, session)
-        pid, number = answer.text.split()
-        return int(pid), int(number)
+        process, number = answer.text.split()
+        return process, int(number)
 
     def end(self, session: str) -> None:
         """End a session of the hub."""
         assert self.hub.client.delete("/mcp/stateful", headers={"Mcp-Session-Id": session}).status_code == 204
 
-    def is_running(self, pid: int) -> bool:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+    def is_running(self, process: str) -> bool:
+        """Whether a process of this machine has this name."""
+        for file in Path("/proc").glob("[0-9]*/comm"):
+            with suppress(OSError):
+                if file.read_text().strip() == process:
+                    return True
+        return False
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_all_calls_of_a_session_reach_one_process_and_no_other_session_does(moun
     with ThreadPoolExecutor(4) as crowd:
         found = list(crowd.map(server.count, [one] * 4))
     assert sorted(number for _, number in found) == [1, 2, 3, 4]
-    assert len({pid for pid, _ in found}) == 1
+    assert len({process for process, _ in found}) == 1
     assert server.count(other)[1] == 1
     assert server.count(one)[1] == 5
 
@@ -108,27 +109,27 @@ def test_callers_without_a_session_share_one_process(mounted: Callable[..., Stat
 def test_the_process_of_a_session_ends_with_the_session(mounted: Callable[..., Stateful]) -> None:
     server = mounted()
     session, lasting = server.open(), server.open()
-    pid, kept = server.count(session)[0], server.count(lasting)[0]
+    process, kept = server.count(session)[0], server.count(lasting)[0]
     server.end(session)
-    until(lambda: not server.is_running(pid), "the end of the process")
+    until(lambda: not server.is_running(process), "the end of the process")
     assert server.count(lasting) == (kept, 2)
 
 
 def test_an_idle_process_ends_after_the_time_that_the_mount_says(mounted: Callable[..., Stateful]) -> None:
     server = mounted(session_idle=1)
     session = server.open()
-    pid = server.count(session)[0]
-    until(lambda: server.server.upstream.check_soon() or not server.is_running(pid), "the end of the process")
+    process = server.count(session)[0]
+    until(lambda: server.server.upstream.check_soon() or not server.is_running(process), "the end of the process")
     assert server.count(session)[1] == 1
 
 
 def test_a_new_session_takes_the_place_of_the_longest_idle_one_at_the_limit(mounted: Callable[..., Stateful]) -> None:
     server = mounted(session_limit=2)
     sessions = [server.open() for _ in range(3)]
-    pids = [server.count(session)[0] for session in sessions]
-    until(lambda: not server.is_running(pids[0]), "the end of the first process")
-    assert server.is_running(pids[1])
-    assert server.is_running(pids[2])
+    processes = [server.count(session)[0] for session in sessions]
+    until(lambda: not server.is_running(processes[0]), "the end of the first process")
+    assert server.is_running(processes[1])
+    assert server.is_running(processes[2])
 
 
 def test_shared_sessions_have_one_process_for_everything(mounted: Callable[..., Stateful]) -> None:
@@ -136,7 +137,7 @@ def test_shared_sessions_have_one_process_for_everything(mounted: Callable[..., 
     sessions = [server.open(), server.open(), None]
     found = [server.count(session) for session in sessions]
     assert [number for _, number in found] == [1, 2, 3]
-    assert len({pid for pid, _ in found}) == 1
+    assert len({process for process, _ in found}) == 1
     assert describe_sessions(server.server.upstream) == "All callers share one process"
 
 
@@ -174,8 +175,8 @@ def test_two_questions_at_once_of_one_session_are_answered_by_its_client(hub: Ru
         ThreadPoolExecutor(4) as crowd,
     ):
         assert list(crowd.map(ask, [ada, bob, ada, bob])) == ["Ada", "Bob", "Ada", "Bob"]
-        pids = {text(one.call_tool("count")).split()[0] for one in (ada, bob)}
-    assert len(pids) == 2
+        processes = {text(one.call_tool("count")).split()[0] for one in (ada, bob)}
+    assert len(processes) == 2
 
 
 def test_a_cancelled_call_leaves_the_process_of_its_session(hub: RunningHub) -> None:

@@ -255,7 +255,8 @@ def test_the_first_list_of_a_mount_waits_for_the_first_answer(
     go = tmp_path / "go"
     words = f"until [ -e {shlex.quote(str(go))} ]; do sleep 0.05; done; exec {PIPED.removeprefix('mcp+stdio:')}"
     address = f"mcp+stdio:sh -c {shlex.quote(words)}"
-    (hub.servers / "slow.json").write_text(json.dumps({"kind": "upstream", "address": address}), "utf-8")
+    fields = {"kind": "upstream", "address": address, "reads": [str(tmp_path)]}
+    (hub.servers / "slow.json").write_text(json.dumps(fields), "utf-8")
     until(lambda: state(hub, "slow") == "connecting", "the mount to be known")
     monkeypatch.setattr(standing, "FIRST_LISTS_SECONDS", 0.0)
     assert tools(hub, "slow") == []  # the wait has a limit
@@ -324,13 +325,14 @@ def test_a_mounted_program_gets_no_secret_of_the_hub_except_those_that_its_mount
     hub, seen = Hub(tmp_path / "hub"), tmp_path / "seen"
     show = f"import json,os; open({str(seen)!r}, 'w').write(json.dumps(dict(os.environ)))"
     program = f"mcp+stdio:{shlex.quote(sys.executable)} -c {shlex.quote(show)}"
+    writes = [str(tmp_path)]
     try:
-        mount(hub, "plain", program)
+        mount(hub, "plain", program, writes=writes)
         assert not set(secrets) & set(json.loads(seen.read_text()))
-        mount(hub, "named", program, environment={"PGPASSWORD": "${PGPASSWORD}"})
+        mount(hub, "named", program, writes=writes, environment={"PGPASSWORD": "${PGPASSWORD}"})
         assert set(secrets) & set(json.loads(seen.read_text())) == {"PGPASSWORD"}
         seen.unlink()
-        mount(hub, "key", program, environment={"KEY": "${PATCHBAY_KEY}"})
+        mount(hub, "key", program, writes=writes, environment={"KEY": "${PATCHBAY_KEY}"})
         assert state(hub, "key") == "down" and not seen.exists()
     finally:
         hub.close()
