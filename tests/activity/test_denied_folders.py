@@ -37,7 +37,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 def find(hub: Hub, *allowed: str) -> DeniedFolder | None:
     hub.activity.flush()
-    return find_denied_folder(hub.catalogue.store.journal, "keeper", allowed)
+    return find_denied_folder(hub.catalogue.store.journal, "keeper", {"writes": allowed})
 
 
 def test_a_denial_is_past_when_the_same_tool_works_later(hub: Hub) -> None:

@@ -103,21 +103,20 @@ def check_denied_folders(
     with opened_store(settings) as store:
         for row in rows:
             name = row["name"]
-            if (
-                find_denied_folder(store.journal, name, ()) is None
-            ):  # most servers have none, and reading one costs more
+            # Most servers have none, and reading a configuration costs more. An address stands for mounted programs.
+            if find_denied_folder(store.journal, name, {"address": ""}) is None:
                 continue
             config = read_server(settings, hub, name)["config"]
-            found = find_denied_folder(store.journal, name, config.get("writes", ()))
+            found = find_denied_folder(store.journal, name, config)
             if found is None:
                 continue
             if "address" in config and not is_proposable(found.folder, whole_environment(), hub_places(settings)):
                 continue
             yield warning(
                 f"server {name}",
-                f"its tool {found.tool} was not allowed to change {found.folder} (record {found.record})",
-                f'allow it on the page /servers/{name}/settings, or write "writes": ["{found.folder}"] into'
-                f" {settings.servers}/{name}{CONFIG_ENDING}",
+                f"its tool {found.tool} was not allowed to {found.verb} {found.folder} (record {found.record})",
+                f'allow it on the page /servers/{name}/settings, or write "{found.field}": ["{found.folder}"] into'
+                f" {settings.servers}/{name}{'.json' if 'address' in config else CONFIG_ENDING}",
             )
 
 

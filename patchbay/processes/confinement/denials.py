@@ -26,8 +26,11 @@ REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 MAX_CAUSES = 8
 """Exceptions of one chain that are looked at."""
 
-SUGGESTION = re.compile(r'"writes": (\["(?:[^"\\]|\\.)*"\])')
-"""The line of a message that allows a folder; its group is the JSON array."""
+WRITES, READS = "writes", "reads"
+"""The fields of a configuration that allow a place: to change it, or to read what a mounted program does not see."""
+
+SUGGESTION = re.compile(rf'"({WRITES}|{READS})": (\["(?:[^"\\]|\\.)*"\])')
+"""The line of a message that allows a place; its groups are the field and the JSON array."""
 
 _REFUSED_LINE = re.compile(r"['‘\"]?((?:~|/)[^'’\":]*)['’\"]?: (?:Permission denied|Read-only file system)")
 """How programs tell that a path was refused: touch: cannot touch '/srv/a': Permission denied."""
@@ -104,20 +107,20 @@ class Rules:
         return f'The operator allows it by removing "sandbox" from the configuration of {self.server}.'
 
 
-def suggestion(folder: Path) -> str:
-    """Return the line of a configuration that allows a folder: `"writes": ["~/notes"]`."""
+def suggestion(place: Path, field: str = WRITES) -> str:
+    """Return the line of a configuration that allows a place: `"writes": ["~/notes"]`. `field` is WRITES or READS."""
     home = Path.home()
-    shown = f"~/{folder.relative_to(home)}" if folder != home and folder.is_relative_to(home) else str(folder)
-    return f'"writes": {json.dumps([shown], ensure_ascii=False)}'
+    shown = f"~/{place.relative_to(home)}" if place != home and place.is_relative_to(home) else str(place)
+    return f'"{field}": {json.dumps([shown], ensure_ascii=False)}'
 
 
-def find_suggestions(text: str) -> Sequence[str]:
-    """Return the folders that messages of this module suggest in a text."""
-    folders = []
-    for found in SUGGESTION.findall(text):
+def find_suggestions(text: str) -> Sequence[tuple[str, str]]:
+    """Return the lines that messages of this module suggest in a text: the field, WRITES or READS, and the place."""
+    found = []
+    for field, places in SUGGESTION.findall(text):
         with suppress(ValueError):  # the text may be that of a stranger, and no JSON
-            folders += json.loads(found)
-    return folders
+            found += [(field, place) for place in json.loads(places)]
+    return found
 
 
 def _needs_network(problem: OSError) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from patchbay.processes.confinement.denials import suggestion
+from patchbay.processes.confinement.denials import READS, WRITES, suggestion
 from patchbay.processes.confinement.paths import KERNEL_FOLDERS
 from patchbay.processes.confinement.private_places import find_home, find_private_places
 from patchbay.processes.confinement.programs import TMP, ProgramConfinement, is_within, resolve_place
@@ -91,17 +91,22 @@ def _explain_private(confinement: ProgramConfinement, place: Path) -> str:
     hidden = next((one for one in confinement.hidden_places() if place.is_relative_to(one)), None)
     if hidden is None or not os.path.lexists(place):
         return ""
-    return _add(confinement, suggestion(place).replace('"writes"', '"reads"', 1))
+    return _add(confinement, suggestion(place, READS))
 
 
 def _explain_missing(confinement: ProgramConfinement, place: Path) -> str:
-    """Return a sentence about a place that the program does not see, though it is there."""
+    """Return a sentence about a place that the program does not see, though it is there.
+
+    One that is not there is to be made in a folder that the program does not see.
+    """
     paths = confinement.allowed_paths()
     folder = next((one for one in (place, *place.parents) if one.is_dir()), TMP)
     is_open = is_within(place, (*paths.own, *paths.writes, *paths.shown))
-    if NAMESPACES in confinement.names and folder != TMP and folder.is_relative_to(TMP) and not is_open:
-        return _add(confinement, suggestion(folder))
-    return _explain_private(confinement, place)
+    if NAMESPACES not in confinement.names or not place.is_relative_to(TMP) or is_open:
+        return _explain_private(confinement, place)
+    if folder != TMP:
+        return _add(confinement, suggestion(folder, READS if place.exists() else WRITES))
+    return _add(confinement, suggestion(place, READS)) if place.is_file() else ""
 
 
 def _add(confinement: ProgramConfinement, line: str) -> str:
@@ -113,9 +118,10 @@ def _add(confinement: ProgramConfinement, line: str) -> str:
 
 
 def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[Path]) -> bool:
-    """Whether a line may open a folder: not the home folder, one of the system, or one above private places.
+    """Whether a line may open a place: not the home folder, one of the system, or one above private places.
 
-    `hub` are the places of the hub itself: neither they nor a folder above one are proposed.
+    `hub` are the places of the hub itself: neither they nor a folder above one are proposed. A folder with a socket,
+    such as those of agents in /tmp, is not proposed either.
     """
     try:
         place = resolve_place(str(folder), environ)
@@ -125,4 +131,12 @@ def is_proposable(folder: str | Path, environ: Mapping[str, str], hub: Iterable[
     private = (*find_private_places(environ), *(one.resolve() for one in hub))
     above = home.is_relative_to(place) or any(one.is_relative_to(place) for one in private)
     closed = (*private, *KERNEL_FOLDERS, *map(Path, SYSTEM_FOLDERS))
-    return len(place.parts) >= MIN_PARTS and not above and not is_within(place, closed)
+    return len(place.parts) >= MIN_PARTS and not above and not is_within(place, closed) and not _has_socket(place)
+
+
+def _has_socket(place: Path) -> bool:
+    """Whether a place is a socket or a folder with one; a folder that cannot be read may have one."""
+    try:
+        return place.is_socket() or (place.is_dir() and any(one.is_socket() for one in place.iterdir()))
+    except OSError:
+        return True

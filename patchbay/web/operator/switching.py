@@ -2,7 +2,7 @@
 
 The changes are those of `patchbay enable`, `disable`, `restart`, `remove` and `restore`. Each has a way back:
 the button that undoes it is on the page to which the browser is redirected. A further button allows the tools of a
-server to change a folder; the page of its past undoes that.
+server to change a folder, and one a mounted program to read a place; the page of its past undoes both.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 from flask import Blueprint, Response
 
-from patchbay.catalogue.operating.allowed_folders import allow_folder
+from patchbay.catalogue.operating.allowed_folders import allow_place
 from patchbay.catalogue.operating.removal import remove_server, restore_server
 from patchbay.catalogue.operating.switching import request_restart, switch_server
 from patchbay.errors import ConfigError, InvalidParams
+from patchbay.processes.confinement.denials import READS, WRITES
 from patchbay.settings import hub_places
 from patchbay.web.operator.changes import find_author, follow_folder, read_change_form
 from patchbay.web.operator.login import redirect_to
@@ -22,7 +23,7 @@ from patchbay.web.pages.data import page_path
 from patchbay.web.pages.mcp import find_shown_server
 from patchbay.web.site import Site
 
-ON, OFF, RESTART, REMOVE, RESTORE, WRITES = "on", "off", "restart", "remove", "restore", "writes"
+ON, OFF, RESTART, REMOVE, RESTORE = "on", "off", "restart", "remove", "restore"
 
 
 class _Views:
@@ -32,24 +33,24 @@ class _Views:
         self._folder = site.settings.servers
 
     def change(self, name: str) -> Response:
-        """POST /servers/<name>/settings with `do`: on, off, restart, remove, or writes with a `folder`.
+        """POST /servers/<name>/settings with `do`: on, off, restart, remove; writes or reads with a `folder`.
 
         Raises Refused, ReadOnly, UnknownServer, InvalidParams.
         """
         fields = read_change_form(self._site)
         do, who = fields.get("do", ""), find_author(self._site)
         server, _ = find_shown_server(self._site, name)
-        if do not in (ON, OFF, RESTART, REMOVE, WRITES):
-            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART}, {REMOVE} or {WRITES}; it is {do!r:.60}")
+        if do not in (ON, OFF, RESTART, REMOVE, WRITES, READS):
+            raise InvalidParams(f"do must be {ON}, {OFF}, {RESTART}, {REMOVE}, {WRITES} or {READS}; it is {do!r:.60}")
         try:
             if do == RESTART:
                 request_restart(self._store, server.name)
             elif do == REMOVE:
                 remove_server(self._store, self._folder, server.name, who)
-            elif do == WRITES:
-                folder = fields.get("folder", "").strip()
+            elif do in (WRITES, READS):
+                line = (do, fields.get("folder", "").strip())
                 hub = hub_places(self._site.settings)
-                allow_folder(self._store, self._folder, server.name, server.origin, server.config, folder, who, hub)
+                allow_place(self._store, self._folder, server.name, server.origin, server.config, line, who, hub)
             else:
                 switch_server(self._store, server.name, server.origin, server.config, do == ON, who)
         except ConfigError as problem:

@@ -41,7 +41,7 @@ MAX_MOVES = 50
 
 GROUPS = (("resource", "resources"), ("template", "templates"), ("prompt", "prompts"))
 
-DONE = ("on", "off", "restart", "writes")
+DONE = ("on", "off", "restart", "writes", "reads")
 """Changes that the tab of settings confirms."""
 
 
@@ -104,14 +104,14 @@ class _Views:
         )
 
     def _find_denied(self, server: Server) -> DeniedFolder | None:
-        """Return a folder that a tool was not allowed to change lately."""
+        """Return a folder or file that a tool was not allowed to use lately."""
         closed = hub_places(self._site.settings)
         is_offered = (
             partial(is_proposable, environ=whole_environment(), hub=closed)
             if server.kind == "upstream"
             else lambda _: True
         )
-        return find_denied_folder(self._store.journal, server.name, server.config.get("writes", ()), is_offered)
+        return find_denied_folder(self._store.journal, server.name, server.config, is_offered)
 
     def compare(self, name: str) -> Response:
         """GET /servers/<name>/compare: compare the versions or definitions `old` and `new` of one name.

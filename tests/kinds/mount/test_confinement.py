@@ -59,6 +59,29 @@ def test_a_denied_folder_of_a_program_is_explained_offered_and_allowed(hub: Hub,
     assert wanted.read_text() == "written by a program"
 
 
+def test_a_denied_file_of_a_program_is_explained_offered_for_reading_and_allowed(hub: Hub, tmp_path: Path) -> None:
+    """The line that allows it is `reads`: the button to change the folder is not the first one."""
+    file = tmp_path / "a.txt"
+    file.write_text("of another program")
+    failed = hub.call("notes", "read", {"path": str(file)})
+    if NAMESPACES not in active_program_protections(ALL):
+        assert not failed.result.get("isError")  # without namespaces there is one /tmp for all
+        return
+    said = "".join(block["text"] for block in failed.result["content"])
+    assert failed.result["isError"] and f'"reads": ["{tmp_path}"]' in said
+    hub.activity.flush()
+    page = read(hub, "/servers/notes/settings")
+    assert f"was not allowed to read {tmp_path}" in Reader(page).text
+    assert page.index('value="reads"') < page.index('value="writes"')
+    fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "reads", "folder": str(file)}
+    assert hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER).status_code == 303
+    assert json.loads((hub.servers / "notes.json").read_text())["reads"] == [str(file)]
+    until(lambda: not hub.call("notes", "read", {"path": str(file)}).result.get("isError"))
+    assert hub.call("notes", "write", {"path": str(file)}).result["isError"]
+    hub.activity.flush()
+    assert "was not allowed to read" not in read(hub, "/servers/notes/settings")
+
+
 def test_the_page_lists_what_holds_on_this_machine(hub: Hub) -> None:
     text = Reader(read(hub, "/servers/notes/settings")).text
     active = active_program_protections(ALL)
@@ -122,7 +145,9 @@ def test_writes_into_the_folders_of_the_hub_are_a_problem_of_the_server(hub: Hub
 
 
 def test_the_button_opens_no_folder_of_the_hub(hub: Hub) -> None:
-    for folder in (hub.servers, hub.settings.data):
-        fields = {"csrf": csrf(hub, "/servers/notes/settings"), "do": "writes", "folder": str(folder)}
-        answer = hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER)
-        assert answer.status_code == 400 and "is a folder of the hub itself" in answer.text
+    token = csrf(hub, "/servers/notes/settings")
+    for do, what in (("writes", "folder"), ("reads", "folder or file")):
+        for folder in (hub.servers, hub.settings.data):
+            fields = {"csrf": token, "do": do, "folder": str(folder)}
+            answer = hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER)
+            assert answer.status_code == 400 and f"is a {what} of the hub itself" in answer.text

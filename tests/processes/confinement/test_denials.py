@@ -37,7 +37,7 @@ def test_a_refused_folder_is_suggested_with_the_page_and_the_file(home: Path) ->
     assert f'"writes" (now: {home}/notes)' in told
     assert '"writes": ["~/letters"]' in told
     assert "/servers/notes/settings" in told and "servers/notes.mcp.json" in told
-    assert find_suggestions(told) == ["~/letters"]
+    assert find_suggestions(told) == [("writes", "~/letters")]
 
 
 def test_the_reason_of_a_wrapped_error_is_found(home: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_reason_of_a_wrapped_error_is_found(home: Path) -> None:
         except OSError as problem:
             raise ValueError("cannot save") from problem
     except ValueError as problem:
-        assert find_suggestions(rules(home).explain(problem)) == ["~/letters"]
+        assert find_suggestions(rules(home).explain(problem)) == [("writes", "~/letters")]
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_network_processes_and_sizes_have_their_own_sentence(
 def test_the_path_that_a_program_names_is_explained(home: Path, line: str) -> None:
     """34.20: a command says it on standard error."""
     (home / "letters").mkdir()
-    assert find_suggestions(rules(home).explain_output(line.format(home))) == ["~/letters"]
+    assert find_suggestions(rules(home).explain_output(line.format(home))) == [("writes", "~/letters")]
     assert rules(home).explain_output("no such option") == ""
 
 
 def test_a_name_with_quotes_is_read_back_from_the_message() -> None:
-    assert find_suggestions(suggestion(Path('/srv/a "b" ü'))) == ['/srv/a "b" ü']
+    assert find_suggestions(suggestion(Path('/srv/a "b" ü'))) == [("writes", '/srv/a "b" ü')]
 
 
 def test_a_suggestion_that_is_no_json_is_passed_over() -> None:
-    assert find_suggestions(r'"writes": ["\x"] and "writes": ["/srv/a"]') == ["/srv/a"]
+    assert find_suggestions(r'"writes": ["\x"] and "writes": ["/srv/a"]') == [("writes", "/srv/a")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchbay.processes.confinement.program_denials import explain_denial, is_proposable
-from patchbay.processes.confinement.programs import REQUIRED, ProgramConfinement, ProgramPermissions, ProgramPlaces
+from patchbay.processes.confinement.programs import (
+    REQUIRED,
+    ProgramConfinement,
+    ProgramPermissions,
+    ProgramPlaces,
+    find_namespace_way,
+)
 
 REFUSALS = (
     "Error: EACCES: permission denied, open '{}'",
@@ -70,3 +77,24 @@ def test_no_line_opens_a_folder_of_the_hub_or_one_above_it(tmp_path: Path) -> No
         assert not is_proposable(tmp_path / "hub" / name, environ, hub), name
     assert is_proposable(tmp_path / "hub" / "notes", environ, hub)
     assert not is_proposable("/tmp/\ud800", environ, hub)
+
+
+def test_no_line_opens_a_folder_with_a_socket_of_a_service(tmp_path: Path) -> None:
+    """Agents of ssh and tmux listen in folders of /tmp."""
+    environ, folder = {"HOME": str(tmp_path / "home")}, tmp_path / "agents"
+    folder.mkdir()
+    assert is_proposable(folder, environ, [])
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(folder / "agent"))
+        assert not is_proposable(folder, environ, [])
+        assert not is_proposable(folder / "agent", environ, [])
+
+
+@pytest.mark.parametrize(("name", "field"), [("there", "reads"), ("new", "writes")])
+def test_a_place_in_the_tmp_of_the_user_is_opened_to_read_what_is_there_and_to_write_what_is_not(
+    name: str, field: str, tmp_path: Path
+) -> None:
+    """Without namespaces the program sees the same /tmp: what is missing there is missing."""
+    (tmp_path / "there").write_text("")
+    said = explain_denial(_confinement(tmp_path), f"[Errno 2] No such file or directory: '{tmp_path}/{name}'")
+    assert (f'"{field}": ["{tmp_path}"]' in said) == bool(find_namespace_way())
