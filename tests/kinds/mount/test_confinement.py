@@ -82,6 +82,22 @@ def test_a_denied_file_of_a_program_is_explained_offered_for_reading_and_allowed
     assert "was not allowed to read" not in read(hub, "/servers/notes/settings")
 
 
+def test_a_program_starts_in_its_own_folder_or_in_that_of_its_configuration(hub: Hub, tmp_path: Path) -> None:
+    """Issue 49, item 2: a program wrote its files into the folder in which the hub was started."""
+    entry: dict[str, Any] = {"command": sys.executable, "args": [str(PROGRAM)]}
+    for name, fields in (("here", {}), ("there", {"cwd": str(tmp_path)})):
+        (hub.servers / f"{name}.json").write_text(json.dumps(entry | fields))
+    until(lambda: {"here", "there"} <= {one.name for one in hub.catalogue.all() if one.tools}, "their tools")
+    here, there = (Path(json.loads(hub.call(name, "environment", {}).text)["cwd"]) for name in ("here", "there"))
+    is_confined = bool(active_program_protections(ALL))
+    assert (here.parent == hub.settings.data.absolute() / "programs") == is_confined
+    assert there == tmp_path
+    hub.call("here", "write", {"path": "made"})
+    assert (here / "made").exists() and (Path("made").exists() != is_confined)
+    for name in ("here", "there"):
+        (hub.servers / f"{name}.json").unlink()
+
+
 def test_the_page_lists_what_holds_on_this_machine(hub: Hub) -> None:
     text = Reader(read(hub, "/servers/notes/settings")).text
     active = active_program_protections(ALL)
