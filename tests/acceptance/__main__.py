@@ -22,6 +22,7 @@ from mcp import Client
 
 from tests.acceptance.claude import claude_uses_the_hub
 from tests.acceptance.clients import clients_read_the_entry
+from tests.acceptance.confined import FOLDERS, run_confined
 from tests.acceptance.fresh import first_calls_are_in_time
 from tests.acceptance.jobs import do_jobs
 from tests.acceptance.packages import PACKAGES, Package
@@ -176,8 +177,14 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="time the first call from the wheel and a clone")
     parser.add_argument("--jobs", action="store_true", help="do twelve jobs of a new user's first hour")
     parser.add_argument("--together", action="store_true", help="forty packages in one hub at once, for some minutes")
+    parser.add_argument("--confined", action="store_true", help="forty packages, each confined as every new mount is")
+    parser.add_argument("--as-user", action="store_true", help="with --confined: root runs the hub of an ordinary user")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long they run together [10]")
     given = parser.parse_args()
+    if given.confined:
+        with tempfile.TemporaryDirectory(prefix="confined-", dir=FOLDERS) as name:
+            prepared(Path(name))
+            return 0 if run_confined(Path(name), given.names, max(1, given.at_once), given.as_user) else 1
     if given.together:
         with tempfile.TemporaryDirectory(prefix="together-") as name:
             prepared(Path(name))

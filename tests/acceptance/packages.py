@@ -5,7 +5,7 @@ A call's text has to hold `says`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -20,6 +20,12 @@ class Package:
     says: str
     varying: frozenset[str] = frozenset()
     """Tools that the server has by what its client can do: the client and the hub differ in that."""
+
+    permissions: dict[str, Any] = field(default_factory=dict)
+    """Lines of its configuration that it needs as a confined program: what an operator has to know beforehand."""
+
+    is_repeatable: bool = True
+    """Whether two calls have equal results."""
 
 
 EVERYTHING_VARYING = frozenset(
@@ -42,12 +48,20 @@ class Listed:
     name: str
     address: str
     varying: frozenset[str] = frozenset()
+    permissions: dict[str, Any] = field(default_factory=dict)
 
 
 OFFICIAL = "mcp+npx://@modelcontextprotocol"
 
 PACKAGES = [
-    Package("mcp-server-time", "mcp+uvx://mcp-server-time", "get_current_time", {"timezone": "UTC"}, "UTC"),
+    Package(
+        "mcp-server-time",
+        "mcp+uvx://mcp-server-time",
+        "get_current_time",
+        {"timezone": "UTC"},
+        "UTC",
+        is_repeatable=False,
+    ),
     Package(
         "mcp-server-git",
         "mcp+uvx://mcp-server-git?launch.arg=--repository&launch.arg={repository}",
@@ -178,3 +192,27 @@ LISTED = [
     Listed("chrome-devtools-mcp", "mcp+npx://chrome-devtools-mcp"),
     Listed("hugeicons-mcp-server", "mcp+npx://@hugeicons/mcp-server"),
 ]
+
+BROWSER_CODE = "data:text/html,<title>A page</title><h1>Made by a browser</h1>"
+
+OTHERS: list[Package | Listed] = [
+    Package(
+        "playwright-mcp-with-chromium",
+        "mcp+npx://@playwright/mcp?launch.arg=--headless&launch.arg=--no-sandbox"
+        "&launch.arg=--executable-path&launch.arg={chromium}",
+        "browser_navigate",
+        {"url": BROWSER_CODE},
+        "A page",
+        permissions={"needs": "browser"},
+        is_repeatable=False,
+    ),
+    Listed("mcp-grafana", "mcp+uvx://mcp-grafana"),
+    Package(
+        "a-program-that-forks",
+        "mcp+npx://mcp-server-commands",
+        "run_command",
+        {"command": "for one in 1 2 3 4; do (sleep 0.1; echo $one > file-$one) & done; wait; cat file-1 file-4"},
+        "4",
+    ),
+]
+"""A program that starts a browser, one in Go, and one that starts processes beside each other."""

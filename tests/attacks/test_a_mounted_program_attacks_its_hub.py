@@ -24,6 +24,7 @@ from patchbay.processes.confinement.protections import LANDLOCK, NAMESPACES, PRI
 from tests.attacks.posting import post
 from tests.checkout import ROOT
 from tests.databases import ORDINARY_USER
+from tests.ordinary_user import OWN_MOUNTS, around_ordinary_user, give_to_ordinary_user
 from tests.serving.running import ONE_WORKER, Hub, running
 from tests.waiting import until
 
@@ -31,16 +32,7 @@ pytestmark = pytest.mark.process
 
 PROGRAM = Path(__file__).parent / "hostile_program.py"
 SECRET = "s3cret-of-the-neighbour"
-OWN_MOUNTS = ("unshare", "--mount", "--propagation", "private")
-"""Around each hub of root: an attack that succeeds changes no mount of the machine."""
-
 NO_USER_NAMESPACES = (*OWN_MOUNTS, "--user", "--map-root-user", "sh", "-c")
-SHOW_PYTHON = (
-    'mkdir "$1" && mount --bind "$2" "$1" && mount -t tmpfs -o mode=755 none "$HOME_OF_ROOT" && mkdir -p "$2"'
-    ' && mount --bind "$1" "$2" && shift 2 && exec "$@"'
-)
-"""Lets an ordinary user run a Python that is installed in the home folder of root; only this hub sees it so."""
-
 WITHOUT = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
 CONTAINER = 'echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
 
@@ -131,14 +123,11 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
         _make_home(folder)
         _write_mounts(folder)
         if is_ordinary(way):
-            for place in (folder, *folder.rglob("*")):
-                shutil.chown(place, "nobody", "nogroup")
+            give_to_ordinary_user(folder)
         environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "NEIGHBOUR_TOKEN": SECRET}
-        around = way.around
-        if is_ordinary(way) and Path(sys.base_prefix).is_relative_to(Path.home()):
-            environ["HOME_OF_ROOT"] = str(Path.home())
-            around = (*OWN_MOUNTS, "sh", "-c", SHOW_PYTHON, "sh", str(folder / "python"), sys.base_prefix, *around)
-        wanted = ("--protections", ",".join(way.wanted), "--confine", "default")
+        around, more = around_ordinary_user(folder) if is_ordinary(way) else (way.around, {})
+        environ |= more
+        wanted = ("--protections", ",".join(way.wanted))
         with running(folder, *ONE_WORKER, *wanted, around=around, environ=environ) as hub:
             found = Scene(hub, folder, way)
             for name in ("hostile", "neighbour"):

@@ -1,0 +1,271 @@
+"""Forty packages of PyPI and npm, each confined as every new mount is: lists and calls equal to those without the hub.
+
+Each one is used directly, by the official SDK and with all rights of this user, and then through a hub with the default
+settings. One that is refused something gets the line of its configuration that allows it, and is tried again: the table
+says which line that is, and whether the hub named it. Beside them run a browser, a program in Go, and one that forks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import mcp
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from patchbay.client.addresses.address import parse_address
+from patchbay.client.addresses.targets import Stdio
+from tests.acceptance.packages import LISTED, OTHERS, PACKAGES, Listed, Package
+from tests.acceptance.together import START_SECONDS, with_own_programs
+from tests.interaction.programs import Hub, running_hub
+from tests.ordinary_user import around_ordinary_user, give_to_ordinary_user
+
+FOLDERS = Path("/var/tmp")
+"""Where the files of a run are. A confined program has a /tmp of its own, so this stands for folders of a user."""
+
+LINE = re.compile(r'"(reads|writes)": (\["(?:[^"\\]|\\.)*"\])')
+MAX_LINES = 2
+"""Lines of its configuration that one package may need."""
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+_NEVER = threading.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one use of a server has shown: its tools by name, and the text of the call."""
+
+    tools: Mapping[str, Any]
+    said: str = ""
+    is_error: bool = False
+
+
+@dataclass
+class Trial:
+    """One package: its address, its call, and what was found."""
+
+    package: Package | Listed
+    address: str
+    arguments: Mapping[str, Any]
+    needs: dict[str, Any] = field(default_factory=dict)
+    named: bool = True
+    problem: str = ""
+    tools: int = 0
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of its mount."""
+        return self.package.name.replace(".", "-")
+
+    @property
+    def tool(self) -> str:
+        """The tool that is called; empty for a package that is listed only."""
+        return self.package.tool if isinstance(self.package, Package) else ""
+
+    async def use(self, server: Any) -> Used:
+        """List all tools of a server, and call one."""
+        tools: dict[str, Any] = {}
+        async with mcp.Client(server, mode="legacy", read_timeout_seconds=START_SECONDS) as client:
+            cursor = None
+            while True:
+                page = await client.list_tools(cursor=cursor)
+                tools |= {one.name: one.model_dump(mode="json", exclude_none=True) for one in page.tools}
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            tools = {name: tool for name, tool in tools.items() if name not in self.package.varying}
+            if not self.tool:
+                return Used(tools)
+            result = await client.call_tool(self.tool, dict(self.arguments))
+        said = "\n".join(getattr(part, "text", "") for part in result.content)
+        return Used(tools, said or str(result.structured_content), bool(result.is_error))
+
+    def use_directly(self, folder: Path) -> Used:
+        """Use the package without the hub, with all rights of this user. This also fetches it."""
+        target = parse_address(self.address).target
+        assert isinstance(target, Stdio), self.address
+        own = Path(mkdtemp(dir=folder))
+        server = StdioServerParameters(
+            command=target.command, args=list(target.args), env={**with_own_programs(), **target.env}, cwd=own
+        )
+        with Path(os.devnull).open("w") as nowhere:
+            return asyncio.run(asyncio.wait_for(self.use(stdio_client(server, errlog=nowhere)), START_SECONDS))
+
+    def use_confined(self, hub: Hub) -> Used:
+        """Mount the package with the lines that it needs, and use it through the hub."""
+        fields = {"kind": "upstream", "address": self.address, **self.needs}
+        file = hub.servers / f"{self.name}.json"
+        file.with_suffix(".new").write_text(json.dumps(fields))
+        file.with_suffix(".new").rename(file)
+        said = wait_until_served(hub, self.name, fields)
+        if said:
+            return Used({}, said, True)
+        return asyncio.run(asyncio.wait_for(self.use(hub.endpoint(self.name)), START_SECONDS))
+
+    def run(self, hub: Hub, folder: Path) -> None:
+        """Use the package in both ways, and compare. Each line that the hub names is added once."""
+        begun = time.monotonic()
+        try:
+            direct = self.use_directly(folder)
+            self.tools = len(direct.tools)
+            if direct.is_error or self._says() not in direct.said:
+                self.problem = f"directly: {direct.said[:150]}"
+                return
+            used = self.use_confined(hub)
+            for _ in range(MAX_LINES):
+                if not used.is_error or not self._add_line(used.said):
+                    break
+                used = self.use_confined(hub)
+            self.problem = self._compare(direct, used)
+        except Exception as problem:
+            self.problem = f"{type(problem).__name__}: {problem}"[:200]
+        finally:
+            (hub.servers / f"{self.name}.json").unlink(missing_ok=True)
+            self.seconds = time.monotonic() - begun
+
+    def _says(self) -> str:
+        return self.package.says if isinstance(self.package, Package) else ""
+
+    def _add_line(self, said: str) -> bool:
+        """Add the line that a failure names, or one that an operator has to know; False if there is none."""
+        found = LINE.search(said)
+        if found:
+            have = self.needs.setdefault(found[1], [])
+            places = [one for one in json.loads(found[2]) if one not in have]
+            have += places
+            return bool(places)
+        more = {name: value for name, value in self.package.permissions.items() if name not in self.needs}
+        self.needs |= more
+        self.named = self.named and not more
+        return bool(more)
+
+    def _compare(self, direct: Used, used: Used) -> str:
+        """Return how the confined use differs from the direct one; empty for equal ones."""
+        if used.is_error:
+            return f"an error: {used.said[:300]}"
+        if used.tools.keys() != direct.tools.keys():
+            return f"other tools: {', '.join(sorted(used.tools.keys() ^ direct.tools.keys())[:5])}"
+        differing = [name for name, tool in direct.tools.items() if used.tools[name] != tool]
+        if differing:
+            return f"tools with other descriptions: {', '.join(differing[:5])}"
+        if self._says() not in used.said:
+            return f"another result: {used.said[:150]}"
+        is_repeatable = not isinstance(self.package, Package) or self.package.is_repeatable
+        return f"another result: {used.said[:150]}" if is_repeatable and used.said != direct.said else ""
+
+
+def wait_until_served(hub: Hub, name: str, fields: Mapping[str, Any]) -> str:
+    """Wait until a mount with these fields is up; return an empty text, or why it is not."""
+    end, said = time.monotonic() + START_SECONDS, "it is not served"
+    while time.monotonic() < end:
+        server = read_server(hub, name)
+        upstream = server.get("upstream") or {}
+        if {key: server.get("config", {}).get(key) for key in fields} == dict(fields):
+            if upstream.get("state") == "up":
+                return ""
+            said = str(upstream.get("sentence", said))
+            if upstream.get("state") == "down" and LINE.search(said):
+                return said
+        _NEVER.wait(0.3)
+    return said
+
+
+def read_server(hub: Hub, name: str) -> Mapping[str, Any]:
+    """Return what the page of a server has as JSON; empty for a server that the hub does not know yet."""
+    try:
+        with urlopen(Request(f"{hub.url}/servers/{name}", headers={"Accept": "application/json"}), timeout=60) as page:
+            found: Mapping[str, Any] = json.load(page).get("server", {})
+            return found
+    except HTTPError:
+        return {}
+
+
+def make_trials(folder: Path, names: Sequence[str]) -> list[Trial]:
+    """Return the packages that were named, or all, with the folders of this run."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), "")
+    places = {"{folder}": folder / "files", "{repository}": folder / "repository", "{chromium}": browser}
+    found = []
+    packages: list[Package | Listed] = [*PACKAGES, *LISTED, *OTHERS]
+    for package in packages:
+        address, arguments = package.address, getattr(package, "arguments", {})
+        for mark, place in places.items():
+            address = address.replace(mark, quote(str(place)))
+            arguments = {
+                key: one.replace(mark, str(place)) if isinstance(one, str) else one for key, one in arguments.items()
+            }
+        if not names or package.name in names:
+            found.append(Trial(package, address, arguments))
+    return found
+
+
+@contextmanager
+def confining_hub(folder: Path, as_user: bool) -> Iterator[Hub]:
+    """Run a hub with the default settings: of this user, or of an ordinary user whose home folder is in `folder`."""
+    environment = with_own_programs()
+    if not as_user:
+        with running_hub(folder / "hub", (), environment=environment) as hub:
+            yield hub
+        return
+    home = folder / "home"
+    home.mkdir()
+    around, more = around_ordinary_user(folder)
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": "", **more}
+    with running_hub(folder / "hub", (), prefix=around, environment=environment) as hub:
+        yield hub
+
+
+def run_confined(folder: Path, names: Sequence[str], at_once: int, as_user: bool) -> bool:
+    """Use the packages in both ways, print the table; return whether all went well."""
+    logging.disable()  # the official SDK writes a trace for each line of a program that is no message
+    trials = make_trials(folder, names)
+    if as_user:
+        (folder / "hub" / "servers").mkdir(parents=True)
+        give_to_ordinary_user(folder)
+    width = max(len(one.name) for one in trials)
+    with confining_hub(folder, as_user) as hub, ThreadPoolExecutor(at_once) as executor:
+
+        def run(one: Trial) -> None:
+            one.run(hub, folder)
+            line = f"; needs {json.dumps(one.needs)}" if one.needs else ""
+            line += ", which its failure named" if one.needs and one.named else ""
+            shown = (
+                f"{one.name:<{width}} | {one.tools:>3} tools | {one.seconds:5.1f} s | {one.problem or 'equal'}{line}\n"
+            )
+            sys.stdout.write(shown.replace(str(folder), "FOLDER"))
+            sys.stdout.flush()
+
+        list(executor.map(run, trials))
+    return report(trials)
+
+
+def report(trials: Sequence[Trial]) -> bool:
+    """Print the totals; return whether all went well."""
+    others = {one.name for one in OTHERS}
+    packages = [one for one in trials if one.package.name not in others]
+    for title, some in (("packages", packages), ("other programs", [one for one in trials if one not in packages])):
+        equal = [one for one in some if not one.problem]
+        lines = [one for one in equal if one.needs]
+        sys.stdout.write(
+            f"{len(equal)} of {len(some)} {title} are equal, {len(lines)} of them with a line"
+            f"{': ' if lines else ''}{', '.join(one.name for one in lines)}\n"
+        )
+    return not any(one.problem for one in trials)
