@@ -153,8 +153,10 @@ def _steps(
         is_browser = confinement.permissions.needs == BROWSER
         yield "memory", SHARED_MEMORY, BROWSER_SHARED_MEMORY_MIB if is_browser else SHARED_MEMORY_MIB
     writable = [*places.own, *places.writes]
-    shown = [(str(one), False) for one in writable] + [(str(one), True) for one in places.shown]
-    beside_tmp = [(str(one), True) for one in _temporary_places(confinement, places, words)]
+    # What a line lets the program change stays so where another line, or the command line, lets it read.
+    shown = [(str(one), False) for one in writable]
+    shown += [(str(one), True) for one in places.shown if not is_within(one, writable)]
+    beside_tmp = [(str(one), True) for one in _temporary_places(confinement, writable, words)]
     yield "replace", str(TMP), str(temporary), _inside(TMP, [*beside_tmp, *shown])
     for folder in (Path(one) for one in RUN_FOLDERS):
         if not folder.is_symlink():
@@ -174,10 +176,13 @@ def _inside(folder: Path, places: Sequence[tuple[str, bool]]) -> list[tuple[str,
     return sorted(one for one in places if one[0] != str(folder) and Path(one[0]).is_relative_to(folder))
 
 
-def _temporary_places(confinement: ProgramConfinement, places: AllowedPaths, words: Sequence[str]) -> Iterator[Path]:
+def _temporary_places(
+    confinement: ProgramConfinement, writable: Sequence[Path], words: Sequence[str]
+) -> Iterator[Path]:
     """Yield what the program needs below /tmp to start: the program, what its command line names, this Python.
 
-    The command line was written by the operator, as the other folders that a program may read.
+    The command line was written by the operator, as the other folders that a program may read. The `writable` places
+    are left out.
     """
     yield from (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3])
     for word in words:
@@ -185,6 +190,6 @@ def _temporary_places(confinement: ProgramConfinement, places: AllowedPaths, wor
             if not part.startswith(f"{TMP}/") or len(part) > MAX_PATH_CHARACTERS:
                 continue
             place = resolve_place(os.path.normpath(part), confinement.environ)
-            if is_there(place) and not is_within(place, places.own):
+            if is_there(place) and not is_within(place, writable):
                 beside = place if place.is_dir() or place.parent == TMP else place.parent
                 yield from {Path(part), beside} if Path(part) == place else {place, beside}

@@ -78,6 +78,9 @@ def test_a_denied_file_of_a_program_is_explained_offered_for_reading_and_allowed
     assert json.loads((hub.servers / "notes.json").read_text())["reads"] == [str(file)]
     until(lambda: not hub.call("notes", "read", {"path": str(file)}).result.get("isError"))
     assert hub.call("notes", "write", {"path": str(file)}).result["isError"]
+    fields |= {"do": "writes", "folder": str(tmp_path)}
+    assert hub.client.post("/servers/notes/settings", data=fields, headers=BROWSER).status_code == 303
+    until(lambda: not hub.call("notes", "write", {"path": str(file)}).result.get("isError"), "the line for changes")
     hub.activity.flush()
     assert "was not allowed to read" not in read(hub, "/servers/notes/settings")
 

@@ -26,7 +26,7 @@ TOLD = "told"
 @pytest.fixture
 def hub(tmp_path: Path, receiver: Receiver) -> Iterator[Hub]:
     address = f"mcp+stdio:{shlex.quote(sys.executable)} -S {shlex.quote(str(SERVER))} {shlex.quote(str(tmp_path))}"
-    mount = {"kind": "upstream", "address": address}
+    mount = {"kind": "upstream", "address": address, "writes": [str(tmp_path)]}
     one = Hub(tmp_path, {"far.json": json.dumps(mount)}, webhook_hosts=(HOST,))
     until(lambda: TOLD in getattr(one.catalogue.find_any("far"), "events", ()), "the event type")
     yield one
