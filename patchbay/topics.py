@@ -279,6 +279,9 @@ DPOP_PROOFS = "dpop/"
 ROOM_CREATORS = "room-creators/"
 """Who created a room, as the ledger names a principal, by room."""
 
+ROOM_WRITERS = "room-writers/"
+"""How many bytes each caller has written into the log of a room, as the ledger names a principal, by room."""
+
 ROOM_SNAPSHOTS = "room-snapshots/"
 """The newest snapshot of the folded log of a room, by room."""
 

@@ -26,6 +26,7 @@ BYTES_STORED, STREAMS = "bytes_stored", "streams"
 WEBSOCKETS = "websockets"
 THINGS_STORED, SESSION_CHANGES, CALL_IDS = "things_stored", "session_changes", "call_ids"
 SUBSCRIPTION_BYTES, ROOMS = "subscription_bytes", "rooms"
+ROOM_BYTES, ROOM_BYTES_PER_SECOND, STATE_BYTES = "room_bytes", "room_bytes_per_second", "state_bytes"
 
 LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
     ledger.STORED: (BYTES_STORED, THINGS_STORED),
@@ -33,6 +34,8 @@ LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
     ledger.CALL_IDS: (None, CALL_IDS),
     ledger.REPEATS: (None, CALL_IDS),
     ledger.ROOMS: (None, ROOMS),
+    ledger.ROOM_BYTES: (ROOM_BYTES, None),
+    ledger.STATE_BYTES: (STATE_BYTES, None),
 }
 """The limits on the bytes and on the things of each account of the ledger, by name."""
 
@@ -41,6 +44,12 @@ STORED_LIMITS = frozenset(name for pair in LEDGER_LIMITS.values() for name in pa
 
 DEFAULT_CALLS_PER_MINUTE = 3000
 """Calls of one principal in a minute, in shared mode without a row."""
+
+DEFAULT_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
+"""Bytes that one principal may send to rooms in a second, in shared mode without a row."""
+
+DEFAULT_STATE_BYTES = 256 * 1024 * 1024
+"""Bytes that calls of one principal may write into the state of tools in 24 hours, in shared mode without a row."""
 
 SHARE_OF_THREADS = 4
 """One principal may use this fraction of the threads and of the processes for definitions, without a row."""
@@ -57,7 +66,7 @@ RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5, WEBSOCKETS: 5}
 PACE_RETRY_SECONDS = 3
 """A caller that may try again so soon may have calls left in its minute: it began too many at once."""
 
-_FIXED = STORED_LIMITS | {CALLS_PER_MINUTE}
+_FIXED = STORED_LIMITS | {CALLS_PER_MINUTE, ROOM_BYTES_PER_SECOND}
 """Limits that do not grow with the number of machines."""
 
 WORDS = {
@@ -365,6 +374,7 @@ def default_quotas(settings: Settings) -> dict[str, int]:
         CALLS_PER_MINUTE: DEFAULT_CALLS_PER_MINUTE,
         STREAMS: max(1, settings.workers * settings.listeners // SHARE_OF_STREAMS),
         WEBSOCKETS: max(1, settings.workers * settings.listeners // SHARE_OF_WEBSOCKETS),
+        ROOM_BYTES_PER_SECOND: DEFAULT_ROOM_BYTES_PER_SECOND,
         **_stored_defaults(settings),
     }
 
@@ -378,4 +388,6 @@ def _stored_defaults(settings: Settings) -> dict[str, int]:
         SUBSCRIPTION_BYTES: settings.subscription_size,
         CALL_IDS: settings.call_ids,
         ROOMS: settings.own_rooms,
+        ROOM_BYTES: settings.room_log_limit,
+        STATE_BYTES: DEFAULT_STATE_BYTES,
     }

@@ -57,22 +57,25 @@ def room_changes(setting: str, access: str) -> Changes:
 
 
 class Rate:
-    """A bucket of tokens: `per_second` on average, a burst of some seconds' worth. Safe to use from many threads."""
+    """A bucket of tokens: `per_second` on average, a burst of some seconds' worth. Safe to use from many threads.
 
-    def __init__(self, per_second: float) -> None:
+    The burst has at least `least` tokens.
+    """
+
+    def __init__(self, per_second: float, least: float = 1.0) -> None:
         self._rate = per_second
-        self._most = max(1.0, per_second * BURST)
+        self._most = max(least, per_second * BURST)
         self._tokens = self._most
         self._at = time.monotonic()
         self._lock = threading.Lock()
 
-    def take_token(self) -> bool:
-        """Take one token; return whether there was one."""
+    def take(self, tokens: float = 1.0) -> bool:
+        """Take tokens; return whether there were so many."""
         with self._lock:
             now = time.monotonic()
             self._tokens = min(self._most, self._tokens + (now - self._at) * self._rate)
             self._at = now
-            if self._tokens < 1:
+            if self._tokens < tokens:
                 return False
-            self._tokens -= 1
+            self._tokens -= tokens
             return True

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import PatchbayError
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.errors import RoomRefused
@@ -29,12 +30,12 @@ class RoomCore:
     Safe to use from many threads.
     """
 
-    def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds) -> None:
+    def __init__(self, store: Store, id: str, signer: Signer, bounds: Bounds, ledger: Ledger | None = None) -> None:
         self.id = id
         self.bounds = bounds
         self.store = store
         self.signer = signer
-        self.log = RoomLog(store, id, signer, bounds.log, bounds.replay)
+        self.log = RoomLog(store, id, signer, bounds.log, bounds.replay, ledger)
         self.feed = Feed(store, self.log, bounds.replay, self._notice)
         self.name = str(self.log.fold.now["name"])
         self.observers: list[Callable[[Logged], None]] = []

@@ -41,7 +41,12 @@ class Members:
         def make(fold: Fold, now: int) -> Json:
             return _presence(self.room, fold.now, now, principal, hello, session, chosen)
 
-        logged = self.room.append(make)
+        self.room.log.writers.note(session, principal)
+        try:
+            logged = self.room.append(make)
+        except BaseException:
+            self.room.log.writers.forget(session)
+            raise
         start = logged.entry.seq if after is None else min(after, logged.entry.seq)
         made = self._attach(session, principal, start, rights)
         made.greeting = _greeting(self.room, hello, logged, logged)
@@ -90,8 +95,10 @@ class Members:
         session = self.sessions.setdefault(id, made)  # another request may have resumed it meanwhile
         if session is made:
             self.room.feed.add_reader(made.wake)
+        self.room.log.writers.note(id, principal)
         if id not in self.room.state_now["sessions"]:
             self._close(id)  # it has ended meanwhile
+            self.room.log.writers.forget(id)
         return session
 
     def leave(self, id: str, reason: str) -> None:
@@ -131,6 +138,7 @@ class Members:
         """Close the session of this process that another process, or the room, has ended."""
         envelope = logged.entry.envelope
         if envelope["type"] == "presence.part":
+            self.room.log.writers.forget(envelope["payload"]["session"])
             self.room.later(lambda: self._close(envelope["payload"]["session"]))
 
     def close_all(self) -> None:

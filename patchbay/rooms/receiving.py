@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 
-from patchbay.errors import PatchbayError
+from patchbay.errors import OverQuota, PatchbayError
 from patchbay.kinds.room.offers import TOOL
-from patchbay.rooms.core import RoomCore
+from patchbay.rooms.core import RoomCore, text_or_none
 from patchbay.rooms.errors import BadFrame, RoomRefused
 from patchbay.rooms.folding.acl import is_limited
 from patchbay.rooms.folding.calls import NoRationale
@@ -145,7 +145,14 @@ def _partial(services: Reception, session: RoomSession, envelope: Json) -> None:
 
 
 def _result(services: Reception, session: RoomSession, envelope: Json) -> Logged:
-    return services.calls.answer(envelope)
+    """Log a result; a caller does not wait for one that its owner may not store."""
+    try:
+        return services.calls.answer(envelope)
+    except OverQuota as problem:
+        call = text_or_none(envelope["payload"], "callId")
+        if call is not None and services.room.state_now["calls"].get(call, {}).get("owner") == session.id:
+            services.calls.end(call, False, error=f"the result is not stored: {problem.message}")
+        raise
 
 
 def _cancel(services: Reception, session: RoomSession, envelope: Json) -> Logged:

@@ -16,6 +16,7 @@ from patchbay.errors import StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO
 from patchbay.rooms.errors import RoomRefused
 from patchbay.rooms.record.log import RoomLog
+from patchbay.rooms.record.writers import give_back
 from patchbay.rooms.room import Room
 from patchbay.store import Store
 from patchbay.topics import (
@@ -71,6 +72,8 @@ def remove_room(store: Store, room: Room) -> None:
 def delete_log(store: Store, ledger: Ledger, log: RoomLog) -> None:
     """Delete the log of a room whose name is gone, with everything that belongs to it, and free its creator's place.
 
+    Its writers get back the bytes of it.
+
     It can be repeated: the log, which says what belongs to it, is deleted last.
     """
     log.catch_up()
@@ -78,6 +81,7 @@ def delete_log(store: Store, ledger: Ledger, log: RoomLog) -> None:
     for place in range(0, len(topics), TOPICS_TOGETHER):
         store.journal.remove_all(dict.fromkeys(topics[place : place + TOPICS_TOGETHER], _EVERYTHING))
     free_place(store, ledger, log.room)
+    give_back(store.journal, ledger, log.room)
     if store.names.get(ROOM_REMOVALS + log.room) is not None:
         store.names.move({ROOM_REMOVALS + log.room: None}, WHO, "the log of a deleted room was deleted")
 
@@ -100,4 +104,5 @@ def discard_unnamed(store: Store, ledger: Ledger, id: str, name: str) -> None:
     """Delete the log of a room that was not created, unless the name of the room leads to it after all."""
     if store.names.get(ROOMS + name) != id:
         free_place(store, ledger, id)
+        give_back(store.journal, ledger, id)
         store.journal.remove(ROOM_LOGS + id, _EVERYTHING)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from patchbay.activation import Events
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.kinds.room.offers import TOOL
 from patchbay.rooms.bounds import Bounds
 from patchbay.rooms.core import RoomCore, now_ms
@@ -40,7 +41,7 @@ TOOL_TYPES = frozenset(
 class Room:
     """A room. `id` is the CID of its first entry, `name` the name for people. Safe to use from many threads.
 
-    `limited` gets its id while it hides something from some MCP client of the hub.
+    `limited` gets its id while it hides something from some MCP client of the hub. `ledger` counts what callers write.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Room:
         bounds: Bounds,
         context: GatewayContext,
         limited: MutableSet[str],
+        ledger: Ledger | None = None,
     ) -> None:
-        self.core = RoomCore(store, id, signer, bounds)
+        self.core = RoomCore(store, id, signer, bounds, ledger)
         self.id = id
         self.name = self.core.name
         self.bounds = bounds

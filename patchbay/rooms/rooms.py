@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from patchbay.catalogue.contents.ledger import ROOM_BYTES, Ledger, owner_of
 from patchbay.catalogue.contents.ledger import ROOMS as ROOM_ACCOUNT
-from patchbay.catalogue.contents.ledger import Ledger, owner_of
 from patchbay.errors import OverQuota, PatchbayError, StaleUpdate
 from patchbay.kinds.room.offers import SERVER_PREFIX, WHO, load_offer
 from patchbay.rooms.bounds import Bounds
@@ -30,6 +30,7 @@ from patchbay.rooms.record.entry import make_entry
 from patchbay.rooms.record.envelope import Json, hub_envelope
 from patchbay.rooms.record.forks import make_fork_payload
 from patchbay.rooms.record.log import RoomLog
+from patchbay.rooms.record.writers import rows_of
 from patchbay.rooms.removal import REMOVED, check_may_remove, delete_log, discard_unnamed, remove_room
 from patchbay.rooms.room import Room
 from patchbay.rooms.servers.mounting import GatewayContext
@@ -70,7 +71,8 @@ class RoomSummary:
 class Rooms:
     """The rooms of a hub in this process. `key` is the hub's own key, of which the signing key is made.
 
-    `ledger` counts the rooms that each principal has created; the hub puts its own here, which has limits.
+    `ledger` counts the rooms that each principal has created, and what it writes into their logs; the hub puts its own
+    here, which has limits.
     """
 
     def __init__(
@@ -214,8 +216,10 @@ class Rooms:
         if name == LOBBY:
             self.store.journal.append_all([entry], {topic: 0})
             return
+        self.ledger.check(principal, ROOM_BYTES, len(data), 0)
         row = self.ledger.row(principal, ROOM_ACCOUNT, "", 0, None, things=1)
-        self.ledger.add(principal, ROOM_ACCOUNT, [entry, creator], row, {topic: 0})
+        written = rows_of(self.ledger, principal, id, len(data))
+        self.ledger.add(principal, ROOM_ACCOUNT, [entry, creator, *written], row, {topic: 0})
 
     def open(self, room: str) -> Room:
         """Return a room by its name or its id. Raises UnknownRoom."""
@@ -226,7 +230,9 @@ class Rooms:
             raise UnknownRoom(f"there is no room {room!r:.80}")
         with self._lock:
             if id not in self._open:
-                self._open[id] = Room(self.store, id, self.signer, self.bounds, self._gateway, self.limited)
+                self._open[id] = Room(
+                    self.store, id, self.signer, self.bounds, self._gateway, self.limited, self.ledger
+                )
                 self._start()
             self._asked[id] = time.monotonic()
             found = self._open[id]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from patchbay.activation import CallPlace
-from patchbay.errors import PatchbayError
+from patchbay.errors import OverQuota, PatchbayError
 from patchbay.rooms.bounds import Rate
 from patchbay.rooms.core import RoomCore
 from patchbay.rooms.errors import BadFrame, RoomRefused, TooMany
@@ -79,6 +79,10 @@ class SessionRights(Protocol):
         """
         ...
 
+    def count_bytes(self, size: int) -> None:
+        """Count the bytes of an envelope, logged or not. Raises OverQuota for more than the principal may send."""
+        ...
+
     def is_current(self) -> bool:
         """Whether it may stay: its credentials are valid, and it may still read the room."""
         ...
@@ -93,6 +97,9 @@ class UnlimitedRights:
 
     def begin_call(self, server: Any, name: Any, method: Any) -> None:
         """Return None: every call may begin, and none is counted."""
+
+    def count_bytes(self, size: int) -> None:
+        """Do nothing: every envelope may be sent."""
 
     def is_current(self) -> bool:
         """Return True: the session may stay."""
@@ -162,16 +169,24 @@ class RoomSession:
             raise RoomRefused(NO_LONGER_LET_IN)
         sent = found if isinstance(found, dict) else {}
         check_named(sent)
-        if not self.rate.take_token():
+        if not self.rate.take():
             sentence = f"more than {self.room.bounds.rate:g} envelopes a second; send fewer (--room-rate)"
-            answer = self.room.refusal(sent, TooMany(sentence))
-            self.push(answer)
-            return Receipt(sent["id"], None, False, sentence, (answer,))
+            return self._turn_away(sent, TooMany(sentence))
         try:
-            envelope = read_envelope(sent, self.room.bounds.envelope)
+            envelope, size = read_envelope(sent, self.room.bounds.envelope)
         except BadFrame as problem:
             return self._desk.refuse(self, sent, problem)
+        try:
+            self.rights.count_bytes(size)
+        except OverQuota as problem:
+            return self._turn_away(sent, problem)
         return self._desk.receive(self, envelope)
+
+    def _turn_away(self, sent: Json, problem: PatchbayError) -> Receipt:
+        """Answer an envelope that comes too fast. It leaves no line in the log of the hub."""
+        answer = self.room.refusal(sent, problem)
+        self.push(answer)
+        return Receipt(sent["id"], None, False, problem.message, (answer,))
 
     def addressed(self, envelope: Json) -> Json:
         """Return the envelope with its room and its session. Raises RoomRefused if it names others."""

@@ -223,6 +223,7 @@ def test_only_shared_mode_has_default_quotas(tmp_path: Path) -> None:
     shared = Settings(data=tmp_path, servers=tmp_path, access="shared", threads=256, hosts=64, workers=2)
     found = default_quotas(shared)
     running = {"calls_in_flight": 32, "calls_per_minute": 3000, "streams": 2000, "websockets": 1000}
+    running |= {"room_bytes_per_second": 2 * 1024 * 1024}
     assert {name: limit for name, limit in found.items() if name not in STORED_LIMITS} == running
     assert found.keys() == running.keys() | STORED_LIMITS
     assert default_quotas(Settings(data=tmp_path, servers=tmp_path)) == {}

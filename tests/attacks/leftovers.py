@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from patchbay.store import Store
 from tests.access.team import new_key
 from tests.hubs import Hub
+from tests.waiting import until
 
 DEFINITION = '''"""Answers of any size."""
 
@@ -40,6 +42,12 @@ def left(store: Store, *prefixes: str) -> Left:
         here = [row for row in rows if row.topic.startswith(prefixes or ("",))]
         found = Left(found.entries + len(here), found.bytes + sum(len(row.data) for row in here))
     return found
+
+
+def settled() -> None:
+    """Wait for the calls that survive their connection: one deletes old answers of its caller after its own is sent."""
+    threads = threading.enumerate
+    until(lambda: not any(one.name == "surviving call" for one in threads()), "no surviving call deletes old answers")
 
 
 def shared_hub(folder: Path, **settings: Any) -> Hub:

@@ -14,7 +14,7 @@ import pytest
 
 from patchbay.protocol.streams.call_names import CALL_KEY
 from patchbay.topics import CALLS, CHANNELS, SESSIONS, STREAMS
-from tests.attacks.leftovers import attacker, left, shared_hub, two_nodes
+from tests.attacks.leftovers import attacker, left, settled, shared_hub, two_nodes
 from tests.databases import PostgresqlServer
 from tests.hubs import BOTH, Hub, modern_request
 
@@ -62,6 +62,7 @@ def test_answers_that_are_kept_for_replay_have_a_limit_together(hub: Hub) -> Non
     for number in range(ATTEMPTS):
         assert len(call_in_session(hub, open_session(hub, headers), number)) == ANSWER_BYTES
         assert len(call_with_id(hub, headers, number)) == ANSWER_BYTES
+    settled()
     kept = left(hub.catalogue.store, STREAMS, CALLS)
     assert MOST_BYTES * 3 / 4 < kept.bytes <= MOST_BYTES + ATTEMPTS * 200  # beside the answers, what opens a call
 
@@ -78,6 +79,7 @@ def test_the_hub_remembers_a_limited_number_of_calls_of_one_key(hub: Hub) -> Non
     headers, other = attacker(hub), attacker(hub, "other")
     for number in range(ATTEMPTS):
         call_with_id(hub, headers, number)
+    settled()
     entries = left(hub.catalogue.store, CALLS).entries
     for number in range(5):
         assert f"each caller may have {ATTEMPTS} calls with an id" in call_with_id(hub, headers, number)
@@ -180,6 +182,7 @@ def test_two_nodes_count_one_key_together(tmp_path: Path, postgresql: Postgresql
             assert len(call_in_session(hub, open_session(hub, headers), number)) == ANSWER_BYTES
         assert refusals[:CHANGES] == [""] * CHANGES and all(refusals[CHANGES:])
         store = hubs[0].catalogue.store
+        settled()
         assert left(store, SESSIONS).entries == CHANGES
         assert left(store, STREAMS).bytes <= MOST_BYTES + 2 * CHANGES * 200
         texts = [call_with_id(hubs[number % 2], headers, number) for number in range(ATTEMPTS + 5)]

@@ -26,11 +26,12 @@ from patchbay.store import Journal, JournalEntry
 from patchbay.topics import LEDGERS, RESULTS
 
 STORED, SESSION_CHANGES, CALL_IDS, ROOMS = "stored", "session_changes", "call_ids", "rooms"
-REPEATS = "repeats"
-"""The accounts: large results and kept answers; changes of sessions; ids of calls; rooms; calls that equal calls join.
+REPEATS, ROOM_BYTES, STATE_BYTES = "repeats", "room_bytes", "state_bytes"
+"""The accounts: large results and kept answers; changes of sessions; ids of calls; rooms; calls that equal calls join;
+what a principal writes into the logs of rooms; what its calls write into the state of tools.
 """
 
-ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS, ROOMS, REPEATS)
+ACCOUNTS = (STORED, SESSION_CHANGES, CALL_IDS, ROOMS, REPEATS, ROOM_BYTES, STATE_BYTES)
 
 Entry = tuple[str, bytes, float | None]
 """An entry of the journal: topic, data, lifetime in seconds."""
@@ -85,6 +86,8 @@ REFUSALS: Mapping[str, Refusal] = {
     CALL_IDS: Refusal("calls with an id in 24 hours", "send calls without io.patchbay/call"),
     REPEATS: Refusal("calls that equal ones join in 24 hours", "later ones run, and none joins them"),
     ROOMS: Refusal("rooms", "delete one first (patchbay room remove)"),
+    ROOM_BYTES: Refusal("bytes in the logs of rooms", "delete a room with such a log first (patchbay room remove)"),
+    STATE_BYTES: Refusal("bytes of changes in the state of tools in 24 hours", "call such tools later again"),
 }
 
 

@@ -143,10 +143,10 @@ def check_named(found: Mapping[str, Any]) -> None:
     _check_type(found.get("type"))
 
 
-def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
-    """Check an envelope that a participant sent and return it without absent optional fields. Raises BadFrame.
+def read_envelope(found: Mapping[str, Any], limit: int) -> tuple[Json, int]:
+    """Check an envelope that a participant sent; return it without absent optional fields, and its bytes.
 
-    `limit` is the maximum of bytes of its canonical JSON. Its session and room are checked elsewhere.
+    `limit` is the maximum of bytes of its canonical JSON. Its session and room are checked elsewhere. Raises BadFrame.
     """
     check_bounds(dict(found))
     unknown = sorted(set(found) - FIELDS)
@@ -171,7 +171,7 @@ def read_envelope(found: Mapping[str, Any], limit: int) -> Json:
     size = len(canonical_bytes(envelope))
     if size > limit:
         raise BadFrame(f"the envelope has {size} bytes; expected at most {limit} (--room-envelope-limit)")
-    return envelope
+    return envelope, size
 
 
 def _check_id(value: Any) -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from patchbay.catalogue.contents.ledger import Ledger
 from patchbay.errors import StaleUpdate
 from patchbay.rooms.errors import RoomChanged, RoomRefused, TooMany, UnknownRoom, WrongLog
 from patchbay.rooms.folding.fold import Fold
@@ -20,6 +21,7 @@ from patchbay.rooms.record.contents import Contents, content_cid, content_size, 
 from patchbay.rooms.record.entry import Entry, make_entry, read_stored
 from patchbay.rooms.record.envelope import WITHHELD, Json
 from patchbay.rooms.record.snapshot import Snapshot, is_due, load_snapshot, store_snapshot
+from patchbay.rooms.record.writers import Writers
 from patchbay.store import Store
 from patchbay.topics import ROOM_LOGS
 
@@ -76,8 +78,17 @@ class _Request:
 class RoomLog:
     """The log of one room, folded. Safe to use from many threads; several processes may append to one log."""
 
-    def __init__(self, store: Store, room: str, signer: Signer, max_bytes: int, replay_seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        room: str,
+        signer: Signer,
+        max_bytes: int,
+        replay_seconds: float,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.room = room
+        self.writers = Writers(ledger or Ledger(store.journal), room)
         self.topic = f"{ROOM_LOGS}{room}"
         self.contents = Contents(store.journal, room)
         self.lock = threading.RLock()
@@ -134,7 +145,8 @@ class RoomLog:
             return taken
 
     def append(self, make: Make) -> Logged:
-        """Append an envelope. Raises the errors of `make`, RoomRefused from the fold, TooMany for a full log.
+        """Append an envelope. Raises the errors of `make`, RoomRefused from the fold, TooMany for a full log,
+        OverQuota for a writer that has written too much.
 
         An envelope whose id is in the log already, by the same sender and with the same content, is not appended again.
         Envelopes of several threads at the same time go to the store in one step.
@@ -184,7 +196,7 @@ class RoomLog:
             for request in requests:
                 request.outcome = UnknownRoom("the room was deleted")
             return True
-        mark, bytes_before = self.fold.mark(), self.bytes
+        mark, bytes_before, counted = self.fold.mark(), self.bytes, self.writers.mark()
         made: list[tuple[_Request, Entry, Json | None]] = []
         rows: list[tuple[str, bytes, float | None]] = []
         for request in requests:
@@ -198,6 +210,7 @@ class RoomLog:
             seqs = self._journal.append_all(rows, {self.topic: self._position})
         except BaseException as problem:
             self.fold.roll_back(mark)
+            self.writers.roll_back(counted)
             self.bytes = bytes_before
             if not isinstance(problem, StaleUpdate):
                 raise
@@ -229,15 +242,22 @@ class RoomLog:
         size = len(entry.data) + content_size(slim)
         if self.bytes + size > self._max_bytes and envelope["type"] not in ALWAYS_ACCEPTED:
             raise TooMany(f"the room's log is full: it has {self.bytes} of {self._max_bytes} bytes (--room-log-limit)")
+        keep = self._replay if profile in ("ephemeral", "ghost") else None
+        beside = b"" if contents is None else canonical_bytes(contents)
+        left = len(entry.data) + (len(beside) if keep is None else 0)
+        writer = self.writers.find(envelope, self.fold.now)
+        if writer is not None:
+            self.writers.check(writer, envelope, left)
         try:
             self.fold.apply(entry)
         except WrongLog as problem:
             raise RoomRefused(problem.why) from problem.__cause__
         self.bytes += size
         if contents is not None:
-            keep = self._replay if profile in ("ephemeral", "ghost") else None
-            rows.append((self.contents.topic(envelope["id"]), canonical_bytes(contents), keep))
+            rows.append((self.contents.topic(envelope["id"]), beside, keep))
         rows.append((self.topic, entry.data, None))
+        if writer is not None:
+            rows += self.writers.count(writer, envelope, left)
         made.append((request, entry, contents))
         return None
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from patchbay.activation import FIRST_PAUSE, NEXT_PAUSE, PAUSE, Events
+from patchbay.errors import OverQuota
 from patchbay.events import Content, Data, Done, Event, Failed, Progress
 from patchbay.kinds.room.offers import PROMPT, RESOURCE, TOOL
 from patchbay.rooms.core import RoomCore, now_ms
@@ -42,13 +43,14 @@ def call_server(calls: Calls, wanted: Wanted, principal: str, ttl: float) -> Cal
     payload |= {"ttlMs": milliseconds, "caller": member}
     news = threading.Event()
     room.feed.add_reader(news.set)
+    room.log.writers.note(call, principal)
     is_over = False
     try:
         try:
             if room.is_banned(principal):
                 raise RoomRefused("the room has banned this caller")
             logged = calls.open(_envelope(room, payload))
-        except (RoomRefused, TooMany) as problem:
+        except (RoomRefused, TooMany, OverQuota) as problem:
             is_over = True
             yield Failed(problem.message)
             return
@@ -59,6 +61,7 @@ def call_server(calls: Calls, wanted: Wanted, principal: str, ttl: float) -> Cal
         room.feed.remove_reader(news.set)
         if not is_over:
             _cancel(calls, call)
+        room.log.writers.forget(call)
 
 
 def _envelope(room: RoomCore, payload: Json) -> Json:

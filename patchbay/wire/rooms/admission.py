@@ -20,6 +20,7 @@ from patchbay.rooms.errors import RoomRefused, UnknownRoom
 from patchbay.rooms.room import Room
 from patchbay.rooms.rooms import LOBBY, Rooms
 from patchbay.rooms.session import NO_LONGER_LET_IN
+from patchbay.wire.rooms.byte_rates import ByteRates
 
 _USES: Mapping[str, tuple[str, str]] = {TOOL: ("tool", CALL), RESOURCE: ("resource", READ), PROMPT: ("prompt", READ)}
 """The methods of a call: what each uses, and the action that it needs."""
@@ -36,6 +37,7 @@ class SenderRights:
     quotas: Quotas
     sender: Principal
     server: str
+    bytes_sent: ByteRates
 
     def may_speak(self) -> bool:
         """Whether the sender may say anything."""
@@ -59,6 +61,10 @@ class SenderRights:
             raise RoomRefused(f"{entry:.160} needs an approval, which this hub asks for at /mcp/{self.server} only")
         return self.quotas.begin_call(self.sender, self.server)
 
+    def count_bytes(self, size: int) -> None:
+        """Count bytes that the sender sends to any room. Raises OverQuota."""
+        self.bytes_sent.count(self.sender, size)
+
     def is_current(self) -> bool:
         """Whether the sender's credentials are valid and it may read the room."""
         return self.access.is_current(self.sender) and self.access.rights(self.sender).allows(READ, self.server)
@@ -71,6 +77,7 @@ class RoomAdmission:
         self._rooms = rooms
         self._access = access
         self._quotas = quotas
+        self._bytes_sent = ByteRates(quotas, rooms.bounds.envelope)
 
     def open(self, name: str, sender: Principal) -> Room:
         """Return a room by its name or id. Raises UnknownRoom."""
@@ -95,7 +102,7 @@ class RoomAdmission:
 
     def rights(self, room: Room, sender: Principal) -> SenderRights:
         """Return the rights of a sender in a room."""
-        return SenderRights(self._access, self._quotas, sender, SERVER_PREFIX + room.name)
+        return SenderRights(self._access, self._quotas, sender, SERVER_PREFIX + room.name, self._bytes_sent)
 
     def check_create(self, room: str, sender: Principal) -> None:
         """Check that a sender may create a room of this name. Raises RoomRefused."""
