@@ -116,8 +116,8 @@ class Hub(Protocol):
         """Run a function of the calling definition in the background. Raises ToolFailed."""
         ...
 
-    def state(self, server: str) -> Memory:
-        """Return the key-value state of a server."""
+    def state(self, server: str, call: Call | None = None) -> Memory:
+        """Return the key-value state of a server; its changes count for the caller of `call`, and raise OverQuota."""
         ...
 
     def over(self) -> bool:

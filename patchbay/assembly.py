@@ -31,7 +31,9 @@ from patchbay.activity.audited_calls import AuditedCalls
 from patchbay.activity.recorder import Activity
 from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
-from patchbay.catalogue.contents.ledger import Limit
+from patchbay.catalogue.contents.ledger import STATE_BYTES, Limit
+from patchbay.catalogue.contents.tallies import Tally
+from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.catalogue.operating.needed_servers import NeededServers
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.client.addresses.secrets import is_evident_secret
@@ -149,6 +151,7 @@ def _make_quotas(settings: Settings, catalogue: Catalogue, rooms: Rooms) -> Quot
     quotas = Quotas(lambda: catalogue.grants, default_quotas(settings), settings.workers, most_stored)
     catalogue.contents.results.ledger.limit_of = quotas.stored_limit
     rooms.ledger = catalogue.contents.results.ledger
+    catalogue.hub.count_state = Tally(rooms.ledger, STATE_BYTES, COUNTED_SECONDS).count
     return quotas
 
 

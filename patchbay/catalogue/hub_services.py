@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,8 +90,9 @@ class CatalogueHub:
 
     `left` returns the seconds that calls still have: infinite until the hub is to stop. `run_tool` runs a tool for
     another one, `visible_to` returns the catalogue as the sender of a call may see it, `is_current` says whether the
-    credentials of a sender are still valid, `begin_call` counts a call against its quotas, and `gate` holds it until it
-    is approved; the assembly of the hub sets them.
+    credentials of a sender are still valid, `begin_call` counts a call against its quotas, `count_state` the bytes that
+    a principal writes into the state of tools, and `gate` holds a call until it is approved; the assembly of the hub
+    sets them.
     """
 
     def __init__(self, catalogue: CatalogueForHub, read_limit: int) -> None:
@@ -99,6 +101,7 @@ class CatalogueHub:
         self.visible_to: VisibleTo = lambda sender: catalogue
         self.is_current: Callable[[Any], bool] = lambda sender: True
         self.begin_call: BeginCall = lambda sender, server, is_nested: None
+        self.count_state: Callable[[str, int], None] = lambda principal, size: None
         self.gate: Gate = lambda server, descriptor, call, events: events
         self._catalogue = catalogue
         self._read_limit = read_limit
@@ -291,9 +294,12 @@ class CatalogueHub:
             raise ToolFailed("this hub is read-only: no events are stored")
         record_gap(self._catalogue.store, server, event)
 
-    def state(self, server: str) -> Memory:
-        """Return a server's own key-value state in the store."""
-        return ServerState(self._catalogue.store, server, self._catalogue.readonly)
+    def state(self, server: str, call: Call | None = None) -> Memory:
+        """Return a server's own key-value state in the store; changes by a call count for its caller."""
+        if call is None or call.sender is None:
+            return ServerState(self._catalogue.store, server, self._catalogue.readonly)
+        count = partial(self.count_state, call.principal)
+        return ServerState(self._catalogue.store, server, self._catalogue.readonly, count)
 
     def remember(self, server: Server, tool: str, result: dict[str, Any]) -> None:
         """Store the text of a tool's successful result for the resources that show it; not in a read-only hub.

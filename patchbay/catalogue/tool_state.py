@@ -6,7 +6,7 @@ names: all processes of the hub see it completely or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -22,14 +22,24 @@ MAX_VALUE_BYTES = 1024 * 1024
 """Maximum bytes of a value as JSON."""
 
 
-class ServerState(Memory):
-    """The state of one server in a store."""
+COUNTED_SECONDS = 24 * 3600.0
+"""How long a change counts for its caller."""
 
-    def __init__(self, store: Store, server: str, readonly: bool) -> None:
+CHANGE_BYTES = 256
+"""What a change of a key counts beside its value: its row in the history."""
+
+
+class ServerState(Memory):
+    """The state of one server in a store. `count` counts the bytes of a change before it is made."""
+
+    def __init__(
+        self, store: Store, server: str, readonly: bool, count: Callable[[int], None] = lambda size: None
+    ) -> None:
         self._store = store
         self._server = server
         self._prefix = f"{STATE}{server}/"
         self._readonly = readonly
+        self._count = count
 
     def __getitem__(self, key: str) -> Any:
         cid = self._store.names.get(self._name(key))
@@ -39,7 +49,9 @@ class ServerState(Memory):
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._check_writable()
-        self._move({self._name(key): self._store.blobs.put(_encode(key, value))}, f"set {key}")
+        data = _encode(key, value)
+        self._count(CHANGE_BYTES + len(data))
+        self._move({self._name(key): self._store.blobs.put(data)}, f"set {key}")
 
     def __delitem__(self, key: str) -> None:
         if self._store.names.get(self._name(key)) is None:
@@ -69,6 +81,7 @@ class ServerState(Memory):
             self._name(key): None if value is None else cid_of(_encode(key, value)) for key, value in expected.items()
         }
         data = {key: None if value is None else _encode(key, value) for key, value in changes.items()}
+        self._count(sum(CHANGE_BYTES + len(one or b"") for one in data.values()))
         moves = {self._name(key): None if one is None else self._store.blobs.put(one) for key, one in data.items()}
         try:
             self._move(moves, f"swapped {', '.join(changes)}"[:1000], seen)

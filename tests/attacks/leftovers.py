@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,9 +50,9 @@ def settled() -> None:
     until(lambda: not any(one.name == "surviving call" for one in threads()), "no surviving call deletes old answers")
 
 
-def shared_hub(folder: Path, **settings: Any) -> Hub:
+def shared_hub(folder: Path, files: Mapping[str, str] = FILES, **settings: Any) -> Hub:
     """Return a shared hub with its default quotas, whose store can be counted."""
-    return Hub(folder, FILES, **({"access": "shared", "store": "sqlite"} | settings))
+    return Hub(folder, files, **({"access": "shared", "store": "sqlite"} | settings))
 
 
 @contextmanager

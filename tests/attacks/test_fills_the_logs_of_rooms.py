@@ -16,8 +16,8 @@ import orjson
 import pytest
 
 from patchbay.catalogue.contents.ledger import ROOM_BYTES
+from patchbay.catalogue.contents.tallies import SHARE_OF_LIMIT
 from patchbay.events import Failed
-from patchbay.rooms.record.writers import SHARE_OF_LIMIT
 from patchbay.rooms.rooms import Rooms
 from patchbay.topics import LEDGERS, ROOM_CONTENTS, ROOM_LOGS, ROOM_WRITERS
 from tests.access.team import set_grants

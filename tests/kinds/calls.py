@@ -67,7 +67,7 @@ class SmallHub:
     def updated(self, server: str, uri: str) -> None:
         self.announced.append(("updated", server, uri))
 
-    def state(self, server: str) -> MutableMapping[str, Any]:
+    def state(self, server: str, call: Any = None) -> MutableMapping[str, Any]:
         return self.states.setdefault(server, {})
 
     def over(self) -> bool:

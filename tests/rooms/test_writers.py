@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from patchbay.catalogue.contents.ledger import ROOM_BYTES, SETTLE_BYTES, Ledger, Limit, owner_of
+from patchbay.catalogue.contents.tallies import MAX_PENDING, SHARE_OF_LIMIT
 from patchbay.errors import OverQuota
 from patchbay.rooms.record.envelope import HUB
-from patchbay.rooms.record.writers import LEAST_BYTES, MAX_PENDING, SHARE_OF_LIMIT, Writers, give_back, rows_of
+from patchbay.rooms.record.writers import LEAST_BYTES, Writers, give_back, rows_of
 from patchbay.stores.memory import MemoryStore
 from patchbay.topics import ROOM_WRITERS
 

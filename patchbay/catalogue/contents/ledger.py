@@ -199,6 +199,10 @@ class Ledger:
                 if _is_over(limit, sums, size, things):
                     raise _refusal(account, limit, sums, size)
 
+    def note(self, principal: str, account: str, size: int, keep: float | None) -> None:
+        """Append a row of bytes that are stored elsewhere than in the journal."""
+        self._journal.append(*self.row(principal, account, "", size, keep, things=0))
+
     def make_room(self, principal: str) -> None:
         """Delete the oldest stored things of a principal beyond its limits, but never its newest one."""
         limit, topic = self.limit_of(principal, STORED), topic_of(principal, STORED)

@@ -168,7 +168,7 @@ class Context:
     @property
     def state(self) -> Memory:
         """The server's own state: JSON values under string keys."""
-        return self._hub("its state").state(self.server)
+        return self._hub("its state").state(self.server, self._call)
 
     def read(self, uri: str) -> dict[str, Any]:
         """Read a resource of the hub: `{"uri", "mimeType", "text" | "blob"}`. Raises ResourceNotFound, ToolFailed."""

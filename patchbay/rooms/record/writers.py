@@ -12,19 +12,14 @@ from __future__ import annotations
 import orjson
 
 from patchbay.catalogue.contents.ledger import ROOM_BYTES, SETTLE_BYTES, Entry, Ledger, owner_of
+from patchbay.catalogue.contents.tallies import MAX_PENDING, SHARE_OF_LIMIT
 from patchbay.errors import StaleUpdate
 from patchbay.rooms.record.envelope import HUB, Json
 from patchbay.store import Journal
 from patchbay.topics import ROOM_WRITERS
 
-SHARE_OF_LIMIT = 16
-"""A row is due, too, when this fraction of the limit is not counted yet."""
-
 LEAST_BYTES = 4096
 """What the end of a session leaves uncounted, at most: a row for fewer bytes would be larger than they are."""
-
-MAX_PENDING = 1024
-"""Principals whose bytes wait for a row."""
 
 OWN_CHECKED = frozenset({"tool.call", "presence.join", "caps.update", "tool.advertise"})
 """Entries of the hub that a caller causes by itself: beyond its limit they are refused, as its own entries are."""

@@ -54,8 +54,8 @@ class RemoteHub:
         """Raise ToolFailed: a definition stores all events that it emits."""
         raise ToolFailed("a Python definition misses no events of its own")
 
-    def state(self, server: str) -> Memory:
-        """Return this server's own state."""
+    def state(self, server: str, call: Any = None) -> Memory:
+        """Return this server's own state. The hub knows the call."""
         return RemoteState(self._request)
 
     def over(self) -> bool:

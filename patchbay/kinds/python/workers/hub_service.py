@@ -60,18 +60,18 @@ def _call(hub: Hub, call: Call, server: str, tool: str, arguments: dict[str, Any
 
 def _get(hub: Hub, call: Call, key: str) -> list[Any]:
     try:
-        return [hub.state(call.server)[key]]
+        return [hub.state(call.server, call)[key]]
     except KeyError:
         return []
 
 
 def _set(hub: Hub, call: Call, key: str, value: Any) -> None:
-    hub.state(call.server)[key] = value
+    hub.state(call.server, call)[key] = value
 
 
 def _delete(hub: Hub, call: Call, key: str) -> bool:
     try:
-        del hub.state(call.server)[key]
+        del hub.state(call.server, call)[key]
     except KeyError:
         return False
     return True
@@ -89,10 +89,10 @@ _REQUESTS: Mapping[str, Callable[..., Any]] = {
     "state.get": _get,
     "state.set": _set,
     "state.delete": _delete,
-    "state.keys": lambda hub, call: list(hub.state(call.server)),
-    "state.starting": lambda hub, call, prefix: hub.state(call.server).starting(prefix),
-    "state.several": lambda hub, call, keys: hub.state(call.server).several(map(str, keys)),
-    "state.swap": lambda hub, call, changes, expected: hub.state(call.server).swap(changes, expected),
+    "state.keys": lambda hub, call: list(hub.state(call.server, call)),
+    "state.starting": lambda hub, call, prefix: hub.state(call.server, call).starting(prefix),
+    "state.several": lambda hub, call, keys: hub.state(call.server, call).several(map(str, keys)),
+    "state.swap": lambda hub, call, changes, expected: hub.state(call.server, call).swap(changes, expected),
 }
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "read": (str, list),
