@@ -33,8 +33,8 @@ from patchbay.assets import PACKAGE
 from patchbay.catalogue.catalogue import Catalogue
 from patchbay.catalogue.contents.ledger import STATE_BYTES, Limit
 from patchbay.catalogue.contents.tallies import Tally
-from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.catalogue.operating.needed_servers import NeededServers
+from patchbay.catalogue.tool_state import COUNTED_SECONDS
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.client.addresses.secrets import is_evident_secret
 from patchbay.kind import Packages
