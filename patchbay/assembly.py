@@ -21,9 +21,10 @@ from patchbay.access.control import AccessControl
 from patchbay.access.credentials.validity import Validity
 from patchbay.access.given_key import place_given_key
 from patchbay.access.hub_key import has_key, hub_id
+from patchbay.access.limits.defaults import default_quotas
 from patchbay.access.operator_token import OperatorToken
 from patchbay.access.quota_shares import QuotaShares
-from patchbay.access.quotas import Quotas, default_quotas
+from patchbay.access.quotas import Quotas
 from patchbay.access.stored_key_id import open_key
 from patchbay.access.upstreams.sign_ins import UpstreamSignIns
 from patchbay.access.upstreams.token_store import TokenStore

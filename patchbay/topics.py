@@ -127,6 +127,12 @@ METRICS_ASKED = "metrics/asked"
 METRICS_TOLD = "metrics/told/"
 """The metrics of one process, by request."""
 
+USAGE_ASKED = "usage/asked"
+"""A process collects what callers use now; the message is the topic for the answers."""
+
+USAGE_TOLD = "usage/told/"
+"""What callers use in the memory of one process, by request."""
+
 ROOM_NEWS = "room/"
 """News of a room for its members, by room."""
 

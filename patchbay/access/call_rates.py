@@ -108,6 +108,11 @@ class CallRates:
             times.due = (due if due > now else now) + pace
         return delay
 
+    def in_last_minute(self) -> list[tuple[str, int]]:
+        """Return how many calls of each key began in the last minute; 0 for one whose limit has a pace only."""
+        oldest = self._clock() - WINDOW_SECONDS
+        return [(key, sum(at > oldest for at in times.begun)) for key, times in self._times.items()]
+
     def has_room(self, key: str, limit: int) -> bool:
         """Whether a key may begin a call, perhaps after a short wait. Counts nothing."""
         return self._seconds_until_turn(key, limit) <= MAX_DELAY_SECONDS

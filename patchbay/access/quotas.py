@@ -9,6 +9,7 @@ Sources: RFC 6585, section 4 (429); MCP specification, server/tools (servers rat
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -19,7 +20,6 @@ from patchbay.boot.grants import EVERYTHING, Grants, Quota, covers
 from patchbay.catalogue.contents import ledger
 from patchbay.errors import OverQuota
 from patchbay.events import Mailbox
-from patchbay.settings import SHARED, Settings
 
 CALLS_IN_FLIGHT, CALLS_PER_MINUTE = "calls_in_flight", "calls_per_minute"
 BYTES_STORED, STREAMS = "bytes_stored", "streams"
@@ -42,24 +42,6 @@ LEDGER_LIMITS: Mapping[str, tuple[str | None, str | None]] = {
 STORED_LIMITS = frozenset(name for pair in LEDGER_LIMITS.values() for name in pair if name is not None)
 """Limits that count in the store, so that each process has the whole limit and not a share."""
 
-DEFAULT_CALLS_PER_MINUTE = 3000
-"""Calls of one principal in a minute, in shared mode without a row."""
-
-DEFAULT_ROOM_BYTES_PER_SECOND = 2 * 1024 * 1024
-"""Bytes that one principal may send to rooms in a second, in shared mode without a row."""
-
-DEFAULT_STATE_BYTES = 256 * 1024 * 1024
-"""Bytes that calls of one principal may write into the state of tools in 24 hours, in shared mode without a row."""
-
-SHARE_OF_THREADS = 4
-"""One principal may use this fraction of the threads and of the processes for definitions, without a row."""
-
-SHARE_OF_STREAMS = 10
-"""One principal may open this fraction of the listening streams, without a row."""
-
-SHARE_OF_WEBSOCKETS = 20
-"""One principal may have this fraction of the listening streams as WebSockets, without a row."""
-
 RETRY_SECONDS = {CALLS_IN_FLIGHT: 1, STREAMS: 5, WEBSOCKETS: 5}
 """Seconds after which a caller may try again, where the hub cannot compute them."""
 
@@ -81,6 +63,10 @@ MAX_CACHED_ACCOUNTS = 4096
 
 SWEEP_CALLS = 10_000
 """Counted calls and streams after which counters that count nothing are removed."""
+
+
+OWN, OWN_ON_SERVER = "principal ", "principal on server "
+"""How the keys of the accounts of a principal begin: for all that it does, and on one server."""
 
 
 class Account(NamedTuple):
@@ -166,6 +152,8 @@ class Quotas:
         self._cached_for: Grants | None = None
         self._cached: dict[tuple[Principal, str], Counters] = {}
         self._seen: dict[str, Principal] = {}
+        self.refused: Counter[str] = Counter()
+        """How many calls and streams were refused since the start, by name of the limit."""
 
     @property
     def processes(self) -> int:
@@ -210,6 +198,7 @@ class Quotas:
                 delay = self._rates.count(rates)
                 if isinstance(delay, str):
                     place.release()
+                    self.refused[CALLS_PER_MINUTE] += 1
                     raise self._over_rate(delay, counters)
                 place.delay = delay
             return place
@@ -231,6 +220,22 @@ class Quotas:
         with self._lock:
             accounts = self._find_counters(self._seen.get(id) or Principal(id), "", self._grants()).accounts
         return next((account.limits for account in accounts if account.key.startswith("principal ")), {})
+
+    def whole_limits(self, id: str) -> dict[str, int]:
+        """Return the limits of the principal of an id as all processes together have them, up to rounding."""
+        shares = {} if id == OPERATOR_ID else self.limits(id)
+        return {name: limit * (1 if name in STORED_LIMITS else self._workers) for name, limit in shares.items()}
+
+    def in_use(self) -> dict[str, dict[str, int]]:
+        """Return what this process counts now, by principal and name of the limit; what is stored is not among it."""
+        found: dict[str, dict[str, int]] = {}
+        with self._lock:
+            counted = [(key.partition(" "), len(places)) for key, places in self._in_use.items()]
+            counted += [((CALLS_PER_MINUTE, "", key), number) for key, number in self._rates.in_last_minute()]
+        for (name, _, key), number in counted:
+            if number and key.startswith(OWN) and not key.startswith(OWN_ON_SERVER):
+                found.setdefault(key.removeprefix(OWN), {})[name] = number
+        return found
 
     def stored_limit(self, id: str, account: str) -> ledger.Limit:
         """Return the limits of an account of the ledger, for the principal of an id."""
@@ -256,6 +261,7 @@ class Quotas:
         for places, limit, account in limits:
             if len(places) >= limit:
                 place.release()
+                self.refused[what] += 1
                 raise _over(account, what, RETRY_SECONDS[what])
             places.add(id(place))
         self._counted += 1
@@ -322,8 +328,8 @@ class Quotas:
         on_server = _limits_for(sender, [row for row in here if row.to], grants)
         of_server = _largest([row for row in here if not row.to])
         found = (
-            Account(f"principal {sender.id}", "each caller", self._shares(total)),
-            Account(f"principal on server {server} {sender.id}", f"each caller on {server}", self._shares(on_server)),
+            Account(OWN + sender.id, "each caller", self._shares(total)),
+            Account(f"{OWN_ON_SERVER}{server} {sender.id}", f"each caller on {server}", self._shares(on_server)),
             Account(f"server {server}", f"all callers of {server} together", self._shares(of_server)),
         )
         return tuple(account for account in found if account.limits)
@@ -362,32 +368,3 @@ def _over(account: Account, what: str, seconds: int) -> OverQuota:
         named = "WebSockets" if what == WEBSOCKETS else "streams"
         return OverQuota(f"too many {named}: {limit}; close one first", seconds)
     return OverQuota(f"too many calls: {limit}; try again in {seconds} {unit}", seconds)
-
-
-def default_quotas(settings: Settings) -> dict[str, int]:
-    """Return the limits of a principal without a row, for the whole hub: none but in shared mode."""
-    if settings.mode != SHARED:
-        return {}
-    threads = settings.workers * min(settings.threads, settings.hosts)
-    return {
-        CALLS_IN_FLIGHT: max(1, threads // SHARE_OF_THREADS),
-        CALLS_PER_MINUTE: DEFAULT_CALLS_PER_MINUTE,
-        STREAMS: max(1, settings.workers * settings.listeners // SHARE_OF_STREAMS),
-        WEBSOCKETS: max(1, settings.workers * settings.listeners // SHARE_OF_WEBSOCKETS),
-        ROOM_BYTES_PER_SECOND: DEFAULT_ROOM_BYTES_PER_SECOND,
-        **_stored_defaults(settings),
-    }
-
-
-def _stored_defaults(settings: Settings) -> dict[str, int]:
-    """Return the limits on what a principal leaves in the store."""
-    return {
-        BYTES_STORED: settings.result_size,
-        THINGS_STORED: settings.stored_things,
-        SESSION_CHANGES: settings.session_changes,
-        SUBSCRIPTION_BYTES: settings.subscription_size,
-        CALL_IDS: settings.call_ids,
-        ROOMS: settings.own_rooms,
-        ROOM_BYTES: settings.room_log_limit,
-        STATE_BYTES: DEFAULT_STATE_BYTES,
-    }

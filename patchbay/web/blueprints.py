@@ -16,6 +16,7 @@ from patchbay.web.access.approvals import approvals_blueprint
 from patchbay.web.access.audit import audit_blueprint
 from patchbay.web.access.grants import grants_blueprint
 from patchbay.web.access.keys import keys_blueprint
+from patchbay.web.access.usage import CallerNumbers, usage_blueprint
 from patchbay.web.access.webhooks import webhooks_blueprint
 from patchbay.web.api.content import content_blueprint
 from patchbay.web.api.health import health_blueprint
@@ -114,7 +115,12 @@ def _add_pages(app: Flask, site: Site, dispatcher: Dispatcher) -> None:
     app.register_blueprint(plain_blueprint(site, dispatcher.services.activity))
     app.register_blueprint(openapi_blueprint())
     app.register_blueprint(keys_blueprint(site, app.extensions["keys"]))
-    app.register_blueprint(grants_blueprint(site))
+    services = dispatcher.services
+    numbers = CallerNumbers(
+        site, services.quotas, services.ledger, app.extensions["keys"], app.extensions["accounts"].people
+    )
+    app.register_blueprint(usage_blueprint(site, numbers))
+    app.register_blueprint(grants_blueprint(site, numbers))
     app.register_blueprint(approvals_blueprint(site, dispatcher.services.approvals))
     app.register_blueprint(webhooks_blueprint(site, dispatcher.services.webhooks))
     app.register_blueprint(server_cards_blueprint(site))

@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from patchbay.access import quotas as quotas_module
+from patchbay.access.limits.defaults import default_quotas
 from patchbay.access.principals import LOCAL, OPERATOR, Principal
-from patchbay.access.quotas import STORED_LIMITS, Quotas, default_quotas
+from patchbay.access.quotas import STORED_LIMITS, Quotas
 from patchbay.boot.grants import Grants, parse_grants
 from patchbay.catalogue.contents.ledger import STORED
 from patchbay.errors import ConfigError, OverQuota

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +18,7 @@ from patchbay.access.principals import Principal
 from patchbay.cli.commands.patchbay import main
 from patchbay.stores import open_store
 from tests.serving.running import running
+from tests.waiting import BOUND
 
 
 def run(folder: Path, *arguments: str) -> Result:
@@ -52,6 +54,28 @@ def test_list_shows_names_grants_and_times_and_never_a_key(tmp_path: Path) -> No
     assert ann.startswith("ann ") and "everything granted" in ann and "no end" in ann and "not yet" in ann
     assert robot.startswith("robot ") and "read:notes" in robot and "2999-12-31" in robot
     assert key not in head + ann + robot
+
+
+@pytest.mark.process
+def test_usage_shows_the_numbers_of_the_running_hub(tmp_path: Path) -> None:
+    """Of both workers: one of them counts the call, and any of them answers the command."""
+    with running(tmp_path, "--access", "shared", "--workers", "2") as hub:
+        key = run(tmp_path / "data", "new", "ann").stdout.strip()
+        headers = {"Authorization": f"Bearer {key}"}
+        for number in range(5):
+            path = f"http://127.0.0.1:{hub.port}/rooms/room{number}"
+            assert httpx2.put(path, json={}, headers=headers, timeout=BOUND).status_code == 201
+        head, first, *_ = run(tmp_path / "data", "usage", "key:ann").stdout.splitlines()
+        assert head.split() == ["CALLER", "WHAT", "USED", "PART"]
+        assert re.fullmatch(r"key:ann +created rooms +5 of 20 +25%", first)
+        assert "key:ann" in run(tmp_path / "data", "usage").stdout
+        assert run(tmp_path / "data", "usage", "key:ben").stdout.count("\n") > 1
+
+
+def test_usage_without_a_hub_says_what_it_needs(tmp_path: Path) -> None:
+    run(tmp_path, "new", "ann")
+    failed = run(tmp_path, "usage")
+    assert failed.exit_code == 2 and "no hub runs on this data folder; start it with `patchbay serve`" in failed.stderr
 
 
 def test_revoke_ends_a_key(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
@@ -72,6 +72,14 @@ class Used(NamedTuple):
     things: int = 0
 
 
+class Known(NamedTuple):
+    """An account that a process remembers."""
+
+    principal: str
+    account: str
+    used: Used
+
+
 class Refusal(NamedTuple):
     """The words of an account for people: what it has too much of, and what to do."""
 
@@ -94,9 +102,10 @@ REFUSALS: Mapping[str, Refusal] = {
 class _Sums:
     """The sums of one account up to the row `seq`. The lock is held while they are read or changed."""
 
-    __slots__ = ("bytes", "counted_at", "lock", "seq", "things")
+    __slots__ = ("account", "bytes", "counted_at", "lock", "principal", "seq", "things")
 
-    def __init__(self) -> None:
+    def __init__(self, principal: str, account: str) -> None:
+        self.principal, self.account = principal, account
         self.lock = threading.Lock()
         self.seq = self.bytes = self.things = 0
         self.counted_at = 0.0
@@ -112,6 +121,8 @@ class Ledger:
         self.limit_of = limit_of
         self._journal = journal
         self._sums: OrderedDict[str, _Sums] = OrderedDict()
+        self.refused: Counter[str] = Counter()
+        """How many requests were refused since the start, by account."""
         self._lock = threading.Lock()
 
     def used(self, principal: str, account: str) -> Used:
@@ -139,7 +150,7 @@ class Ledger:
 
         `last` is as for `Journal.append_all`. Raises OverQuota; StaleUpdate if another writer of `last` was first.
         """
-        limit, sums = self.limit_of(principal, account), self._find_sums(row[0])
+        limit, sums = self.limit_of(principal, account), self._find_sums(principal, account)
         _, size, things = orjson.loads(row[1])
         for _ in range(MAX_ATTEMPTS):
             with sums.lock:
@@ -147,10 +158,14 @@ class Ledger:
                 if _is_over(limit, sums, size, things):
                     self._recount(sums, row[0])
                     if _is_over(limit, sums, size, things):
-                        raise _refusal(account, limit, sums, size)
+                        raise self._refusal(account, limit, sums, size)
                 known = sums.seq
             try:
-                return self._journal.append_all([*entries, row], {**(last or {}), row[0]: known})[:-1]
+                seqs = self._journal.append_all([*entries, row], {**(last or {}), row[0]: known})
+                with sums.lock:
+                    if sums.seq == known:
+                        sums.seq, sums.bytes, sums.things = seqs[-1], sums.bytes + size, sums.things + things
+                return seqs[:-1]
             except StaleUpdate:
                 if any(self._journal.last(topic) != seq for topic, seq in (last or {}).items()):
                     raise
@@ -191,13 +206,13 @@ class Ledger:
         limit, topic = self.limit_of(principal, account), topic_of(principal, account)
         if limit == NO_LIMIT:
             return
-        sums = self._find_sums(topic)
+        sums = self._find_sums(principal, account)
         with sums.lock:
             self._catch_up(sums, topic)
             if _is_over(limit, sums, size, things):
                 self._recount(sums, topic)
                 if _is_over(limit, sums, size, things):
-                    raise _refusal(account, limit, sums, size)
+                    raise self._refusal(account, limit, sums, size)
 
     def note(self, principal: str, account: str, size: int, keep: float | None) -> None:
         """Append a row of bytes that are stored elsewhere than in the journal."""
@@ -206,7 +221,7 @@ class Ledger:
     def make_room(self, principal: str) -> None:
         """Delete the oldest stored things of a principal beyond its limits, but never its newest one."""
         limit, topic = self.limit_of(principal, STORED), topic_of(principal, STORED)
-        sums = self._find_sums(topic)
+        sums = self._find_sums(principal, STORED)
         with sums.lock:
             self._catch_up(sums, topic)
             if not _is_over(limit, sums, 0, 0):
@@ -229,9 +244,15 @@ class Ledger:
         sums.counted_at = 0.0
         self._recount(sums, topic)
 
-    def _find_sums(self, topic: str) -> _Sums:
+    def known(self) -> list[Known]:
+        """Return the accounts that this process remembers, as they were at their last change here."""
         with self._lock:
-            sums = self._sums.setdefault(topic, _Sums())
+            return [Known(one.principal, one.account, Used(one.bytes, one.things)) for one in self._sums.values()]
+
+    def _find_sums(self, principal: str, account: str) -> _Sums:
+        topic = topic_of(principal, account)
+        with self._lock:
+            sums = self._sums.get(topic) or self._sums.setdefault(topic, _Sums(principal, account))
             self._sums.move_to_end(topic)
             while len(self._sums) > MAX_REMEMBERED:
                 self._sums.popitem(last=False)
@@ -248,6 +269,14 @@ class Ledger:
             sums.things += more[0] if more else 1
         if before and sums.seq == before and not self._journal.last(topic):  # all rows have expired
             sums.seq = sums.bytes = sums.things = 0
+
+    def _refusal(self, account: str, limit: Limit, now: _Sums, size: int) -> OverQuota:
+        self.refused[account] += 1
+        words = REFUSALS[account]
+        number = f"{limit.things} {words.what}"
+        if _exceeds(limit.bytes, now.bytes + size):
+            number = f"{limit.bytes} {words.what}" if limit.things is None else f"{words.what} of {limit.bytes} bytes"
+        return OverQuota(f"each caller may have {number}: {words.advice}", RETRY_SECONDS)
 
     def _recount(self, sums: _Sums, topic: str) -> None:
         """Count all rows anew, unless that was done just now."""
@@ -335,11 +364,3 @@ def _is_over(limit: Limit, now: _Sums | Used, size: int, things: int) -> bool:
 
 def _exceeds(limit: int | None, number: int) -> bool:
     return limit is not None and number > limit
-
-
-def _refusal(account: str, limit: Limit, now: _Sums, size: int) -> OverQuota:
-    words = REFUSALS[account]
-    number = f"{limit.things} {words.what}"
-    if _exceeds(limit.bytes, now.bytes + size):
-        number = f"{limit.bytes} {words.what}" if limit.things is None else f"{words.what} of {limit.bytes} bytes"
-    return OverQuota(f"each caller may have {number}: {words.advice}", RETRY_SECONDS)

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import click
 
@@ -48,12 +49,15 @@ WITHOUT_FOLDER = "make its keys on its page /access/keys"
         "patchbay key new ann-laptop --expires 90d",
         "patchbay key new robot --grants call:notes.*,read:notes",
         "patchbay key list",
+        "patchbay key usage",
         "patchbay key revoke ann-laptop",
         "patchbay key replace",
     ),
 )
 def key_command() -> None:
-    """Make, list and revoke personal keys. A request with `Authorization: Bearer KEY` is of `key:NAME`.
+    """Make, list and revoke personal keys, and show what callers use.
+
+    A request with `Authorization: Bearer KEY` is of `key:NAME`.
 
     `key replace` is about the hub's own key.
     """
@@ -121,6 +125,32 @@ def list_command(context: click.Context, /, **_: Any) -> None:
     with _open_keys(context) as keys:
         rows = [("NAME", "GRANTS", "MADE", "EXPIRES", "USED"), *(_row(key, keys.now()) for key in keys.all())]
         click.echo(format_rows(rows))
+
+
+@key_command.command("usage", epilog=exit_codes.with_examples("patchbay key usage", "patchbay key usage key:robot"))
+@click.argument("caller", required=False, default="")
+@with_settings_in_help("data")
+@click.pass_context
+def usage_command(context: click.Context, /, caller: str, **_: Any) -> None:
+    """Show what CALLER (such as key:NAME), or each caller, uses of its limits, the nearest to its limit first.
+
+    The hub has to run: it counts what callers do now.
+    """
+    settings = load_hub_settings(context)
+    with errors_as_sentence():
+        hub = find_running_hub(settings)
+        if hub is None:
+            fail("no hub runs on this data folder; start it with `patchbay serve`", exit_codes.USAGE)
+        rows = hub.get("/access/usage.json?" + urlencode({"caller": caller} if caller else {}))["rows"]
+    lines = [
+        ("CALLER", "WHAT", "USED", "PART"),
+        *((row["caller"], row["counts"], row["text"], _part(row)) for row in rows),
+    ]
+    click.echo(format_rows(lines))
+
+
+def _part(row: dict[str, Any]) -> str:
+    return "-" if row["most"] is None else f"{row['part']:.0%}"
 
 
 @key_command.command("revoke", epilog=exit_codes.with_examples("patchbay key revoke ann-laptop"))

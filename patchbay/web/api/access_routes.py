@@ -30,6 +30,14 @@ ACCESS_PAGES = (
     ),
     Route("GET", "/access/keys", "The personal keys.", schema_ref("Keys"), page=True, operator=True),
     Route(
+        "GET",
+        "/access/usage",
+        "What each caller uses of its limits; one's own for a reader who is no administrator.",
+        schema_ref("Usage"),
+        page=True,
+        query=(Query("caller", "The id of one principal."),),
+    ),
+    Route(
         "GET", "/approvals", "The calls that wait for an approval.", schema_ref("Approvals"), page=True, operator=True
     ),
     Route(

@@ -1,7 +1,7 @@
 """`/metrics`: the metrics of the hub in the text format of Prometheus.
 
-Each worker counts its own calls. The worker that gets the request asks the other workers over the bus, waits up to
-WORKER_ANSWER_SECONDS, and returns all numbers with the label `worker` (the process id). Where hubs of several machines
+Each worker counts its own calls. The worker that gets the request asks the other workers over the bus
+(`worker_answers.py`), and returns all numbers with the label `worker` (the process id). Where hubs of several machines
 share a store, the label `node` has the name of the machine, and workers of other hubs do not answer. When a worker is
 replaced, its series end; use `sum without (worker)` and `rate`. The set of label values is bounded
 (`activity/call_counters.py`) and never holds text of callers.
@@ -10,15 +10,9 @@ Sources: https://prometheus.io/docs/instrumenting/exposition_formats/ and https:
 
 from __future__ import annotations
 
-import logging
-import os
 import platform
-import secrets
 import socket
-import threading
-import time
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import orjson
@@ -30,27 +24,17 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from patchbay import __version__
+from patchbay.access.limits.usage import Usage
 from patchbay.activity.call_counters import BOUNDS, Count, Key
 from patchbay.activity.recorder import MAX_QUEUED_RECORDS
 from patchbay.catalogue.upkeep.bus_lag import KEPT_AS, BusLag
 from patchbay.catalogue.visibility.visible_catalogue import VisibleCatalogue
 from patchbay.errors import StoreAway
 from patchbay.protocol.dispatch import Dispatcher
-from patchbay.store import Store, Subscription
+from patchbay.store import Store
 from patchbay.topics import METRICS_ASKED, METRICS_TOLD, ROOT
+from patchbay.web.api.worker_answers import WorkerAnswers, hub_digest
 from patchbay.web.site import Site, has_entry
-
-log = logging.getLogger(__name__)
-
-
-WORKER_ANSWER_SECONDS = 1.0
-"""Seconds that the other workers have to respond."""
-
-HUB_DIGITS = 16
-"""Hexadecimal digits of the digest that stands for a hub among those on one store."""
-
-LISTEN_POLL_SECONDS = 5.0
-"""Seconds between two checks whether the bus subscription is closed."""
 
 
 class WorkerMetrics:
@@ -69,6 +53,7 @@ class WorkerMetrics:
             *self._now(),
             *self._hosts(),
             *self._records(),
+            *self._limits(),
             *self._build(),
             *self._process.collect(),
         ]
@@ -126,6 +111,27 @@ class WorkerMetrics:
             "patchbay_store_errors", "Records of calls that the store failed to write.", value=activity.failed
         )
 
+    def _limits(self) -> Iterator[Metric]:
+        """The limits of callers, by name of the limit: no sample names a caller."""
+        usage = Usage(self._dispatcher.services.quotas, self._dispatcher.services.ledger)
+        largest = GaugeMetricFamily(
+            "patchbay_limit_used_ratio",
+            "The largest part of its limit that one caller uses, 0 to 1, by limit.",
+            labels=["limit"],
+        )
+        near = GaugeMetricFamily(
+            "patchbay_limit_callers_near", "Callers that use 90% of their limit or more, by limit.", labels=["limit"]
+        )
+        for total in usage.totals():
+            largest.add_metric([total.name], total.largest)
+            near.add_metric([total.name], total.near)
+        refused = CounterMetricFamily(
+            "patchbay_limit_refusals", "Requests that a limit of their caller has refused, by limit.", labels=["limit"]
+        )
+        for name, number in usage.refusals().items():
+            refused.add_metric([name], number)
+        yield from (largest, near, refused)
+
     def _build(self) -> Iterator[Metric]:
         try:
             root = self._dispatcher.services.catalogue.store.names.get(ROOT) or ""
@@ -159,26 +165,17 @@ class HubMetrics:
     """
 
     def __init__(self, own_metrics: WorkerMetrics, store: Store, others: int, data: Path) -> None:
-        self._own_metrics = own_metrics
-        self._store = store
-        self._others = others
-        self._own = f"{os.getpid()}"
-        machine = socket.gethostname()
-        self._labels = {"node": machine} if store.is_shared else {}
-        hub = sha256(f"{machine}\0{data.resolve()}".encode("utf-8", "surrogateescape")).hexdigest()[:HUB_DIGITS]
-        self._answers = f"{METRICS_TOLD}{hub}/"
-        self._asking: set[bytes] = set()
-
-    def listen(self) -> None:
-        """Start a thread that responds to requests of other workers until the store is closed."""
-        if not self._others:
-            return
-        mailbox = self._store.bus.subscribe([METRICS_ASKED])
-        threading.Thread(target=self._serve_requests, args=(mailbox,), name="metrics", daemon=True).start()
+        self._labels = {"node": socket.gethostname()} if store.is_shared else {}
+        told = f"{METRICS_TOLD}{hub_digest(data)}/"
+        self._workers = WorkerAnswers(
+            store, METRICS_ASKED, told, lambda: serialize_families(own_metrics.families()), lambda: others
+        )
+        if others:
+            self._workers.listen()
 
     def collect(self) -> Iterator[Metric]:
         """The metrics of all workers; each sample has the label of its worker."""
-        responses = [(self._own, serialize_families(self._own_metrics.families())), *self._ask_others()]
+        responses = self._workers.collect()
         merged: dict[str, Metric] = {}
         for worker, families in responses:
             for name, help, kind, samples in orjson.loads(families):
@@ -187,40 +184,6 @@ class HubMetrics:
                     family.add_sample(sample, labels | self._labels | {"worker": worker}, value)
         yield from merged.values()
         yield _gauge("patchbay_workers", "Workers that responded.", len(responses))
-
-    def _ask_others(self) -> list[tuple[str, bytes]]:
-        """Ask the other workers; return the responses that come in time."""
-        if not self._others:
-            return []
-        topic = f"{self._answers}{secrets.token_urlsafe(9)}"
-        found: dict[str, bytes] = {}
-        self._asking.add(topic.encode())
-        with self._store.bus.subscribe([topic], 1024) as mailbox:
-            self._store.bus.publish(METRICS_ASKED, topic.encode())
-            until = time.monotonic() + WORKER_ANSWER_SECONDS
-            while len(found) < self._others and (left := until - time.monotonic()) > 0:
-                got = mailbox.get(left)
-                if got is not None:
-                    worker, _, families = got[1].partition(b"\n")
-                    found[worker.decode()] = families
-        self._asking.discard(topic.encode())
-        return sorted(found.items())
-
-    def _serve_requests(self, mailbox: Subscription) -> None:
-        with mailbox:
-            while not mailbox.closed:
-                got = mailbox.get(LISTEN_POLL_SECONDS)
-                # Ignore the requests of this process itself, and those of other hubs on the same store.
-                if got is not None and got[1] not in self._asking and got[1].startswith(self._answers.encode()):
-                    self._publish(got[1].decode())
-
-    def _publish(self, topic: str) -> None:
-        try:
-            self._store.bus.publish(
-                topic, self._own.encode() + b"\n" + serialize_families(self._own_metrics.families())
-            )
-        except Exception:
-            log.exception("cannot send the metrics that another worker requested")
 
 
 def serialize_families(families: Iterable[Metric]) -> bytes:
@@ -263,8 +226,6 @@ def metrics_blueprint(site: Site, dispatcher: Dispatcher) -> Blueprint:
     others = settings.workers - 1
     has_labels = others > 0 or store.is_shared
     hub_metrics = HubMetrics(own_metrics, store, others, settings.data) if has_labels else None
-    if hub_metrics is not None:
-        hub_metrics.listen()
     blueprint = Blueprint("metrics", __name__)
 
     @blueprint.get("/metrics")

@@ -259,6 +259,14 @@ SCHEMAS: dict[str, Schema] = {
             )
         )
     ),
+    "Usage": object_of(
+        all=FLAG,
+        rows=array_of(
+            object_of(
+                caller=TEXT, limit=TEXT, counts=TEXT, used=INTEGER, most=nullable(INTEGER), part=NUMBER, text=TEXT
+            )
+        ),
+    ),
     "LivingNodes": object_of(
         shared=FLAG,
         nodes=array_of(

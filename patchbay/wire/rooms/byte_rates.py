@@ -33,6 +33,7 @@ class ByteRates:
         """Count bytes of a principal. Raises OverQuota. The operator, and a principal without a limit, sends more."""
         limit = 0 if sender.is_operator else self._quotas.limits(sender.id).get(ROOM_BYTES_PER_SECOND, 0)
         if limit and not self._find(sender.id, limit).take(size):
+            self._quotas.refused[ROOM_BYTES_PER_SECOND] += 1
             whole = limit * self._quotas.processes
             raise OverQuota(f"each caller may send {whole} bytes to rooms in a second; send less", RETRY_SECONDS)
 

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from patchbay import __version__
+from tests.access.team import new_key
 from tests.hubs import Hub, modern_request
 from tests.waiting import until
 
@@ -110,6 +111,24 @@ def test_metrics_name_the_version_and_the_root(hub: Hub) -> None:
     assert value(found, "patchbay_bus_up") == 1
     assert value(found, "patchbay_activity_dropped_total") == 0
     assert value(found, "process_open_fds") > 0
+
+
+def test_limits_have_numbers_without_the_names_of_callers(tmp_path: Path) -> None:
+    """48.4: the series are as many as limits, whatever callers there are."""
+    with closing(Hub(tmp_path, FILES, access="shared", own_rooms=4)) as hub:
+        hub.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {hub.token}"
+        before = samples(hub).keys()
+        for name in ("ann", "ben"):
+            key = new_key(hub, name)
+            statuses = [hub.client.put(f"/rooms/{name}{n}", json={}, headers=key).status_code for n in range(6)]
+            assert statuses == [201] * 4 + [429] * 2
+        found = samples(hub)
+        assert value(found, "patchbay_limit_used_ratio", limit="rooms") == 1
+        assert value(found, "patchbay_limit_callers_near", limit="rooms") == 2
+        assert value(found, "patchbay_limit_refusals_total", limit="rooms") == 4
+        limits = {labels for name, labels in found if name.startswith("patchbay_limit_")}
+        assert limits == {labels for name, labels in before if name.startswith("patchbay_limit_")}
+        assert not [labels for _, labels in found if "ann" in str(labels)]
 
 
 def test_openmetrics_is_served_to_who_asks_for_it(hub: Hub) -> None:
