@@ -329,8 +329,11 @@ def _conversation(context: RequestContext, work: TaskWork) -> Answers:
 
 
 def _as_task(context: RequestContext, work: TaskWork) -> dict[str, Any] | None:
-    """Return the CreateTaskResult of a call that continues as a task; None if that is impossible."""
-    if not (_may_be_task(context) and context.caller.extends(TASKS)):
+    """Return the CreateTaskResult of a call that continues as a task; None if that is impossible.
+
+    The server behind a mount answers the methods of tasks there, and knows no task of this hub.
+    """
+    if not (_may_be_task(context) and context.caller.extends(TASKS)) or context.server.upstream is not None:
         return None
     task = context.services.tasks.start(work, context.caller.wire.endpoint)
     return created(task, context) if task is not None else None
