@@ -12,12 +12,10 @@ import asyncio
 import itertools
 import json
 import logging
-import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,6 +24,7 @@ import anyio
 import orjson
 
 from patchbay.client.connection.event_loop import EventLoopThread
+from patchbay.client.connection.time_budget import TimeBudget
 from patchbay.client.errors import McpFailure
 from patchbay.errors import InvalidParams
 from patchbay.events import LOG_LEVELS, Detach, Log, Progress, Question
@@ -98,41 +97,6 @@ class RequestEnd:
 
     result: Json | None = None
     problem: BaseException | None = None
-
-
-class TimeBudget:
-    """A number of seconds that stops running while a question is open. Used on the event loop only."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._left = math.inf if seconds is None else seconds
-        self._scope: anyio.CancelScope | None = None
-        self._paused = 0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Use the budget in this block. Raises TimeoutError when it is used up."""
-        with anyio.CancelScope(deadline=anyio.current_time() + self._left) as self._scope:
-            yield
-        if self._scope.cancelled_caught:
-            raise TimeoutError
-
-    def deduct(self, seconds: float) -> None:
-        """Deduct the seconds that were used before the clock runs."""
-        self._left = max(0.0, self._left - seconds)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Stop the clock in this block."""
-        if not self._paused and self._scope is not None:
-            self._left = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
-            if not self._paused and self._scope is not None:
-                self._scope.deadline = anyio.current_time() + self._left
 
 
 class RequestRun:
